@@ -8,19 +8,19 @@
 
 #include "absl/container/flat_hash_map.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-// A kernel whose launches lie equally many calls apart at least so often marks steps.
+// A kernel marks steps if at least this many intervals between its launches are equally many calls long.
 constexpr size_t kLeastIntervals = 2;
-// Steps may make a few calls more or less.
+// The number of calls of a step may vary by one in this many.
 constexpr int64_t kSameOneIn = 50;
-// Launches of one channel that lie less than this apart could not be told from each other when a step makes
-// other calls.
+// Launches of one channel that lie fewer calls apart than this would be confused if a step made additional
+// calls.
 constexpr int64_t kLeastCallsApart = 4;
-// Records of one kernel are seldom lost so many steps in turn.
+// A kernel's records are rarely lost in more than this many steps in a row.
 constexpr int64_t kMostSteps = 3;
-// A place that is filled in less than this part of the steps is none.
+// A place counts only if at least this share of the steps has a kernel there.
 constexpr double kOftenFilled = 0.5;
 
 bool AllMultiples(const std::map<int64_t, size_t>& intervals, int64_t of) {
@@ -32,15 +32,15 @@ bool AllMultiples(const std::map<int64_t, size_t>& intervals, int64_t of) {
 
 }  // namespace
 
-CallPlaces::CallPlaces(const store::RankData& rank) {
+CallPlaces::CallPlaces(const capture::RankData& rank) {
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, std::vector<int64_t>> launches;  // by name and stream
-  for (const store::DeviceActivity& a : rank.activities) {
+  for (const capture::DeviceActivity& a : rank.activities) {
     if (a.correlation.value() != 0)
       launches[{a.name.value(), a.stream.value()}].push_back(a.correlation.value());
   }
-  // What a step launches once lies whole steps apart, more where records were lost. The longest such interval
-  // is a step's, or several steps' of something whose records were lost in turns: then others show the step
-  // more often.
+  // A kernel that is launched once per step has intervals of one step, or of several steps where records were
+  // lost. The longest interval is taken as one step. It is several steps if the kernel's records were lost in
+  // turns. Then other kernels show a shorter interval more often.
   size_t best_support = 0;
   const std::vector<int64_t>* best = nullptr;
   struct Candidate {
@@ -85,7 +85,7 @@ CallPlaces::CallPlaces(const store::RankData& rank) {
   }
 }
 
-std::optional<std::vector<int64_t>> CallPlaces::Of(const store::RankData& rank,
+std::optional<std::vector<int64_t>> CallPlaces::Of(const capture::RankData& rank,
                                                    std::span<const uint32_t> collectives) const {
   if (begins_.size() < kLeastIntervals) return std::nullopt;
   struct Place {
@@ -116,7 +116,7 @@ std::optional<std::vector<int64_t>> CallPlaces::Of(const store::RankData& rank,
     places.push_back({step, call - begin});
     offsets.push_back(call - begin);
   }
-  // Offsets that steps share.
+  // Offsets within the step that at least half of the steps share.
   std::sort(offsets.begin(), offsets.end());
   std::vector<int64_t> shared;
   const auto steps = static_cast<double>(begins_.size());
@@ -142,4 +142,4 @@ std::optional<std::vector<int64_t>> CallPlaces::Of(const store::RankData& rank,
   return out;
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

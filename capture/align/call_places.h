@@ -1,10 +1,10 @@
-// Places of a rank's kernels in their channel, lost ones included.
+// Places: the index of each kernel among those of its channel, lost ones included.
 //
-// A process numbers its runtime calls, those that launch kernels whose records were lost too. A training step
-// makes the same calls each time, so from the number of a kernel's launch follows which of the step's kernels
-// it is, and where one is missing. Pure, any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ALIGN_CALL_PLACES_H_
-#define LOCKSTEP_AGGREGATOR_ALIGN_CALL_PLACES_H_
+// A process numbers its runtime calls, including those that launched kernels whose records were lost. Every
+// training step makes the same calls. So the number of a kernel's launch call shows which of the step's
+// kernels it is, and where one is missing. Pure; any thread.
+#ifndef LOCKSTEP_CAPTURE_ALIGN_CALL_PLACES_H_
+#define LOCKSTEP_CAPTURE_ALIGN_CALL_PLACES_H_
 
 #include <cstdint>
 #include <optional>
@@ -13,27 +13,28 @@
 
 #include "capture/model/capture.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 
 class CallPlaces {
  public:
-  // Finds how many calls a step makes, by what the rank runs seldom and regularly. Nothing of `rank` is kept.
-  explicit CallPlaces(const store::RankData& rank);
+  // Finds the number of calls per step from kernels that the rank launches rarely and regularly. Keeps no
+  // reference to `rank`.
+  explicit CallPlaces(const capture::RankData& rank);
 
-  // Of these collectives, all of one channel and in order of start. nullopt: calls are not numbered, or steps
-  // differ.
-  std::optional<std::vector<int64_t>> Of(const store::RankData& rank,
+  // Places of `collectives`, which are all of one channel and ordered by start. nullopt: the calls have no
+  // numbers, or the steps differ.
+  std::optional<std::vector<int64_t>> Of(const capture::RankData& rank,
                                          std::span<const uint32_t> collectives) const;
 
-  // Whether records of the rank were lost, as far as its launches or its source say.
-  static bool AnyLost(const store::RankData& rank) { return !rank.losses.empty(); }
+  // True if lost records of the rank are known, from its source or from its launches.
+  static bool AnyLost(const capture::RankData& rank) { return !rank.losses.empty(); }
 
  private:
   std::vector<int64_t>
-      begins_;  // numbers of the call that begins each step, ascending; those that were lost are put back
-  int64_t calls_ = 0;  // of a step
+      begins_;         // numbers of the calls that begin the steps, ascending; lost ones are interpolated
+  int64_t calls_ = 0;  // calls per step
 };
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_ALIGN_CALL_PLACES_H_
+#endif  // LOCKSTEP_CAPTURE_ALIGN_CALL_PLACES_H_

@@ -7,45 +7,47 @@
 
 #include "base/median.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
 constexpr size_t kEnoughSamples = 5;
-constexpr size_t kMostForSlope = 200;  // Theil-Sen looks at every pair
+constexpr size_t kMostForSlope = 200;  // Theil-Sen compares every pair
 constexpr size_t kLeastForSlope = 8;
-// A correction must exceed this many standard errors, and this part of what one sample may be off, or as
-// often by what samples differ: over a slow link ends are apart by parts of a transfer, and by other parts
-// each time.
+// A correction must exceed this many standard errors. It must also exceed this share of a sample's
+// uncertainty, or kSigmas times the samples' scatter if that is less. Over a slow link, ends differ by part
+// of a transfer, and by a different part each time.
 constexpr double kSigmas = 3.0;
-constexpr double kBlurShare = 0.25;
+constexpr double kUncertaintyShare = 0.25;
 constexpr double kMadToSigma = 1.4826;
-// Twice the blur of the sharpest is still as good; ten times is used only when there is nothing else.
+// Samples of up to this multiple of the least uncertainty count as equally sharp. Samples of up to
+// kLargestUncertainty times the least uncertainty are used only if too few are sharp.
 constexpr double kAsSharp = 2.0;
-constexpr double kBluntest = 10.0;
-// Slack is tried from here by doubling. Constraints that need more than a second belong to different things.
+constexpr double kLargestUncertainty = 10.0;
+// Slack doubles from the first value to the last. Constraints that need more slack come from kernels that are
+// not one collective.
 constexpr Nanos kFirstSlack = Nanos::Micros(1);
 constexpr Nanos kLastSlack = Nanos::Seconds(1);
 
-// Ends that keep another distance from some moment on, by so many times what they scatter and by this at
-// least: a clock was set.
+// A clock was set if the distance of ends changes at some moment by more than this many times their scatter
+// plus this many nanoseconds.
 constexpr double kStepSigmas = 10, kLeastStepNs = 50e3;
 constexpr size_t kLeastBesideStep = 4;
 constexpr size_t kMostParted = 64;
-// What contradicts the line by more than this is no exit skew; and how many of the limits must be left
-// without such.
-constexpr double kStrangeNs = 10e3, kFewStrangers = 0.9;
+// A limit that contradicts the line by more than kWrongMatchNs is not exit skew but comes from a wrong match.
+// At least the share kLeastKeptShare of the limits must remain without such limits.
+constexpr double kWrongMatchNs = 10e3, kLeastKeptShare = 0.9;
 
-// Large operations over a slow link end far apart on agreeing clocks, so only the sharpest samples say
-// anything.
+// Large operations over a slow link end far apart even on agreeing clocks, so only the sharpest samples
+// count.
 void KeepSharpest(std::vector<LeadSample>& samples) {
   std::sort(samples.begin(), samples.end(),
-            [](const LeadSample& a, const LeadSample& b) { return a.blur < b.blur; });
-  const double least = static_cast<double>(samples.front().blur.ns());
+            [](const LeadSample& a, const LeadSample& b) { return a.uncertainty < b.uncertainty; });
+  const double least = static_cast<double>(samples.front().uncertainty.ns());
   size_t keep = 0;
   while (keep < samples.size()) {
-    const double blur = static_cast<double>(samples[keep].blur.ns());
-    const bool sharp = blur <= kAsSharp * least + 5000.0;
-    const bool needed = keep < kEnoughSamples && blur <= kBluntest * least;
+    const double uncertainty = static_cast<double>(samples[keep].uncertainty.ns());
+    const bool sharp = uncertainty <= kAsSharp * least + 5000.0;
+    const bool needed = keep < kEnoughSamples && uncertainty <= kLargestUncertainty * least;
     if (!sharp && !needed) break;
     ++keep;
   }
@@ -90,28 +92,28 @@ LineWithError RobustLine(const std::vector<LeadSample>& samples, HostTime origin
   line.offset_ns = Median(y);
   for (double& v : y) v = std::fabs(v - line.offset_ns);
   const double spread = kMadToSigma * Median(y);
-  const double blur = static_cast<double>(samples[samples.size() / 2].blur.ns());
-  const double by_blur = kBlurShare * blur / kSigmas;
-  const double least = samples.size() >= kLeastForSlope ? std::min(by_blur, spread) : by_blur;
+  const double uncertainty = static_cast<double>(samples[samples.size() / 2].uncertainty.ns());
+  const double by_uncertainty = kUncertaintyShare * uncertainty / kSigmas;
+  const double least = samples.size() >= kLeastForSlope ? std::min(by_uncertainty, spread) : by_uncertainty;
   const double error = std::max(1.25 * spread / std::sqrt(static_cast<double>(y.size())), least);
   if (line.drift == 0 && std::fabs(line.offset_ns) < kSigmas * error) line.offset_ns = 0;
   return {line, error};
 }
 
-// Where ends tell nothing, limits from both sides do: messages that go both ways take about as long either
-// way.
+// Takes the middle of the region if no ends show the lead. Messages take about equally long in both
+// directions, so the lead is near the middle of the limits from both sides.
 void TakeMiddle(const OffsetRegion& region, HostInterval window, ClockFit& fit) {
   const HostTime middle = window.start + (window.end - window.start) / 2;
   const OffsetRegion::Range range = region.At(middle);
   const double width = range.high_ns - range.low_ns;
   if (!std::isfinite(width)) return;
-  fit.error_ns = kBlurShare * width / 2;
+  fit.error_ns = kUncertaintyShare * width / 2;
   const double lead = (range.low_ns + range.high_ns) / 2;
   if (std::fabs(lead) < fit.error_ns) return;
   fit.line.offset_ns = lead;
 }
 
-// How far the region is from the line at a moment.
+// Largest distance of the region's edges from the line at a moment.
 double Away(const OffsetRegion& region, const ClockFit& fit, HostTime t) {
   const OffsetRegion::Range range = region.At(t);
   const double lead = fit.line.offset_ns + fit.line.drift * static_cast<double>((t - fit.origin).ns());
@@ -119,20 +121,21 @@ double Away(const OffsetRegion& region, const ClockFit& fit, HostTime t) {
 }
 
 void SetBound(ClockFit& fit, double worst) {
-  // Rounding: one nanosecond for the offset, one for the line.
+  // Adds 2 ns for rounding: one for the offset, one for the line.
   if (worst < 1e17) fit.bound = Nanos(static_cast<int64_t>(std::ceil(worst))) + Nanos(2);
 }
 
-// The moments between which one clock was set.
+// The interval in which one clock was set.
 struct Gap {
   HostTime last_before, first_after;
 };
 
-// Up to some moment one line obeys all limits, from some moment on another does. nullopt when that is not so.
+// Finds the interval between the limits that one line obeys and the later limits that another line obeys.
+// nullopt: two lines do not suffice.
 std::optional<Gap> GapOfLimits(const OffsetRegion& region) {
   const std::vector<HostTime> moments = region.Moments();
   if (moments.size() < 2) return std::nullopt;
-  // The last moment up to which everything fits, and the first from which everything does.
+  // Find the last moment up to which all limits fit, and the first moment from which all limits fit.
   size_t good = 0, bad = moments.size() - 1;
   while (bad - good > 1) {
     const size_t middle = (good + bad) / 2;
@@ -162,8 +165,8 @@ double MiddleLead(std::span<const LeadSample> samples) {
   return Median(std::move(leads));
 }
 
-// Limits of long operations are too loose to show that a clock was set by less than that; ends, which keep
-// one distance before and another one from some moment on, show it. `samples` by time.
+// Limits of long operations are too loose to show a small clock step. Ends show it: they keep one distance
+// before a moment and another distance after it. `samples` are ordered by time.
 std::optional<Gap> GapOfSamples(std::span<const LeadSample> samples) {
   std::optional<Gap> best;
   double clearest = 1;
@@ -180,7 +183,7 @@ std::optional<Gap> GapOfSamples(std::span<const LeadSample> samples) {
     const double clear = std::fabs(after - before) / (kStepSigmas * scatter + kLeastStepNs);
     if (clear <= clearest) continue;
     clearest = clear;
-    // With a stride the moment is not known better than that.
+    // With a stride, the moment is known only to within one stride.
     best =
         Gap{samples[at - std::min(stride, at)].at, samples[std::min(at + stride - 1, samples.size() - 1)].at};
   }
@@ -193,15 +196,15 @@ void KeepLongerSide(std::vector<LeadSample>& samples, const Gap& gap) {
                 [&](const LeadSample& s) { return first ? s.at > gap.last_before : s.at < gap.first_after; });
 }
 
-// One clock was set once, in this gap. False when the limits of either side contradict each other all the
-// same.
+// Fits a clock that was set once, within `gap`. Returns false if the limits on either side still contradict
+// each other.
 bool FitAcrossStep(const OffsetRegion& region, HostInterval window, const Gap& gap, ClockFit& fit) {
   const std::vector<HostTime> moments = region.Moments();
   if (moments.empty()) return false;
   OffsetRegion first = region.Part(moments.front(), gap.last_before);
   OffsetRegion second = region.Part(gap.first_after, moments.back());
   if (!first.Solve(kFirstSlack) || !second.Solve(kFirstSlack)) return false;
-  // The line stays where the longer side puts it.
+  // The longer side decides where the line lies.
   const bool longer_first = gap.last_before - moments.front() >= moments.back() - gap.first_after;
   fit.line = (longer_first ? first : second).Clip(fit.line);
   fit.stepped = true;
@@ -210,9 +213,9 @@ bool FitAcrossStep(const OffsetRegion& region, HostInterval window, const Gap& g
   return fit.bound != Nanos::Max();
 }
 
-// A few limits that contradict the others in between, with the same line before and after them, come from
-// kernels that were taken for one collective and are not.
-bool LeaveOutStrangers(const std::optional<Gap>& gap, const ClockFit& fit, OffsetRegion& region) {
+// Leaves out a few limits that contradict the others while one line fits before and after them. They come
+// from kernels that were wrongly matched as one collective.
+bool DropWrongMatches(const std::optional<Gap>& gap, const ClockFit& fit, OffsetRegion& region) {
   const std::vector<HostTime> moments = region.Moments();
   const auto beside = [&](HostTime from, HostTime to) {
     return static_cast<size_t>(
@@ -224,9 +227,9 @@ bool LeaveOutStrangers(const std::optional<Gap>& gap, const ClockFit& fit, Offse
     candidates.push_back(region.Without(gap->last_before, gap->first_after));
   }
   if (!gap && std::isfinite(fit.error_ns))
-    candidates.push_back(region.Obeyed(fit.line, kStepSigmas * fit.error_ns + kStrangeNs));
+    candidates.push_back(region.Obeyed(fit.line, kStepSigmas * fit.error_ns + kWrongMatchNs));
   for (OffsetRegion& c : candidates) {
-    if (static_cast<double>(c.constraints()) < kFewStrangers * static_cast<double>(region.constraints()) ||
+    if (static_cast<double>(c.constraints()) < kLeastKeptShare * static_cast<double>(region.constraints()) ||
         !c.Solve(kFirstSlack * 2))
       continue;
     region = std::move(c);
@@ -253,7 +256,7 @@ ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInte
   if (by_samples && FitAcrossStep(region, window, *by_samples, fit)) return fit;
   if (!region.Solve(kFirstSlack * 2)) {
     const std::optional<Gap> by_limits = GapOfLimits(region);
-    if (!LeaveOutStrangers(by_limits, fit, region) && by_limits &&
+    if (!DropWrongMatches(by_limits, fit, region) && by_limits &&
         FitAcrossStep(region, window, *by_limits, fit))
       return fit;
   }
@@ -268,10 +271,10 @@ ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInte
   fit.stepped = slack > kFirstSlack * 2;
   if (samples.empty()) TakeMiddle(region, window, fit);
   fit.line = region.Clip(fit.line);
-  // The region's edges are convex and concave over time, so the ends of the window are the worst of it.
+  // The region's edges are convex and concave over time, so the error is largest at an end of the window.
   SetBound(fit, std::max(Away(region, fit, window.start), Away(region, fit, window.end)) +
                     2 * static_cast<double>(slack.ns()));
   return fit;
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

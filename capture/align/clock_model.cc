@@ -10,26 +10,26 @@
 #include "capture/align/collective_clock.h"
 #include "capture/align/network_clock.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-using store::kNone;
+using capture::kNone;
 
-// Every pair in between adds at least this much.
+// Each pair between the reference and a host adds at least this error.
 constexpr double kHopNs = 100;
-// Rounding, and the moment at which a range is read.
+// Margins for rounding, and for the error of the moment at which a range is read.
 constexpr double kMarginNs = 5, kMarginShare = 1e-3;
 
 Nanos Sum(Nanos a, Nanos b) { return a == Nanos::Max() || b == Nanos::Max() ? Nanos::Max() : a + b; }
 
-// The stretch of each host's clock on which anything was recorded.
-std::vector<HostInterval> Windows(const store::Capture& capture) {
+// The interval of each host's clock that contains records.
+std::vector<HostInterval> Windows(const capture::Capture& capture) {
   std::vector<HostInterval> windows(capture.hosts.size(), {HostTime::Max(), HostTime::Min()});
   const auto include = [&](HostInterval& w, HostTime from, HostTime to) {
     w.start = std::min(w.start, from);
     w.end = std::max(w.end, to);
   };
-  for (const store::RankData& r : capture.ranks) {
+  for (const capture::RankData& r : capture.ranks) {
     if (r.host >= windows.size()) continue;
     if (r.window.end > r.window.start) include(windows[r.host], r.window.start, r.window.end);
     if (!r.activities.empty()) include(windows[r.host], r.activities.front().start, r.activities.back().end);
@@ -40,12 +40,12 @@ std::vector<HostInterval> Windows(const store::Capture& capture) {
   return windows;
 }
 
-// CLOCK_REALTIME of a host was set while it was recorded, going by the clock readings of its ranks.
-Nanos SteppedBy(const store::RankData& rank) {
+// The time by which CLOCK_REALTIME of the host was set during the recording, from the rank's clock readings.
+Nanos SteppedBy(const capture::RankData& rank) {
   Nanos stepped;
   for (size_t i = 1; i < rank.clocks.size(); ++i) {
-    const store::ClockReading& a = rank.clocks[i - 1];
-    const store::ClockReading& b = rank.clocks[i];
+    const capture::ClockReading& a = rank.clocks[i - 1];
+    const capture::ClockReading& b = rank.clocks[i];
     const Nanos mono(std::llabs((b.monotonic - a.monotonic).ns()));
     const Nanos parted(std::llabs(((b.realtime - a.realtime) - (b.monotonic - a.monotonic)).ns()));
     const Nanos allowed = a.gap + b.gap + Nanos::Micros(200) + Nanos(mono.ns() / 1000);
@@ -56,7 +56,7 @@ Nanos SteppedBy(const store::RankData& rank) {
 
 class Estimator {
  public:
-  Estimator(const store::Capture& capture, const Matches& matches)
+  Estimator(const capture::Capture& capture, const Matches& matches)
       : capture_(capture), windows_(Windows(capture)), clocks_(capture.hosts.size()) {
     for (size_t h = 0; h < clocks_.size(); ++h) {
       const auto network = ClockFromNetwork(capture.hosts[h].exchanges, windows_[h]);
@@ -79,22 +79,22 @@ class Estimator {
     ReachHosts();
     CheckCycles();
     WidenBySteps();
-    BlameReference();
+    MarkReferenceStepped();
     TightenByChains();
     return std::move(clocks_);
   }
 
  private:
-  // Without exchanges one host's clock is the job's: the one whose rank arrives last most often, since its
-  // short stays limit the others' clocks most tightly.
+  // Without exchanges, one host's clock becomes the job's clock. The reference is the host whose rank arrives
+  // last most often, because its short kernels limit the others' clocks most tightly.
   uint32_t ReferenceFor(const Matches& matches) const {
     std::vector<uint64_t> last(capture_.hosts.size());
     for (const Instance& instance : matches.instances) {
       Nanos shortest = Nanos::Max();
       uint32_t host = kNone;
       for (const Member& m : instance.members) {
-        const store::RankData& rank = capture_.ranks[m.rank_index];
-        const store::DeviceActivity& a = rank.activities[rank.collectives[m.collective].activity];
+        const capture::RankData& rank = capture_.ranks[m.rank_index];
+        const capture::DeviceActivity& a = rank.activities[rank.collectives[m.collective].activity];
         if (a.end - a.start < shortest) {
           shortest = a.end - a.start;
           host = rank.host;
@@ -113,8 +113,8 @@ class Estimator {
   struct Pair {
     HostPair hosts;
     PairFit found;
-    bool limits_only = false;   // too few meetings to show that a clock was set in between
-    bool reached_over = false;  // one of the two clocks comes from it
+    bool limits_only = false;   // has limits but no samples, so a clock step would not show
+    bool reached_over = false;  // the clock of one of the two hosts was derived from this pair
   };
 
   void FitPairs() {
@@ -131,7 +131,7 @@ class Estimator {
     evidence_.clear();
   }
 
-  // From the reference outward, over those pairs first whose leads are known best.
+  // Derives clocks from the reference outward, first over the pairs whose leads are best known.
   void ReachHosts() {
     using Place = std::pair<double, uint32_t>;  // error, host
     std::vector<double> least(clocks_.size(), std::numeric_limits<double>::infinity());
@@ -152,7 +152,7 @@ class Estimator {
       }
       for (uint32_t p : pairs_of_[host]) {
         const uint32_t to = pairs_[p].hosts.first == host ? pairs_[p].hosts.second : pairs_[p].hosts.first;
-        // Without a bound nothing is known; where no end tells the lead, the bound does.
+        // A pair without a bound says nothing. If no ends show the lead, the bound is its error.
         const ClockFit& fit = pairs_[p].found.fit;
         if (done[to] || pairs_[p].limits_only || fit.bound == Nanos::Max()) continue;
         const double error =
@@ -165,7 +165,7 @@ class Estimator {
     }
   }
 
-  // Gives `to` the clock that its collectives with `from` imply, when that is surer than what is known of it.
+  // Gives `to` the clock that its collectives with `from` imply, if the new bound is below the known one.
   void Refine(const Pair& pair, uint32_t from, uint32_t to) {
     const uint32_t first = pair.hosts.first;
     const ClockFit& fit = pair.found.fit;
@@ -177,11 +177,11 @@ class Estimator {
     HostClock refined;
     refined.drift = base.drift + sign * fit.line.drift;
     refined.offset = Nanos(std::llround(lead));
-    // The line was read on the first host's clock; the anchor is the same moment on the second's.
+    // The line was fitted on the first host's clock. The anchor is the same moment on the clock of `to`.
     refined.anchor =
         first == from ? HostTime(fit.origin.ns() + std::llround(fit.line.offset_ns)) : fit.origin;
     if (first == to) {
-      // LeadAt(base) must be taken on base's own clock.
+      // LeadAt(base) needs a moment on base's own clock.
       const HostTime on_base(fit.origin.ns() + std::llround(fit.line.offset_ns));
       refined.offset = Nanos(std::llround(LeadAt(base, on_base) - fit.line.offset_ns));
     }
@@ -193,23 +193,22 @@ class Estimator {
                          : ClockMethod::kCollectives;
     refined.step_noticed = clocks_[to].step_noticed || fit.stepped;
     if (clocks_[to].bound != Nanos::Max()) {
-      // Two ways to the same clock must agree within what each may be off.
+      // Two estimates of one clock must agree within the sum of their bounds.
       const double apart = std::fabs(LeadAt(refined, refined.anchor) - LeadAt(clocks_[to], refined.anchor));
       Widen(refined, apart, refined.bound + clocks_[to].bound);
     }
     clocks_[to] = refined;
   }
 
-  // A clock that is further from another estimate of it than both may be off is not as sure as it seemed: it
-  // was set in between.
+  // If two estimates of a clock differ by more than `allowed`, the clock was set in between. Widens its bound
+  // by the excess.
   static void Widen(HostClock& clock, double apart_ns, Nanos allowed) {
     if (apart_ns <= static_cast<double>(allowed.ns())) return;
     clock.bound = Sum(clock.bound, Nanos(std::llround(apart_ns)) - allowed);
     clock.step_noticed = true;
   }
 
-  // Hosts that meet without having been reached over each other close a cycle, around which all leads must
-  // sum to nothing.
+  // A pair from which no clock was derived closes a cycle. Around a cycle, all leads must sum to 0.
   void CheckCycles() {
     for (const Pair& pair : pairs_) {
       if (pair.reached_over || pair.limits_only) continue;
@@ -218,14 +217,15 @@ class Estimator {
       const ClockFit& fit = pair.found.fit;
       if (first.bound == Nanos::Max() || second.bound == Nanos::Max() || fit.bound == Nanos::Max()) continue;
       const HostTime on_second(fit.origin.ns() + std::llround(fit.line.offset_ns));
-      const double said = LeadAt(second, on_second) - LeadAt(first, fit.origin);
+      const double indirect_lead = LeadAt(second, on_second) - LeadAt(first, fit.origin);
       HostClock& looser = first.bound > second.bound ? first : second;
-      Widen(looser, std::fabs(said - fit.line.offset_ns), Sum(Sum(first.bound, second.bound), fit.bound));
+      Widen(looser, std::fabs(indirect_lead - fit.line.offset_ns),
+            Sum(Sum(first.bound, second.bound), fit.bound));
     }
   }
 
-  // When every other clock seems to have been set, it was the reference's.
-  void BlameReference() {
+  // If every clock but the reference's seems to have been set, the reference's clock was.
+  void MarkReferenceStepped() {
     const auto noticed =
         std::count_if(clocks_.begin(), clocks_.end(), [](const HostClock& c) { return c.step_noticed; });
     if (clocks_.size() < 3 || noticed + 1 < static_cast<std::ptrdiff_t>(clocks_.size()) ||
@@ -236,7 +236,7 @@ class Estimator {
   }
 
   void WidenBySteps() {
-    for (const store::RankData& rank : capture_.ranks) {
+    for (const capture::RankData& rank : capture_.ranks) {
       if (rank.host >= clocks_.size() || clocks_[rank.host].step_noticed) continue;
       const Nanos stepped = SteppedBy(rank);
       if (stepped == Nanos()) continue;
@@ -245,9 +245,9 @@ class Estimator {
     }
   }
 
-  // Limits between clocks that ran straight hold at the window's ends too, and several pairs' limits in a row
-  // limit the hosts at their ends: often more tightly than the pairs that the estimates came from, whose
-  // bounds add up.
+  // Limits between clocks that ran straight hold at the window's ends too. A chain of limits over several
+  // pairs bounds a host's lead at both ends. This bound is often tighter than that of the estimate, which
+  // adds up the bounds of its pairs.
   void TightenByChains() {
     const auto origin = static_cast<uint32_t>(clocks_.size());  // the job's clock
     HostTime begin = HostTime::Max(), end = HostTime::Min();
@@ -287,7 +287,7 @@ class Estimator {
         continue;
       const HostTime on_first(moment.ns() + std::llround(LeadAtJob(first, moment)));
       const OffsetRegion::Range range = pair.found.region.At(on_first);
-      // How wrongly the moment may be placed on that clock is nothing beside this.
+      // The error of placing the moment on that clock is negligible beside this margin.
       const double width = range.high_ns - range.low_ns;
       const double margin = kMarginNs + (std::isfinite(width) ? kMarginShare * width : 0);
       ranges.push_back({pair.hosts.first, pair.hosts.second, range.low_ns - margin, range.high_ns + margin});
@@ -310,10 +310,10 @@ class Estimator {
     clock.bound = Nanos(static_cast<int64_t>(std::ceil(worst + kMarginNs)));
   }
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   std::vector<HostInterval> windows_;
   std::vector<HostClock> clocks_;
-  std::vector<HostClock> from_network_;  // and the reference's
+  std::vector<HostClock> from_network_;  // from exchanges alone, and the reference's clock
   uint32_t reference_ = kNone;
   PairEvidence evidence_;
   std::vector<Pair> pairs_;                      // by hosts
@@ -336,7 +336,7 @@ Nanos ClockModel::bound() const {
   return Sum(first, second);
 }
 
-ClockModel EstimateClocks(const store::Capture& capture, const Matches& matches) {
+ClockModel EstimateClocks(const capture::Capture& capture, const Matches& matches) {
   if (capture.hosts.size() <= 1) {
     std::vector<HostClock> one(capture.hosts.size());
     for (HostClock& h : one) h.bound = Nanos();
@@ -345,4 +345,4 @@ ClockModel EstimateClocks(const store::Capture& capture, const Matches& matches)
   return ClockModel(Estimator(capture, matches).Run());
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

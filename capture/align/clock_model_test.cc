@@ -10,11 +10,11 @@
 #include "capture/model/timeline_builder_fixture.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-using store::CollectiveOp;
-using store::TimelineBuilder;
+using capture::CollectiveOp;
+using capture::TimelineBuilder;
 
 struct TrueClock {
   double offset_us = 0;
@@ -22,7 +22,7 @@ struct TrueClock {
   double Local(double job_us) const { return job_us + offset_us + drift * job_us; }
 };
 
-// How far the model is from the truth about the difference of two hosts, at a moment of the job.
+// Error of the model about the difference of two hosts' clocks, at a moment of the job, in us.
 double PairErrorUs(const ClockModel& model, const std::vector<TrueClock>& truth, uint32_t a, uint32_t b,
                    double job_us) {
   const JobTime of_a = model.ToJob(a, TimelineBuilder::At(truth[a].Local(job_us)));
@@ -39,9 +39,9 @@ std::vector<TrueClock> DrawClocks(size_t hosts, std::mt19937_64& random) {
   return clocks;
 }
 
-// Ranks on hosts of their own that meet in all-reduces, arriving at random.
-store::Capture Meetings(const std::vector<TrueClock>& clocks, int count, double every_us, double transfer_us,
-                        std::mt19937_64& random) {
+// Ranks on separate hosts that share all-reduces and arrive at random.
+capture::Capture SyncPoints(const std::vector<TrueClock>& clocks, int count, double every_us,
+                            double transfer_us, std::mt19937_64& random) {
   std::exponential_distribution<double> one(1);
   TimelineBuilder t;
   std::vector<int32_t> members;
@@ -69,19 +69,19 @@ TEST(ClockModel, OneHostIsItsOwnJobClock) {
   const uint32_t g = t.Group("g", {0, 1});
   t.Rank(0).AllReduce(g, 0, 10);
   t.Rank(1).AllReduce(g, 5, 900);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const ClockModel model = EstimateClocks(capture, Match(capture));
   EXPECT_EQ(model.bound(), Nanos());
   EXPECT_EQ(model.ToJob(0, HostTime(12345)).ns(), 12345);
 }
 
-TEST(ClockModel, CollectivesFindOffsetAndDriftAndTheBoundIsNeverViolated) {
+TEST(ClockModel, CollectivesGiveOffsetAndDriftWithinTheBound) {
   std::mt19937_64 random(17);
   double worst = 0;
   for (int trial = 0; trial < 120; ++trial) {
     const double transfer = trial % 3 == 0 ? 20 : trial % 3 == 1 ? 80 : 500;
     const auto clocks = DrawClocks(4, random);
-    const store::Capture capture = Meetings(clocks, 120, 50'000, transfer, random);
+    const capture::Capture capture = SyncPoints(clocks, 120, 50'000, transfer, random);
     const ClockModel model = EstimateClocks(capture, Match(capture));
     for (uint32_t h = 1; h < 4; ++h) {
       EXPECT_EQ(model.hosts()[h].method == ClockMethod::kCollectives || model.hosts()[h].bound == Nanos(),
@@ -96,13 +96,13 @@ TEST(ClockModel, CollectivesFindOffsetAndDriftAndTheBoundIsNeverViolated) {
   EXPECT_LT(worst, 12) << "microseconds, where the bound is some hundred";
 }
 
-// ---- any job: is the bound ever too small?
+// ---- Random jobs: the bound is never too small.
 
-struct Trouble {
+struct Disturbance {
   double offset_us, drift_ppm;
-  double exit_skew_us;  // mean, anew for each rank and time
-  double exit_bias_us;  // a host's own, always the same
-  double step_us;       // one host's clock is set by this much in the middle; 0: none is
+  double exit_skew_us;  // mean, drawn again for each rank and time
+  double exit_bias_us;  // constant for each host
+  double step_us;       // one host's clock is set by this much in the middle; 0: no clock is set
 };
 
 struct Ticking {
@@ -111,7 +111,7 @@ struct Ticking {
   double Local(double job_us) const { return clock.Local(job_us) + (job_us >= step_at_us ? step_us : 0); }
 };
 
-TEST(ClockModel, TheBoundIsNeverTooSmallWhateverTheClocksAndTheExits) {
+TEST(ClockModel, TheBoundHoldsForAllClocksAndExitSkews) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   constexpr int kRuns = 24;
 #else
@@ -124,23 +124,23 @@ TEST(ClockModel, TheBoundIsNeverTooSmallWhateverTheClocksAndTheExits) {
   std::vector<double> errors;
   for (int run = 0; run < kRuns; ++run) {
     const double steps[] = {0, 0, 0, 0, 0, 0, 0, 2'000 + 20'000 * std::fabs(unit(random))};
-    const Trouble trouble{run % 2 == 0 ? 1'000.0 : 50'000.0,
-                          std::array{0.0, 5.0, 50.0, 100.0}[static_cast<size_t>(run / 2) % 4],
-                          std::array{2.0, 5.0, 20.0}[static_cast<size_t>(run) % 3], run % 5 == 0 ? 5.0 : 0.0,
-                          steps[run % 8]};
+    const Disturbance disturbance{run % 2 == 0 ? 1'000.0 : 50'000.0,
+                                  std::array{0.0, 5.0, 50.0, 100.0}[static_cast<size_t>(run / 2) % 4],
+                                  std::array{2.0, 5.0, 20.0}[static_cast<size_t>(run) % 3],
+                                  run % 5 == 0 ? 5.0 : 0.0, steps[run % 8]};
     constexpr int kHosts = 3, kRanks = 6;
     constexpr double kLength = 4e6;
     std::vector<Ticking> clocks(kHosts);
     std::vector<double> bias;
     for (Ticking& c : clocks) {
-      c.clock = {unit(random) * trouble.offset_us, unit(random) * trouble.drift_ppm * 1e-6};
-      bias.push_back(trouble.exit_bias_us * std::fabs(unit(random)));
+      c.clock = {unit(random) * disturbance.offset_us, unit(random) * disturbance.drift_ppm * 1e-6};
+      bias.push_back(disturbance.exit_bias_us * std::fabs(unit(random)));
     }
-    if (trouble.step_us != 0) {
+    if (disturbance.step_us != 0) {
       ++stepped;
       clocks[static_cast<size_t>(run / 8) % kHosts].step_at_us = kLength * (0.3 + 0.2 * (1 + unit(random)));
       clocks[static_cast<size_t>(run / 8) % kHosts].step_us =
-          (run / 8) % 2 == 0 ? trouble.step_us : -trouble.step_us;
+          (run / 8) % 2 == 0 ? disturbance.step_us : -disturbance.step_us;
     }
     const double transfer = std::array{20.0, 80.0, 500.0}[static_cast<size_t>(run / 3) % 3];
     TimelineBuilder t;
@@ -153,12 +153,12 @@ TEST(ClockModel, TheBoundIsNeverTooSmallWhateverTheClocksAndTheExits) {
       }
       for (int r = 0; r < kRanks; ++r) {
         const size_t h = static_cast<size_t>(r) / 2;
-        const double end = last + transfer + bias[h] + trouble.exit_skew_us * one(random);
+        const double end = last + transfer + bias[h] + disturbance.exit_skew_us * one(random);
         const double from = clocks[h].Local(start[r]);
         t.Rank(r, "host" + std::to_string(h)).AllReduce(all, from, clocks[h].Local(end) - from);
       }
     }
-    const store::Capture capture = t.Build();
+    const capture::Capture capture = t.Build();
     const ClockModel model = EstimateClocks(capture, Match(capture));
     for (uint32_t a = 0; a < kHosts; ++a) {
       for (uint32_t b = a + 1; b < kHosts; ++b) {
@@ -171,12 +171,12 @@ TEST(ClockModel, TheBoundIsNeverTooSmallWhateverTheClocksAndTheExits) {
         }
         const Nanos bound = model.hosts()[a].bound + model.hosts()[b].bound;
         EXPECT_LE(worst, static_cast<double>(bound.ns()) / 1000.0)
-            << "run " << run << " hosts " << a << ", " << b << " step " << trouble.step_us << " drift "
-            << trouble.drift_ppm;
-        if (trouble.step_us == 0) errors.push_back(worst);
+            << "run " << run << " hosts " << a << ", " << b << " step " << disturbance.step_us << " drift "
+            << disturbance.drift_ppm;
+        if (disturbance.step_us == 0) errors.push_back(worst);
       }
     }
-    if (trouble.step_us != 0) {
+    if (disturbance.step_us != 0) {
       noticed += std::any_of(model.hosts().begin(), model.hosts().end(),
                              [](const HostClock& h) { return h.step_noticed; })
                      ? 1
@@ -191,8 +191,8 @@ TEST(ClockModel, TheBoundIsNeverTooSmallWhateverTheClocksAndTheExits) {
             << errors[errors.size() * 99 / 100] << " us\n";
 }
 
-TEST(ClockModel, AgreeingClocksGetNoCorrectionFromLargeOperationsThatEndApart) {
-  // DDP over a slow link: all-reduces of 50 ms whose ends lie up to 1.5 ms apart, one small one of 250 us.
+TEST(ClockModel, LargeOperationsWithExitSkewDoNotCorrectAgreeingClocks) {
+  // DDP over a slow link: all-reduces of 50 ms whose ends lie up to 1.5 ms apart, and a small one of 250 us.
   std::mt19937_64 random(2);
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1});
@@ -203,16 +203,16 @@ TEST(ClockModel, AgreeingClocksGetNoCorrectionFromLargeOperationsThatEndApart) {
     t.Rank(0, "a").AllReduce(all, start, small ? 3'700 : 52'000);
     t.Rank(1, "b").AllReduce(all, start + 3'400, (small ? 300 : 48'600) + apart);
   }
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const ClockModel model = EstimateClocks(capture, Match(capture));
   EXPECT_LT(std::fabs(PairErrorUs(model, {{}, {}}, 0, 1, 1'500'000)), 40);
   EXPECT_GE(BoundUs(model), std::fabs(PairErrorUs(model, {{}, {}}, 0, 1, 1'500'000)));
 }
 
-TEST(ClockModel, ABroadcastThatAReceiverClearlyWaitedForTellsTheOffset) {
+TEST(ClockModel, ABroadcastWithAWaitingReceiverGivesTheOffset) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1});
-  const store::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all};
+  const capture::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all};
   for (int i = 0; i < 6; ++i) {
     const double at = 50'000.0 * i;
     t.Rank(0, "a").Communication(broadcast, at + 20'000, 75);
@@ -220,30 +220,30 @@ TEST(ClockModel, ABroadcastThatAReceiverClearlyWaitedForTellsTheOffset) {
     t.Rank(0, "a").AllReduce(all, at + 25'000, 15'000);
     t.Rank(1, "b").AllReduce(all, at + 25'000 + 7'000, 16'000);
   }
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const ClockModel model = EstimateClocks(capture, Match(capture));
   EXPECT_LT(std::fabs(PairErrorUs(model, {{}, {7'000, 0}}, 0, 1, 100'000)), 40);
 }
 
-TEST(ClockModel, ASenderThatLeftBeforeItsReceiverCameSaysNothingAboutTheReceiversClock) {
+TEST(ClockModel, ASenderThatLeftEarlyDoesNotLimitTheReceiversClock) {
   std::mt19937_64 random(51);
   for (int trial = 0; trial < 40; ++trial) {
     const auto clocks = DrawClocks(2, random);
-    store::Capture capture;
+    capture::Capture capture;
     {
       TimelineBuilder t;
       const uint32_t all = t.Group("all", {0, 1});
-      const auto put = [&](int r, const store::CollectiveSpec& spec, double from, double to) {
+      const auto put = [&](int r, const capture::CollectiveSpec& spec, double from, double to) {
         const double start = clocks[static_cast<size_t>(r)].Local(from);
         t.Rank(r, "h" + std::to_string(r))
             .Communication(spec, start, clocks[static_cast<size_t>(r)].Local(to) - start);
       };
       for (int i = 0; i < 60; ++i) {
         const double at = 20'000.0 * i, early = static_cast<double>(random() % 900);
-        put(0, {.group = all, .source = store::MatchSource::kGroupSequence, .sequence = i}, at, at + 1200);
-        put(1, {.group = all, .source = store::MatchSource::kGroupSequence, .sequence = i}, at + early,
+        put(0, {.group = all, .source = capture::MatchSource::kGroupSequence, .sequence = i}, at, at + 1200);
+        put(1, {.group = all, .source = capture::MatchSource::kGroupSequence, .sequence = i}, at + early,
             at + 1200);
-        // Buffered: sent in 50 us, fetched 3 ms later, when all of it is there.
+        // The message is buffered. It is sent in 50 us and received 3 ms later, when all of it has arrived.
         put(0, {.op = CollectiveOp::kSend, .group = all, .peer = 1}, at + 5'000, at + 5'050);
         put(1, {.op = CollectiveOp::kReceive, .group = all, .peer = 0}, at + 8'000, at + 8'020);
       }
@@ -257,32 +257,32 @@ TEST(ClockModel, ASenderThatLeftBeforeItsReceiverCameSaysNothingAboutTheReceiver
   }
 }
 
-TEST(ClockModel, MessagesThatGoBothWaysTellTheOffsetThoughSendersLeaveEarly) {
+TEST(ClockModel, MessagesInBothDirectionsGiveTheOffset) {
   const std::vector<TrueClock> clocks = {{}, {4'321, 0}};
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1});
-  const auto put = [&](int r, const store::CollectiveSpec& spec, double from, double to) {
+  const auto put = [&](int r, const capture::CollectiveSpec& spec, double from, double to) {
     t.Rank(r, "h" + std::to_string(r))
         .Communication(spec, clocks[static_cast<size_t>(r)].Local(from), to - from);
   };
   for (int i = 0; i < 20; ++i) {
     const double at = 20'000.0 * i;
     for (const int from : {0, 1}) {
-      // The receiver has been waiting for 4 ms; the message takes 600 us, and its sender leaves after 200.
+      // The receiver has waited for 4 ms. The message takes 600 us, and its sender leaves after 200 us.
       put(from, {.op = CollectiveOp::kSend, .group = all, .peer = 1 - from}, at + 10'000.0 * from,
           at + 10'000.0 * from + 200);
       put(1 - from, {.op = CollectiveOp::kReceive, .group = all, .peer = from}, at + 10'000.0 * from - 4'000,
           at + 10'000.0 * from + 600);
     }
   }
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const ClockModel model = EstimateClocks(capture, Match(capture));
   EXPECT_LT(std::fabs(PairErrorUs(model, clocks, 0, 1, 200'000)), 2);
   EXPECT_GE(BoundUs(model), 600) << "that both ways take equally long is likely, not certain";
 }
 
-// Two hosts in long all-reduces whose limits leave 15 ms either way.
-store::Capture LongOperations(double set_by_us, double stray_us) {
+// Two hosts in long all-reduces, whose limits leave 15 ms in either direction.
+capture::Capture LongOperations(double set_by_us, double stray_us) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1});
   for (int i = 0; i < 40; ++i) {
@@ -294,26 +294,25 @@ store::Capture LongOperations(double set_by_us, double stray_us) {
   return t.Build();
 }
 
-TEST(ClockModel, AClockSetByLessThanLongOperationsLimitItIsNoticedByTheirEnds) {
+TEST(ClockModel, DetectsASmallClockStepByTheEndsOfLongOperations) {
   const std::vector<TrueClock> before = {{}, {700, 0}}, after = {{}, {2'700, 0}};
-  const store::Capture capture = LongOperations(2'000, 0);
+  const capture::Capture capture = LongOperations(2'000, 0);
   const ClockModel model = EstimateClocks(capture, Match(capture));
   EXPECT_TRUE(model.hosts()[0].step_noticed || model.hosts()[1].step_noticed);
   EXPECT_LT(std::fabs(PairErrorUs(model, before, 0, 1, 100'000)), 3) << "the longer side";
   EXPECT_GE(BoundUs(model), std::fabs(PairErrorUs(model, after, 0, 1, 2'000'000)));
 }
 
-TEST(ClockModel, OneStrangerAmongTheMatchesIsNoSetClock) {
-  const store::Capture capture = LongOperations(0, 40'000);
+TEST(ClockModel, OneWrongMatchIsNotAClockStep) {
+  const capture::Capture capture = LongOperations(0, 40'000);
   const ClockModel model = EstimateClocks(capture, Match(capture));
   EXPECT_FALSE(model.hosts()[0].step_noticed || model.hosts()[1].step_noticed);
   EXPECT_LT(std::fabs(PairErrorUs(model, {{}, {700, 0}}, 0, 1, 100'000)), 3);
   EXPECT_LT(BoundUs(model), 17'000);
 }
 
-TEST(ClockModel, HostsThatEachCameLastOnceLimitEachOtherThroughThirds) {
-  // Rank 0 never comes last, so nothing limits how far it is behind the others but what it does with rank 3
-  // alone.
+TEST(ClockModel, HostsThatEachCameLastLimitEachOtherThroughThirdHosts) {
+  // Rank 0 never comes last. Only its operations with rank 3 alone limit how far it is behind the others.
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1, 2, 3}), pair = t.Group("pair", {0, 3});
   const auto meet = [&](uint32_t group, std::initializer_list<int> ranks, int last, double at) {
@@ -327,13 +326,13 @@ TEST(ClockModel, HostsThatEachCameLastOnceLimitEachOtherThroughThirds) {
     for (const int last : {1, 2, 3}) meet(all, {0, 1, 2, 3}, last, at + 10'000.0 * last);
     meet(pair, {0, 3}, 0, at + 50'000);
   }
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const ClockModel model = EstimateClocks(capture, Match(capture));
   EXPECT_LT(BoundUs(model), 700)
       << "100 us operations; alone with the others rank 0 is only known within 5 ms";
 }
 
-TEST(ClockModel, HostsThatShareNoCollectiveAreUnknown) {
+TEST(ClockModel, HostsWithoutACommonCollectiveHaveUnknownOffsets) {
   TimelineBuilder t;
   const uint32_t a = t.Group("a", {0, 1});
   for (int i = 0; i < 5; ++i) {
@@ -341,14 +340,14 @@ TEST(ClockModel, HostsThatShareNoCollectiveAreUnknown) {
     t.Rank(1, "y").AllReduce(a, 1000.0 * i, 50);
     t.Rank(2, "z").Kernel("k", 1000.0 * i, 50);
   }
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const ClockModel model = EstimateClocks(capture, Match(capture));
   EXPECT_EQ(model.hosts()[2].bound, Nanos::Max());
   EXPECT_EQ(model.hosts()[2].method, ClockMethod::kNone);
   EXPECT_EQ(model.bound(), Nanos::Max());
 }
 
-TEST(ClockModel, HostsMeetThroughOthersWithTheBoundsAdded) {
+TEST(ClockModel, HostsConnectedThroughOthersAddTheirBounds) {
   std::mt19937_64 random(23);
   const auto clocks = DrawClocks(3, random);
   TimelineBuilder t;
@@ -366,7 +365,7 @@ TEST(ClockModel, HostsMeetThroughOthersWithTheBoundsAdded) {
       }
     }
   }
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const ClockModel model = EstimateClocks(capture, Match(capture));
   EXPECT_LT(std::fabs(PairErrorUs(model, clocks, 0, 2, 600'000)), 20);
   EXPECT_NE(model.bound(), Nanos::Max());
@@ -374,10 +373,10 @@ TEST(ClockModel, HostsMeetThroughOthersWithTheBoundsAdded) {
 
 // ---- network
 
-std::vector<store::ClockExchange> Exchanges(const TrueClock& clock, int count, double every_us,
-                                            std::mt19937_64& random) {
+std::vector<capture::ClockExchange> Exchanges(const TrueClock& clock, int count, double every_us,
+                                              std::mt19937_64& random) {
   std::exponential_distribution<double> one(1);
-  std::vector<store::ClockExchange> out;
+  std::vector<capture::ClockExchange> out;
   for (int i = 0; i < count; ++i) {
     const double sent = every_us * i;
     const double there = 30 + 60 * one(random), back = 30 + 20 * one(random);
@@ -410,7 +409,7 @@ TEST(NetworkClock, TheBoundCoversTheTruthAndShrinksToTheBestRoundTrip) {
   }
 }
 
-TEST(NetworkClock, AnAnswerThatComesLateIsNoStep) {
+TEST(NetworkClock, ALateAnswerIsNotAStep) {
   std::mt19937_64 random(8);
   const TrueClock clock{10'000, 50e-6};
   auto exchanges = Exchanges(clock, 60, 50'000, random);
@@ -424,7 +423,7 @@ TEST(NetworkClock, AnAnswerThatComesLateIsNoStep) {
   EXPECT_LT(found->bound, Nanos::Micros(150));
 }
 
-TEST(NetworkClock, AStepOfRealtimeIsNoticedAndTheLongerSideIsFitted) {
+TEST(NetworkClock, DetectsAStepOfRealtimeAndFitsTheLongerSide) {
   std::mt19937_64 random(5);
   auto exchanges = Exchanges({1000, 0}, 20, 100'000, random);
   auto after = Exchanges({51'000, 0}, 60, 100'000, random);
@@ -447,7 +446,7 @@ TEST(NetworkClock, AStepOfRealtimeIsNoticedAndTheLongerSideIsFitted) {
   EXPECT_GE(ClockFromNetwork(exchanges, across)->bound, Nanos::Millis(49));
 }
 
-TEST(NetworkClock, ImpossibleExchangesAreLeftOut) {
+TEST(NetworkClock, LeavesOutImpossibleExchanges) {
   std::mt19937_64 random(6);
   auto exchanges = Exchanges({1000, 0}, 20, 100'000, random);
   exchanges.push_back({HostTime(500), JobTime(900), JobTime(100), HostTime(0), MonoTime(1)});
@@ -457,11 +456,11 @@ TEST(NetworkClock, ImpossibleExchangesAreLeftOut) {
   EXPECT_FALSE(ClockFromNetwork({}, {}).has_value());
 }
 
-TEST(ClockModel, CollectivesSharpenWhatTheNetworkKnows) {
+TEST(ClockModel, CollectivesTightenTheNetworksBound) {
   std::mt19937_64 random(41);
   for (int trial = 0; trial < 40; ++trial) {
     const auto clocks = DrawClocks(2, random);
-    store::Capture capture = Meetings(clocks, 100, 30'000, 15, random);
+    capture::Capture capture = SyncPoints(clocks, 100, 30'000, 15, random);
     for (size_t h = 0; h < 2; ++h) capture.hosts[h].exchanges = Exchanges(clocks[h], 60, 50'000, random);
     const ClockModel model = EstimateClocks(capture, Match(capture));
     for (const double at : {50'000.0, 1'500'000.0, 3'000'000.0}) {
@@ -471,9 +470,9 @@ TEST(ClockModel, CollectivesSharpenWhatTheNetworkKnows) {
   }
 }
 
-TEST(ClockModel, AStepSeenInTheRanksOwnReadingsWidensTheBound) {
+TEST(ClockModel, AStepInARanksClockReadingsWidensTheBound) {
   std::mt19937_64 random(43);
-  store::Capture capture = Meetings(DrawClocks(2, random), 40, 30'000, 15, random);
+  capture::Capture capture = SyncPoints(DrawClocks(2, random), 40, 30'000, 15, random);
   const HostTime at = TimelineBuilder::At(0);
   capture.ranks[1].clocks = {{.realtime = at, .monotonic = MonoTime(0)},
                              {.realtime = at + Nanos::Seconds(1), .monotonic = MonoTime(1'000'000'000)},
@@ -484,4 +483,4 @@ TEST(ClockModel, AStepSeenInTheRanksOwnReadingsWidensTheBound) {
 }
 
 }  // namespace
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <deque>
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Sums of the same numbers in another order may differ by this.
+// Sums of the same numbers in a different order may differ by this.
 constexpr double kRoundingNs = 1e-3;
 
 struct Edge {
@@ -17,7 +17,7 @@ struct Edge {
 
 class Graph {
  public:
-  // `backward`: from every node to the origin instead of from it.
+  // `backward`: paths lead from every node to the origin instead of from it.
   Graph(size_t nodes, std::span<const LeadRange> ranges, bool backward) : edges_(nodes) {
     for (const LeadRange& r : ranges) {
       Add(backward ? r.to : r.from, backward ? r.from : r.to, r.high_ns);
@@ -25,7 +25,7 @@ class Graph {
     }
   }
 
-  // Lengths may be negative; nullopt when some cycle's sum is.
+  // Lengths may be negative. nullopt: the sum of a cycle is negative.
   std::optional<std::vector<double>> Shortest(uint32_t origin) const {
     std::vector<double> length(edges_.size(), kInfinity);
     std::vector<uint32_t> hops(edges_.size(), 0);
@@ -73,4 +73,4 @@ std::optional<std::vector<NodeRange>> ChainRanges(size_t nodes, uint32_t origin,
   return out;
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

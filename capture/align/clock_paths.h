@@ -1,9 +1,9 @@
-// What chains of pairwise limits say about clocks that never met.
+// Limits that chains of pairwise limits give for clocks that never met.
 //
-// "b leads a by 3 to 8, c leads b by -2 to 1" limits how far c leads a, and another chain may limit it more
-// tightly, from above and from below by different ones. Pure functions, any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ALIGN_CLOCK_PATHS_H_
-#define LOCKSTEP_AGGREGATOR_ALIGN_CLOCK_PATHS_H_
+// If b leads a by 3 to 8 and c leads b by -2 to 1, then c leads a by 1 to 9. Another chain may give a tighter
+// limit from above or from below. Pure functions, any thread.
+#ifndef LOCKSTEP_CAPTURE_ALIGN_CLOCK_PATHS_H_
+#define LOCKSTEP_CAPTURE_ALIGN_CLOCK_PATHS_H_
 
 #include <cstdint>
 #include <limits>
@@ -11,9 +11,9 @@
 #include <span>
 #include <vector>
 
-namespace lockstep::align {
+namespace lockstep::capture {
 
-// How far `to` can lead `from` at one moment.
+// The range by which `to` can lead `from` at one moment.
 struct LeadRange {
   uint32_t from = 0;
   uint32_t to = 0;
@@ -26,12 +26,12 @@ struct NodeRange {
   double high_ns = std::numeric_limits<double>::infinity();
 };
 
-// By node: how far it can lead `origin`, by the tightest chain of each side; infinite where none leads there.
-// nullopt when the ranges contradict each other around some cycle. Shortest paths over both directions of
-// every range: O(nodes * ranges) at worst.
+// Returns for each node the range by which it can lead `origin`, from the tightest chain on each side. The
+// range is infinite if no chain reaches the node. nullopt: the ranges contradict each other around a cycle.
+// Finds shortest paths over both directions of every range, at worst in O(nodes * ranges).
 std::optional<std::vector<NodeRange>> ChainRanges(size_t nodes, uint32_t origin,
                                                   std::span<const LeadRange> ranges);
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_ALIGN_CLOCK_PATHS_H_
+#endif  // LOCKSTEP_CAPTURE_ALIGN_CLOCK_PATHS_H_

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <random>
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-TEST(ClockPaths, EachSideTakesTheChainThatLimitsItMost) {
-  // Directly c leads a by -100 to 100; over b by at most 9; over d by at least -3.
+TEST(ClockPaths, EachSideUsesTheTightestChain) {
+  // c leads a by -100 to 100 directly, by at most 9 over b, and by at least -3 over d.
   const std::vector<LeadRange> ranges = {
       {0, 2, -100, 100}, {0, 1, -50, 8}, {1, 2, -50, 1}, {0, 3, -2, 70}, {3, 2, -1, 70}};
   const auto found = ChainRanges(4, 0, ranges);
@@ -22,7 +22,7 @@ TEST(ClockPaths, EachSideTakesTheChainThatLimitsItMost) {
   EXPECT_EQ((*found)[0].high_ns, 0);
 }
 
-TEST(ClockPaths, ANodeThatNothingLeadsToIsUnlimitedAndOneSideMayBe) {
+TEST(ClockPaths, NodesWithoutEdgesAreUnlimitedOnThatSide) {
   const auto found = ChainRanges(3, 0, std::vector<LeadRange>{{1, 0, -kInfinity, 5}});
   ASSERT_TRUE(found);
   EXPECT_EQ((*found)[1].low_ns, -5);
@@ -31,12 +31,12 @@ TEST(ClockPaths, ANodeThatNothingLeadsToIsUnlimitedAndOneSideMayBe) {
   EXPECT_EQ((*found)[2].high_ns, kInfinity);
 }
 
-TEST(ClockPaths, LeadsAroundACycleThatCannotSumToNothingAreAContradiction) {
+TEST(ClockPaths, LeadsAroundACycleThatExcludeZeroContradict) {
   EXPECT_FALSE(ChainRanges(3, 0, std::vector<LeadRange>{{0, 1, 4, 6}, {1, 2, 4, 6}, {2, 0, -7, 6}}));
   EXPECT_TRUE(ChainRanges(3, 0, std::vector<LeadRange>{{0, 1, 4, 6}, {1, 2, 4, 6}, {2, 0, -9, 6}}));
 }
 
-// Every simple path of a small job, by brute force.
+// Follows every simple path of a small job, by brute force.
 void Walk(const std::vector<LeadRange>& ranges, uint32_t node, double low, double high,
           std::vector<uint8_t>& on_path, std::vector<NodeRange>& best) {
   best[node].low_ns = std::max(best[node].low_ns, low);
@@ -50,7 +50,7 @@ void Walk(const std::vector<LeadRange>& ranges, uint32_t node, double low, doubl
   on_path[node] = 0;
 }
 
-TEST(ClockPaths, AreThoseOfEveryPathThereIsAndHoldTheTruth) {
+TEST(ClockPaths, LimitsEqualThoseOfAllPathsAndContainTheTruth) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<double> lead(-1000, 1000), width(0, 300);
   for (int run = 0; run < 200; ++run) {
@@ -82,4 +82,4 @@ TEST(ClockPaths, AreThoseOfEveryPathThereIsAndHoldTheTruth) {
 }
 
 }  // namespace
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

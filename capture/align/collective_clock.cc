@@ -3,20 +3,21 @@
 #include <algorithm>
 #include <limits>
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-using store::CollectiveOp;
+using capture::CollectiveOp;
 
-// Two clocks of 100 ppm each, and a little.
+// Two clocks may each drift by 100 ppm, plus a margin.
 constexpr double kMaxDrift = 2.2e-4;
-// A member that stayed this many times longer than the shortest waited for it, so their ends belong together.
+// A member that stayed this many times longer than the shortest one waited for it, so their ends belong
+// together.
 constexpr int64_t kClearlyWaited = 3;
-// Stamps of old traces are whole microseconds: a start rounded up and an end rounded down are 1 µs closer
-// than they were.
+// Time stamps of old traces are whole microseconds. A start rounded up and an end rounded down are 1 µs
+// closer than they were.
 constexpr Nanos kStampRounding = Nanos(1000);
 
-// All members of an instance on one host.
+// Summary of an instance's members on one host.
 struct HostSide {
   uint32_t host;
   HostTime latest_start = HostTime::Min();
@@ -27,21 +28,21 @@ struct HostSide {
   bool receives = false;
 };
 
-struct Sides {
+struct HostSides {
   std::vector<HostSide> hosts;
   bool exchange = false;
 };
 
-const store::Collective& At(const store::Capture& capture, const Member& m) {
+const capture::Collective& At(const capture::Capture& capture, const Member& m) {
   return capture.ranks[m.rank_index].collectives[m.collective];
 }
 
-Sides SidesOf(const store::Capture& capture, const Instance& instance) {
-  Sides sides;
+HostSides SidesOf(const capture::Capture& capture, const Instance& instance) {
+  HostSides sides;
   for (const Member& m : instance.members) {
-    const store::RankData& rank = capture.ranks[m.rank_index];
-    const store::Collective& c = At(capture, m);
-    const store::DeviceActivity& a = rank.activities[c.activity];
+    const capture::RankData& rank = capture.ranks[m.rank_index];
+    const capture::Collective& c = At(capture, m);
+    const capture::DeviceActivity& a = rank.activities[c.activity];
     auto it = std::find_if(sides.hosts.begin(), sides.hosts.end(),
                            [&](const HostSide& s) { return s.host == rank.host; });
     if (it == sides.hosts.end()) it = sides.hosts.insert(it, HostSide{.host = rank.host});
@@ -61,16 +62,16 @@ Sides SidesOf(const store::Capture& capture, const Instance& instance) {
   return sides;
 }
 
-// Does `to` need what `from` brings?
+// True if `to` needs data from `from`.
 bool Flows(CollectiveOp op, const HostSide& from, const HostSide& to, Nanos shortest) {
-  if (store::IsSymmetric(op)) return true;
+  if (capture::IsSymmetric(op)) return true;
   switch (op) {
     case CollectiveOp::kSendReceive:
       // A message goes one way: a sender whose message is buffered leaves before its receiver has come.
       return from.sends || from.receives || to.sends || to.receives ? from.sends && to.receives : true;
     case CollectiveOp::kBroadcast:
     case CollectiveOp::kScatter:
-      // An unnamed root is the one that clearly did not wait.
+      // If no root is named, the root is the host that clearly did not wait.
       return from.has_root ||
              (!to.has_root && from.shortest == shortest && to.shortest.ns() > kClearlyWaited * shortest.ns());
     case CollectiveOp::kReduce:
@@ -83,7 +84,7 @@ bool Flows(CollectiveOp op, const HostSide& from, const HostSide& to, Nanos shor
 
 Nanos Lead(HostTime of_b, HostTime of_a) { return Nanos(of_b.ns() - of_a.ns()); }
 
-void AddLimits(CollectiveOp op, const Sides& sides, const HostSide& a, const HostSide& b,
+void AddLimits(CollectiveOp op, const HostSides& sides, const HostSide& a, const HostSide& b,
                HostPairEvidence& out) {
   const Nanos shortest = std::min(a.shortest, b.shortest);
   const HostTime at = a.earliest_end;
@@ -109,9 +110,9 @@ void AddSample(CollectiveOp op, const HostSide& a, const HostSide& b, HostPairEv
 
 enum class Use : uint8_t { kLimits, kEverything };
 
-void AddPair(CollectiveOp op, const Sides& sides, const HostSide& one, const HostSide& other, Use use,
+void AddPair(CollectiveOp op, const HostSides& sides, const HostSide& one, const HostSide& other, Use use,
              PairEvidence& evidence) {
-  if (one.host == other.host || one.host == store::kNone || other.host == store::kNone) return;
+  if (one.host == other.host || one.host == capture::kNone || other.host == capture::kNone) return;
   const HostSide& a = one.host < other.host ? one : other;
   const HostSide& b = one.host < other.host ? other : one;
   HostPairEvidence& out = evidence[{a.host, b.host}];
@@ -121,8 +122,8 @@ void AddPair(CollectiveOp op, const Sides& sides, const HostSide& one, const Hos
   AddSample(op, a, b, out);
 }
 
-// Who sends may leave before who receives, and then always by about as much: what one way is too late the
-// other way is too early.
+// A sender may leave before its receiver, always by about the same time. This time shifts samples of the two
+// directions by opposite amounts, so the mean of one sample of each direction cancels it.
 std::vector<LeadSample> BothWays(const HostPairEvidence& evidence) {
   std::vector<LeadSample> samples = evidence.samples;
   const bool more_first = evidence.to_first.size() > evidence.to_second.size();
@@ -139,7 +140,7 @@ std::vector<LeadSample> BothWays(const HostPairEvidence& evidence) {
     if (other == many.end() || (other != many.begin() && s.at - (other - 1)->at < other->at - s.at)) --other;
     const Nanos differ(std::llabs((other->lead - s.lead).ns()) / 2);
     samples.push_back({s.at + (other->at - s.at) / 2, (s.lead + other->lead) / 2,
-                       std::min(std::max(s.blur, other->blur), differ + kStampRounding)});
+                       std::min(std::max(s.uncertainty, other->uncertainty), differ + kStampRounding)});
   }
   return samples;
 }
@@ -159,12 +160,12 @@ PairFit Fit(const HostPairEvidence& evidence, HostInterval window, bool with_exc
 
 }  // namespace
 
-PairEvidence CollectEvidence(const store::Capture& capture, const Matches& matches, uint32_t reference) {
+PairEvidence CollectEvidence(const capture::Capture& capture, const Matches& matches, uint32_t reference) {
   PairEvidence evidence;
   for (const Instance& instance : matches.instances) {
     if (instance.members.size() < 2 || instance.group >= capture.groups.size()) continue;
-    if (store::IsSymmetric(instance.op) && !instance.usable) continue;
-    const Sides sides = SidesOf(capture, instance);
+    if (capture::IsSymmetric(instance.op) && !instance.usable) continue;
+    const HostSides sides = SidesOf(capture, instance);
     if (sides.hosts.size() < 2) continue;
     const auto centre = std::find_if(sides.hosts.begin(), sides.hosts.end(),
                                      [&](const HostSide& s) { return s.host == reference; });
@@ -183,4 +184,4 @@ PairEvidence CollectEvidence(const store::Capture& capture, const Matches& match
 
 PairFit FitPair(const HostPairEvidence& evidence, HostInterval window) { return Fit(evidence, window, true); }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

@@ -1,6 +1,7 @@
-// What collectives say about two hosts' clocks: nobody leaves before those whose data it needs have come.
-#ifndef LOCKSTEP_AGGREGATOR_ALIGN_COLLECTIVE_CLOCK_H_
-#define LOCKSTEP_AGGREGATOR_ALIGN_COLLECTIVE_CLOCK_H_
+// Evidence of collectives about two hosts' clocks. A member does not leave before the members whose data it
+// needs have come.
+#ifndef LOCKSTEP_CAPTURE_ALIGN_COLLECTIVE_CLOCK_H_
+#define LOCKSTEP_CAPTURE_ALIGN_COLLECTIVE_CLOCK_H_
 
 #include <cstdint>
 #include <utility>
@@ -11,40 +12,41 @@
 #include "capture/align/match.h"
 #include "capture/model/capture.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 
-// "The second host's clock leads the first's by at least / at most / about so much", read on the first host's
-// clock.
+// Limits and readings of the lead of the second host's clock over the first's. Moments are on the first
+// host's clock.
 struct HostPairEvidence {
   struct Limit {
     HostTime at;
     Nanos lead;
-    bool exchange;  // rests on the assumption that a send/receive kernel exchanges with all
+    bool exchange;  // assumes that a send/receive kernel exchanges with all members
   };
   std::vector<Limit> uppers;
   std::vector<Limit> lowers;
   std::vector<LeadSample> samples;
-  // Of what goes one way only.
+  // Samples of transfers in one direction only.
   std::vector<LeadSample> to_first, to_second;
-  bool limits_only = true;  // of meetings in which others were compared with some third host
+  bool limits_only = true;  // the pair has no samples: its instances compare both hosts with a third host
 };
 
 using HostPair = std::pair<uint32_t, uint32_t>;  // ascending
 using PairEvidence = absl::flat_hash_map<HostPair, HostPairEvidence>;
 
-// Of every pair of hosts that share a usable instance, but where many share one: pairs with `reference` (or,
-// when it is not among them, with the first), whose samples add up, and with the host that came last, which
-// limits the others most tightly.
-PairEvidence CollectEvidence(const store::Capture& capture, const Matches& matches, uint32_t reference);
+// Collects evidence for pairs of hosts that share a usable instance. If many hosts share one, only two kinds
+// of pairs are used. Each host is paired with `reference`, or with the first host if `reference` is not among
+// them. Their samples add up. Each host is also paired with the host that came last, which limits the others
+// most tightly.
+PairEvidence CollectEvidence(const capture::Capture& capture, const Matches& matches, uint32_t reference);
 
 struct PairFit {
   ClockFit fit;
-  OffsetRegion region;  // solved unless fit.contradicted; means nothing where fit.stepped
+  OffsetRegion region;  // solved unless fit.contradicted; meaningless if fit.stepped
 };
 
-// How far the second host leads the first, over `window` on the first's clock.
+// Fits the lead of the second host over the first, over `window` on the first's clock.
 PairFit FitPair(const HostPairEvidence& evidence, HostInterval window);
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_ALIGN_COLLECTIVE_CLOCK_H_
+#endif  // LOCKSTEP_CAPTURE_ALIGN_COLLECTIVE_CLOCK_H_

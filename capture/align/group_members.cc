@@ -4,9 +4,9 @@
 
 #include "absl/container/flat_hash_map.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 
-GroupMembers::GroupMembers(const store::Capture& capture)
+GroupMembers::GroupMembers(const capture::Capture& capture)
     : capture_(capture),
       participants_(capture.groups.size()),
       silent_(capture.groups.size()),
@@ -14,7 +14,7 @@ GroupMembers::GroupMembers(const store::Capture& capture)
   absl::flat_hash_map<RankId, uint32_t> recorded;
   for (uint32_t r = 0; r < capture.ranks.size(); ++r) {
     if (!capture.ranks[r].activities.empty()) recorded.try_emplace(capture.ranks[r].rank, r);
-    for (const store::Collective& c : capture.ranks[r].collectives) {
+    for (const capture::Collective& c : capture.ranks[r].collectives) {
       if (c.group >= participants_.size()) continue;
       auto& list = participants_[c.group];
       if (list.empty() || list.back() != r) list.push_back(r);
@@ -28,7 +28,7 @@ GroupMembers::GroupMembers(const store::Capture& capture)
       if (it == recorded.end()) {
         ++absent_[g];
       } else if (!std::binary_search(participants_[g].begin(), participants_[g].end(), it->second) &&
-                 capture.groups[g].origin != store::GroupOrigin::kAssumed) {
+                 capture.groups[g].origin != capture::GroupOrigin::kAssumed) {
         silent_[g].push_back(it->second);
       }
     }
@@ -37,7 +37,7 @@ GroupMembers::GroupMembers(const store::Capture& capture)
 }
 
 size_t GroupMembers::Expected(uint32_t group) const {
-  const store::Group& g = capture_.groups[group];
+  const capture::Group& g = capture_.groups[group];
   const size_t stated = g.members.empty() ? static_cast<size_t>(std::max(0, g.size)) : g.members.size();
   return std::max(stated, participants_[group].size());
 }
@@ -48,4 +48,4 @@ int32_t GroupMembers::Place(uint32_t group, uint32_t rank_index) const {
   return it == members.end() ? -1 : static_cast<int32_t>(it - members.begin());
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

@@ -1,6 +1,6 @@
-// Who belongs to each group of a capture, and whose records there are.
-#ifndef LOCKSTEP_AGGREGATOR_ALIGN_GROUP_MEMBERS_H_
-#define LOCKSTEP_AGGREGATOR_ALIGN_GROUP_MEMBERS_H_
+// Members of each group of a capture, and the recorded ones among them.
+#ifndef LOCKSTEP_CAPTURE_ALIGN_GROUP_MEMBERS_H_
+#define LOCKSTEP_CAPTURE_ALIGN_GROUP_MEMBERS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -8,33 +8,33 @@
 
 #include "capture/model/capture.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 
-// Views the capture, which must outlive it. Read-only after construction; any thread.
+// Views the capture, which must outlive it. Read-only after construction, so any thread may use it.
 class GroupMembers {
  public:
-  explicit GroupMembers(const store::Capture& capture);
+  explicit GroupMembers(const capture::Capture& capture);
 
   // Entries of Capture::ranks that have a collective of the group, ascending.
   const std::vector<uint32_t>& Participants(uint32_t group) const { return participants_[group]; }
-  // As the source states them, or as many as take part.
+  // Number of members that the source states, or that take part if those are more.
   size_t Expected(uint32_t group) const;
-  // Members of whom the capture has nothing at all: ranks that were not recorded.
+  // Number of members without any record in the capture.
   size_t Absent(uint32_t group) const { return absent_[group]; }
-  // Members that were recorded and have no collective of the group, ascending. Not for groups that are only
-  // assumed, where such a rank need not be a member.
+  // Entries of recorded members that have no collective of the group, ascending. Empty for assumed groups,
+  // where such a rank need not be a member.
   const std::vector<uint32_t>& Silent(uint32_t group) const { return silent_[group]; }
-  // Rank in the group, or -1.
+  // Rank within the group, or -1 for a rank that is not a member.
   int32_t Place(uint32_t group, uint32_t rank_index) const;
   size_t groups() const { return participants_.size(); }
 
  private:
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   std::vector<std::vector<uint32_t>> participants_;
   std::vector<std::vector<uint32_t>> silent_;
   std::vector<size_t> absent_;
 };
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_ALIGN_GROUP_MEMBERS_H_
+#endif  // LOCKSTEP_CAPTURE_ALIGN_GROUP_MEMBERS_H_

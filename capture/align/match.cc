@@ -12,17 +12,17 @@
 #include "capture/align/missing_members.h"
 #include "capture/align/order_match.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-using store::Collective;
-using store::CollectiveOp;
-using store::GroupOrigin;
-using store::kNone;
-using store::MatchSource;
+using capture::Collective;
+using capture::CollectiveOp;
+using capture::GroupOrigin;
+using capture::kNone;
+using capture::MatchSource;
 
-// When more than one instance in ten of a group contradicts itself, its sequence numbers are not to be
-// trusted and order decides (one framework's counter was once shared by all groups of a process).
+// If more than one instance in ten of a group contradicts itself, its sequence numbers are ignored and order
+// decides. (In one framework, all groups of a process once shared one counter.)
 constexpr size_t kTrustOneConflictIn = 10;
 
 // Stamps of old traces are whole microseconds.
@@ -33,12 +33,12 @@ bool IsPointToPoint(CollectiveOp op) { return op == CollectiveOp::kSend || op ==
 // By its name alone a kernel may be a transfer between two ranks or an exchange among all.
 bool MayBeTransfer(CollectiveOp op) { return op == CollectiveOp::kSendReceive || IsPointToPoint(op); }
 
-// What two ranks' collectives must share to be one instance.
+// Collectives of two ranks with equal keys are one instance.
 struct Key {
   uint32_t group;
   CollectiveOp op;  // kUnknown where the sequence counts all operations
   int64_t sequence;
-  uint32_t repeat;  // coalesced operations share one number of the framework's
+  uint32_t repeat;  // index among coalesced operations, which share one number of the framework
   bool operator==(const Key&) const = default;
   template <typename H>
   friend H AbslHashValue(H h, const Key& k) {
@@ -48,13 +48,13 @@ struct Key {
 
 class Matcher {
  public:
-  explicit Matcher(const store::Capture& capture)
+  explicit Matcher(const capture::Capture& capture)
       : capture_(capture), groups_(capture), order_only_(capture.groups.size(), 0) {
     out_.instance_of.resize(capture.ranks.size());
-    fates_.resize(capture.ranks.size());
+    statuses_.resize(capture.ranks.size());
     for (size_t r = 0; r < capture.ranks.size(); ++r) {
       out_.instance_of[r].assign(capture.ranks[r].collectives.size(), kNone);
-      fates_[r].assign(capture.ranks[r].collectives.size(), Fate::kUnmatched);
+      statuses_[r].assign(capture.ranks[r].collectives.size(), MatchStatus::kUnmatched);
     }
   }
 
@@ -63,8 +63,8 @@ class Matcher {
     MatchByOrder();
     clock_ = EstimateClocks(capture_, out_);
     CheckCausality();
-    AppendMessages(capture_, groups_, clock_, out_, fates_);
-    ExplainMissingMembers(capture_, groups_, clock_, out_.instances, fates_);
+    AppendMessages(capture_, groups_, clock_, out_, statuses_);
+    ExplainMissingMembers(capture_, groups_, clock_, out_.instances, statuses_);
     Number();
     return std::move(out_);
   }
@@ -74,7 +74,7 @@ class Matcher {
     return capture_.ranks[m.rank_index].collectives[m.collective];
   }
   uint32_t HostOf(const Member& m) const { return capture_.ranks[m.rank_index].host; }
-  const store::DeviceActivity& ActivityOf(const Member& m) const {
+  const capture::DeviceActivity& ActivityOf(const Member& m) const {
     return capture_.ranks[m.rank_index].activities[At(m).activity];
   }
 
@@ -96,7 +96,8 @@ class Matcher {
         for (uint32_t i = 0; i < collectives.size(); ++i) {
           const Collective& c = collectives[i];
           if (c.source != source || c.sequence < 0 || c.group >= capture_.groups.size()) continue;
-          if (NamesItsPeer(c)) continue;  // counted from the window's begin: no identity
+          if (NamesItsPeer(c))
+            continue;  // its number counts from the window's begin and does not identify it
           Key key = KeyOf(c);
           while (true) {
             const auto [it, fresh] = index.try_emplace(key, static_cast<uint32_t>(candidates.size()));
@@ -160,7 +161,7 @@ class Matcher {
   void Quarantine(const Instance& instance) {
     for (const Member& m : instance.members) {
       out_.instance_of[m.rank_index][m.collective] = kQuarantined;
-      fates_[m.rank_index][m.collective] = Fate::kConflict;
+      statuses_[m.rank_index][m.collective] = MatchStatus::kConflict;
     }
   }
 
@@ -176,13 +177,13 @@ class Matcher {
     out_.instances.push_back(std::move(instance));
   }
 
-  // Without numbers: what each rank still has, per group, aligned as sequences.
+  // Aligns the collectives without numbers as sequences, group by group.
   void MatchByOrder() {
     const bool inferred =
         std::any_of(capture_.groups.begin(), capture_.groups.end(),
-                    [](const store::Group& g) { return g.origin == GroupOrigin::kInferred; });
+                    [](const capture::Group& g) { return g.origin == GroupOrigin::kInferred; });
     for (uint32_t g = 0; g < groups_.groups(); ++g) {
-      // Where communicators were found, what fits none of them is nobody knows whose.
+      // Where communicators were inferred, collectives that fit none of them have unknown partners.
       if (inferred && capture_.groups[g].origin == GroupOrigin::kAssumed) continue;
       std::vector<Unnumbered> left;
       for (uint32_t r : groups_.Participants(g)) {
@@ -195,8 +196,8 @@ class Matcher {
         left.push_back(std::move(of));
       }
       DropTransfersBetweenUnknowns(g, left);
-      // On one stream operations follow each other in one order on all ranks; on several each operation does
-      // for itself.
+      // On one stream, operations of all kinds follow each other in the same order on every rank. On several
+      // streams, only operations of one kind do.
       std::set<CollectiveOp> ops;
       for (const Unnumbered& of : left) {
         for (uint32_t i : of.collectives) ops.insert(capture_.ranks[of.rank_index].collectives[i].op);
@@ -224,7 +225,7 @@ class Matcher {
     return capture_.ranks[r].activities[capture_.ranks[r].collectives[i].activity].stream;
   }
 
-  // Ranks that run one program number their streams alike. Empty where they do not.
+  // Streams that all ranks use. Ranks that run one program number their streams alike. Empty: they differ.
   std::set<StreamId> CommonStreams(const std::vector<Unnumbered>& left) const {
     std::set<StreamId> common;
     for (const Unnumbered& of : left) {
@@ -247,7 +248,7 @@ class Matcher {
 
   bool OnOneStreamEach(const std::vector<Unnumbered>& left) const {
     return std::all_of(left.begin(), left.end(), [&](const Unnumbered& of) {
-      const store::RankData& rank = capture_.ranks[of.rank_index];
+      const capture::RankData& rank = capture_.ranks[of.rank_index];
       const auto stream = [&](uint32_t i) { return rank.activities[rank.collectives[i].activity].stream; };
       return std::all_of(of.collectives.begin(), of.collectives.end(),
                          [&](uint32_t i) { return stream(i) == stream(of.collectives[0]); });
@@ -267,9 +268,9 @@ class Matcher {
     }
   }
 
-  // Send/receive kernels whose partners nobody names are one exchange of the whole group when every rank of
-  // the group has (nearly) as many of them as the others; otherwise they are transfers between unknown pairs,
-  // which order cannot tell.
+  // Send/receive kernels without named partners are one exchange of the whole group if all its ranks have
+  // nearly equally many of them. Otherwise they are transfers between unknown pairs, which order cannot
+  // match.
   void DropTransfersBetweenUnknowns(uint32_t g, std::vector<Unnumbered>& left) const {
     if (groups_.Expected(g) <= 2) return;
     const auto is_transfer = [&](uint32_t r, uint32_t i) {
@@ -290,9 +291,9 @@ class Matcher {
     }
   }
 
-  // Nobody leaves a symmetric operation before the last one came. Where order or inference made a group of
-  // ranks of several communicators, many do, and nothing of that group is believed; a single one is
-  // quarantined, whatever its numbers say.
+  // In a symmetric operation, no member leaves before the last one came. Where order or inference mixed ranks
+  // of several communicators in one group, many instances break this rule, and all matches of that group are
+  // discarded. A single such instance is quarantined, even if it has numbers.
   void CheckCausality() {
     std::vector<uint32_t> checked(capture_.groups.size(), 0), broken(capture_.groups.size(), 0);
     std::vector<uint8_t> breaks(out_.instances.size(), 0);
@@ -309,7 +310,7 @@ class Matcher {
       const bool many = broken[instance.group] * kTrustOneConflictIn > checked[instance.group];
       const bool numbered =
           instance.source == MatchSource::kNcclSequence || instance.source == MatchSource::kGroupSequence;
-      // When numbers that agree break it everywhere, it is the clocks that are wrong.
+      // If many numbered instances break the rule, the clocks are wrong and not the numbers.
       const bool wrong = many ? !numbered && LeavesTogether(instance.op) : breaks[n] != 0;
       if (!wrong) continue;
       any = true;
@@ -344,7 +345,7 @@ class Matcher {
     });
   }
 
-  // Puts instances in their promised order and counts.
+  // Sorts the instances into the order that Matches promises, and counts them.
   void Number() {
     const auto place = [](const Instance& i) {
       return std::pair(i.members.front().rank_index, i.members.front().collective);
@@ -367,8 +368,8 @@ class Matcher {
         const uint32_t n = out_.instance_of[r][i];
         if (alone) continue;
         const bool matched = n != kNone && out_.instances[n].usable;
-        ++(matched ? out_.matched : CountOf(fates_[r][i]));
-        if (!matched && fates_[r][i] == Fate::kConflict) ++out_.conflicts;
+        ++(matched ? out_.matched : CountOf(statuses_[r][i]));
+        if (!matched && statuses_[r][i] == MatchStatus::kConflict) ++out_.conflicts;
       }
     }
   }
@@ -388,14 +389,14 @@ class Matcher {
                                                                             : out_.by_order;
   }
 
-  uint64_t& CountOf(Fate fate) {
-    switch (fate) {
-      case Fate::kCutByWindow:
+  uint64_t& CountOf(MatchStatus status) {
+    switch (status) {
+      case MatchStatus::kCutByWindow:
         return out_.cut_by_window;
-      case Fate::kPartnerLost:
+      case MatchStatus::kPartnerLost:
         return out_.partner_lost;
-      case Fate::kUnmatched:
-      case Fate::kConflict:
+      case MatchStatus::kUnmatched:
+      case MatchStatus::kConflict:
         break;
     }
     return out_.unmatched;
@@ -403,10 +404,10 @@ class Matcher {
 
   static constexpr uint32_t kQuarantined = kNone - 1;
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   GroupMembers groups_;
   Matches out_;
-  Fates fates_;
+  MatchStatuses statuses_;
   ClockModel clock_;
   std::vector<uint8_t> order_only_;  // by group
 };
@@ -420,9 +421,9 @@ bool BytesMustAgree(CollectiveOp op) {
 }
 
 bool LeavesTogether(CollectiveOp op) {
-  return store::IsSymmetric(op) || op == CollectiveOp::kAllToAllV || op == CollectiveOp::kSendReceive;
+  return capture::IsSymmetric(op) || op == CollectiveOp::kAllToAllV || op == CollectiveOp::kSendReceive;
 }
 
-Matches Match(const store::Capture& capture) { return Matcher(capture).Run(); }
+Matches Match(const capture::Capture& capture) { return Matcher(capture).Run(); }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

@@ -6,23 +6,23 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-using store::CollectiveOp;
-using store::MatchSource;
-using store::TimelineBuilder;
+using capture::CollectiveOp;
+using capture::MatchSource;
+using capture::TimelineBuilder;
 
 // Ranks of the members of an instance, by the capture's rank numbers.
-std::vector<int> RanksOf(const store::Capture& capture, const Instance& instance) {
+std::vector<int> RanksOf(const capture::Capture& capture, const Instance& instance) {
   std::vector<int> ranks;
   for (const Member& m : instance.members) ranks.push_back(capture.ranks[m.rank_index].rank.value());
   return ranks;
 }
 
-// Do the members of every instance carry the same mark? Tests that know the truth put it in the correlation,
-// which Match does not read.
-void ExpectPairsCarryTheSameMark(const store::Capture& capture, const Matches& matches) {
+// Expects the same mark on all members of every instance. Tests that know the truth put the mark into the
+// correlation, which Match does not read.
+void ExpectPairsCarryTheSameMark(const capture::Capture& capture, const Matches& matches) {
   for (const Instance& instance : matches.instances) {
     const auto mark = [&](const Member& m) {
       return capture.ranks[m.rank_index]
@@ -33,14 +33,14 @@ void ExpectPairsCarryTheSameMark(const store::Capture& capture, const Matches& m
   }
 }
 
-// A kernel that carries its mark as its correlation.
-void AddMarked(store::RankTimeline& rank, const store::CollectiveSpec& spec, double start_us,
+// Adds a kernel whose correlation is its mark.
+void AddMarked(capture::RankTimeline& rank, const capture::CollectiveSpec& spec, double start_us,
                double duration_us, uint32_t mark) {
   rank.Communication(spec, start_us, duration_us);
   rank.data().activities.back().correlation = CorrelationId(mark);
 }
 
-TEST(Match, SequenceNumbersCountPerOperationOfACommunicator) {
+TEST(Match, MatchesSequenceNumbersPerOperationOfACommunicator) {
   TimelineBuilder t;
   const uint32_t g = t.Group("comm", {0, 1});
   for (int r = 0; r < 2; ++r) {
@@ -53,7 +53,7 @@ TEST(Match, SequenceNumbersCountPerOperationOfACommunicator) {
         {.op = CollectiveOp::kAllGather, .group = g, .source = MatchSource::kNcclSequence, .sequence = 7},
         second, 10);
   }
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Matches m = Match(capture);
   EXPECT_EQ(m.by_nccl_sequence, 2u);
   ASSERT_EQ(m.instances.size(), 2u);
@@ -61,7 +61,7 @@ TEST(Match, SequenceNumbersCountPerOperationOfACommunicator) {
   EXPECT_EQ(m.unmatched, 0u);
 }
 
-TEST(Match, WindowsThatBeganAtDifferentNumbersKeepTheirNumbers) {
+TEST(Match, WindowsThatBeginAtDifferentNumbersKeepThem) {
   TimelineBuilder t;
   const uint32_t g = t.Group("comm", {0, 1});
   for (int s = 0; s < 10; ++s) {
@@ -79,7 +79,7 @@ TEST(Match, WindowsThatBeganAtDifferentNumbersKeepTheirNumbers) {
   EXPECT_EQ(m.MatchedFraction(), 1.0);
 }
 
-TEST(Match, MembersThatContradictEachOtherAreQuarantined) {
+TEST(Match, QuarantinesContradictoryMembers) {
   TimelineBuilder t;
   const uint32_t g = t.Group("comm", {0, 1});
   for (int s = 0; s < 30; ++s) {
@@ -92,10 +92,10 @@ TEST(Match, MembersThatContradictEachOtherAreQuarantined) {
   const Matches m = Match(t.Build());
   EXPECT_EQ(m.conflicts, 2u);
   EXPECT_EQ(m.by_group_sequence, 29u);
-  EXPECT_EQ(m.instance_of[0][11], store::kNone);
+  EXPECT_EQ(m.instance_of[0][11], capture::kNone);
 }
 
-TEST(Match, WhenNumbersContradictTooOftenOrderDecides) {
+TEST(Match, MatchesByOrderWhenNumbersContradictTooOften) {
   TimelineBuilder t;
   const uint32_t g = t.Group("comm", {0, 1});
   for (int s = 0; s < 12; ++s) {
@@ -111,20 +111,20 @@ TEST(Match, WhenNumbersContradictTooOftenOrderDecides) {
   EXPECT_EQ(m.unmatched, 0u);
 }
 
-TEST(Match, GroupsAreToldApartByTheirMembersNotTheirNames) {
+TEST(Match, DistinguishesGroupsByMembersAndNotByNames) {
   TimelineBuilder t;
   const uint32_t a = t.Group("tp", {0, 1});
   const uint32_t b = t.Group("tp", {2, 3});
   for (int r = 0; r < 4; ++r) t.Rank(r).AllReduce(r < 2 ? a : b, 10, 5);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Matches m = Match(capture);
   ASSERT_EQ(m.instances.size(), 2u);
   EXPECT_THAT(RanksOf(capture, m.instances[0]), testing::ElementsAre(0, 1));
   EXPECT_THAT(RanksOf(capture, m.instances[1]), testing::ElementsAre(2, 3));
 }
 
-// Real traces of 2021 have 27 against 29 and 56 against 58 collectives.
-TEST(Match, UnequalWindowsAreAlignedAsSequencesAndTheRestIsCounted) {
+// Ranks of real traces of 2021 have 27 against 29 and 56 against 58 collectives.
+TEST(Match, AlignsUnequalWindowsAsSequencesAndCountsTheRest) {
   for (const int total : {29, 58}) {
     for (const int front : {0, 1, 2}) {
       std::mt19937 random(static_cast<unsigned>(total * 3 + front));
@@ -140,7 +140,7 @@ TEST(Match, UnequalWindowsAreAlignedAsSequencesAndTheRestIsCounted) {
         t.Rank(1, "b").data().activities.back().correlation =
             t.Rank(0, "a").data().activities.back().correlation;
       }
-      const store::Capture capture = t.Build();
+      const capture::Capture capture = t.Build();
       const Matches m = Match(capture);
       EXPECT_EQ(m.by_order, static_cast<uint64_t>(total - 2));
       EXPECT_EQ(m.cut_by_window, 2u);
@@ -150,7 +150,7 @@ TEST(Match, UnequalWindowsAreAlignedAsSequencesAndTheRestIsCounted) {
   }
 }
 
-TEST(Match, SendReceiveKernelsOfAWholeGroupAreOneExchangeWhenNobodySaysMore) {
+TEST(Match, SendReceiveKernelsOfAWholeGroupAreOneExchangeByDefault) {
   TimelineBuilder t;
   const uint32_t g = t.Group("world", {0, 1, 2, 3});
   for (int r = 0; r < 4; ++r) {
@@ -164,7 +164,7 @@ TEST(Match, SendReceiveKernelsOfAWholeGroupAreOneExchangeWhenNobodySaysMore) {
   EXPECT_TRUE(m.instances[0].complete);
 }
 
-TEST(Match, SendReceiveKernelsInUnequalNumbersAreTransfersBetweenUnknownsAndStayUnmatched) {
+TEST(Match, UnequalNumbersOfSendReceiveKernelsStayUnmatched) {
   TimelineBuilder t;
   const uint32_t g = t.Group("world", {0, 1, 2});
   for (int r = 0; r < 3; ++r) {
@@ -177,10 +177,10 @@ TEST(Match, SendReceiveKernelsInUnequalNumbersAreTransfersBetweenUnknownsAndStay
   EXPECT_EQ(m.unmatched, 32u);
 }
 
-TEST(Match, RanksOfSeveralCommunicatorsTakenForOneAreNotBelieved) {
+TEST(Match, RejectsAGroupMadeOfSeveralCommunicators) {
   TimelineBuilder t;
   const uint32_t g = t.Group("world", {0, 1, 2, 3});
-  // Two pairs that never meet, half a millisecond apart, each with as many all-reduces as the other.
+  // Two pairs of ranks that never meet run half a millisecond apart, with equally many all-reduces.
   for (int r = 0; r < 4; ++r) {
     for (int i = 0; i < 20; ++i) t.Rank(r).AllReduce(g, 1000.0 * i + (r < 2 ? 0 : 500), 100);
   }
@@ -189,7 +189,7 @@ TEST(Match, RanksOfSeveralCommunicatorsTakenForOneAreNotBelieved) {
   EXPECT_EQ(m.unmatched, 80u);
 }
 
-TEST(Match, MessagesPairInOrderWhereverTheWindowCutEachSide) {
+TEST(Match, PairsMessagesInOrderForAnyWindows) {
   for (const int cut_sender : {0, 1, 3}) {
     for (const int cut_receiver : {0, 1, 2}) {
       std::mt19937 random(static_cast<unsigned>(10 * cut_sender + cut_receiver));
@@ -199,25 +199,25 @@ TEST(Match, MessagesPairInOrderWhereverTheWindowCutEachSide) {
       for (int i = 0; i < 40; ++i) {
         now += 700 + static_cast<double>(random() % 600);
         const bool receiver_waits = i % 2 == 0;
-        store::RankTimeline& sender = t.Rank(0);
-        store::RankTimeline& receiver = t.Rank(1);
-        const store::CollectiveSpec send{.op = CollectiveOp::kSend,
-                                         .group = g,
-                                         .source = MatchSource::kNcclSequence,
-                                         .sequence = i - cut_sender,
-                                         .peer = 1};
-        const store::CollectiveSpec receive{.op = CollectiveOp::kReceive,
-                                            .group = g,
-                                            .source = MatchSource::kNcclSequence,
-                                            .sequence = i - cut_receiver,
-                                            .peer = 0};
+        capture::RankTimeline& sender = t.Rank(0);
+        capture::RankTimeline& receiver = t.Rank(1);
+        const capture::CollectiveSpec send{.op = CollectiveOp::kSend,
+                                           .group = g,
+                                           .source = MatchSource::kNcclSequence,
+                                           .sequence = i - cut_sender,
+                                           .peer = 1};
+        const capture::CollectiveSpec receive{.op = CollectiveOp::kReceive,
+                                              .group = g,
+                                              .source = MatchSource::kNcclSequence,
+                                              .sequence = i - cut_receiver,
+                                              .peer = 0};
         const auto mark = static_cast<uint32_t>(1000 + i);
         if (i >= cut_sender) AddMarked(sender, send, now, 50, mark);
         if (i >= cut_receiver)
           AddMarked(receiver, receive, receiver_waits ? now - 300 : now + 200, receiver_waits ? 350 : 50,
                     mark);
       }
-      const store::Capture capture = t.Build();
+      const capture::Capture capture = t.Build();
       const Matches m = Match(capture);
       EXPECT_EQ(m.by_nccl_sequence, static_cast<uint64_t>(40 - std::max(cut_sender, cut_receiver)));
       ExpectPairsCarryTheSameMark(capture, m);
@@ -225,7 +225,7 @@ TEST(Match, MessagesPairInOrderWhereverTheWindowCutEachSide) {
   }
 }
 
-TEST(Match, ALostMessageLeavesAGapAndNotAShift) {
+TEST(Match, ALostMessageLeavesAGapWithoutAShift) {
   std::mt19937 random(4);
   TimelineBuilder t;
   const uint32_t g = t.Group("pipeline", {0, 1});
@@ -238,7 +238,7 @@ TEST(Match, ALostMessageLeavesAGapAndNotAShift) {
     AddMarked(t.Rank(1), {.op = CollectiveOp::kReceive, .group = g, .peer = 0}, now - early, early + 50,
               mark);
   }
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Matches m = Match(capture);
   EXPECT_GE(m.by_order, 58u);
   size_t wrong = 0;
@@ -253,8 +253,8 @@ TEST(Match, ALostMessageLeavesAGapAndNotAShift) {
   EXPECT_EQ(wrong, 0u);
 }
 
-// Steps of forty calls with one kernel and six messages, to a receiver that always waits and lost one record
-// in the middle; the sender lost none.
+// Steps of forty calls have one kernel and six messages. The receiver always waits and lost one record in the
+// middle; the sender lost none.
 TEST(Match, AReceiverThatLostARecordMatchesASenderThatLostNone) {
   std::mt19937 random(4);
   TimelineBuilder t;
@@ -276,13 +276,13 @@ TEST(Match, AReceiverThatLostARecordMatchesASenderThatLostNone) {
     }
   }
   t.Rank(1).data().losses.push_back({.records = 1});
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Matches m = Match(capture);
   EXPECT_EQ(m.instances.size(), 47u);
   ExpectPairsCarryTheSameMark(capture, m);
 }
 
-TEST(Match, OneRankAloneHasNothingUnmatchedInItsOwnGroup) {
+TEST(Match, ASingleRanksOwnGroupHasNothingUnmatched) {
   TimelineBuilder t;
   const uint32_t g = t.Group("self", {0});
   t.Rank(0).AllReduce(g, 0, 10);
@@ -291,7 +291,7 @@ TEST(Match, OneRankAloneHasNothingUnmatchedInItsOwnGroup) {
   EXPECT_EQ(m.by_order, 0u);
 }
 
-TEST(Match, NumbersFromOutsideTheTablesAreIgnored) {
+TEST(Match, IgnoresNumbersOutsideTheTables) {
   TimelineBuilder t;
   t.Group("world", {0, 1});
   t.Rank(0).Communication({.group = 77, .source = MatchSource::kNcclSequence, .sequence = 1}, 0, 10);
@@ -301,4 +301,4 @@ TEST(Match, NumbersFromOutsideTheTablesAreIgnored) {
 }
 
 }  // namespace
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

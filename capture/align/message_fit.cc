@@ -8,46 +8,48 @@
 
 #include "base/median.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-// Ends of one message lie this near each other ...
+// Ends of one message lie at most this far apart.
 constexpr double kTogetherNs = 15e3;
-// ... and those of two messages seldom nearer than this.
+// Ends of two different messages rarely lie closer than this.
 constexpr double kElsewhereNs = 60e3;
-// Starts this far apart show who waited.
+// If the starts lie further apart than this, the earlier side waited.
 constexpr double kWaitedNs = 25e3;
-// Both sides of a message move the same bytes at about the same time.
+// Without waiting, both sides of a message take about equally long. Durations outside these limits contradict
+// the shift.
 constexpr double kLongerThan = 1.5;
 constexpr double kLongerByNs = 100e3;
 constexpr double kShorterThan = 0.75;
 constexpr size_t kShiftsTried = 6;
-// Where clocks say nothing, windows that opened together do not differ by more messages than this.
+// If the clocks' difference is unknown, windows that opened together differ by at most this many messages.
 constexpr int64_t kMostShift = 12;
 constexpr uint32_t kLeastTogether = 3;
-// Fewer messages than this in all are told by fewer.
-constexpr uint32_t kFew = 8;
+// Channels with fewer messages than this need only one message that confirms the shift.
+constexpr uint32_t kFewMessages = 8;
 constexpr double kContradictingOneIn = 50;
-// What the best shift must be ahead of any other.
+// The best shift needs this many times as many confirmations as any other shift.
 constexpr double kClearlyMore = 2;
-// Of two ends that have nothing to do with each other the distance could be anything up to this.
+// Ends of unrelated messages may lie up to this far apart by chance.
 constexpr double kChanceNs = 400e3;
 constexpr double kStampNs = 300;
-// So many meetings tell how clocks lie, to this.
-constexpr size_t kLeastMeetings = 2;
-constexpr double kMeetingNs = 30e3;
-// Of the meetings so many must name one shift: nearly all where a lost record would change it from there on.
-constexpr double kMostMeetings = 0.6;
-constexpr double kNearlyAllMeetings = 0.9;
+// At least this many synchronisation points show the lead of the clocks, to within kSyncPointNs.
+constexpr size_t kLeastSyncPoints = 2;
+constexpr double kSyncPointNs = 30e3;
+// At least this share of the synchronisation points must agree on one shift. The second share applies if lost
+// records are not counted, because each lost record changes the shift from there on.
+constexpr double kMostSyncPoints = 0.6;
+constexpr double kNearlyAllSyncPoints = 0.9;
 
-using Sides = std::span<const MessageSide>;
+using MessageSides = std::span<const MessageSide>;
 
 struct Pair {
   const MessageSide* send;
   const MessageSide* receive;
 };
 
-std::vector<Pair> PairsOf(Sides sends, Sides receives, int64_t shift) {
+std::vector<Pair> PairsOf(MessageSides sends, MessageSides receives, int64_t shift) {
   std::vector<Pair> pairs;
   size_t i = 0;
   for (const MessageSide& r : receives) {
@@ -57,13 +59,13 @@ std::vector<Pair> PairsOf(Sides sends, Sides receives, int64_t shift) {
   return pairs;
 }
 
-// How far the receiver's clock may be ahead.
+// The lead of the receiver's clock, with its uncertainty.
 struct Clocks {
   double ahead_ns = 0;
   double give_or_take_ns = 0;
 };
 
-// The distance that ends of most pairs keep; nullopt when none is one that clocks allow.
+// The distance that the ends of most pairs keep. nullopt: the clocks allow none of the distances.
 std::optional<double> SharedDistance(const std::vector<Pair>& pairs, const Clocks& clocks) {
   std::vector<double> apart;
   for (const Pair& p : pairs) {
@@ -90,15 +92,15 @@ MessageFit Judged(const std::vector<Pair>& pairs, int64_t shift, double ahead, b
                  .messages = static_cast<uint32_t>(pairs.size())};
   std::vector<double> apart;
   for (const Pair& p : pairs) {
-    switch (fit.Of(*p.send, *p.receive)) {
-      case Tells::kTogether:
+    switch (fit.ConsistencyOf(*p.send, *p.receive)) {
+      case Consistency::kLeavesTogether:
         ++fit.together;
         apart.push_back(std::fabs(p.receive->end_ns - ahead - p.send->end_ns));
         break;
-      case Tells::kContradicts:
+      case Consistency::kContradicts:
         ++fit.contradicting;
         break;
-      case Tells::kNothing:
+      case Consistency::kNothing:
         break;
     }
   }
@@ -106,8 +108,9 @@ MessageFit Judged(const std::vector<Pair>& pairs, int64_t shift, double ahead, b
   return fit;
 }
 
-// Shifts at which ends meet, those at which most do first.
-std::vector<int64_t> ShiftsToTry(Sides sends, Sides receives, const Clocks& clocks) {
+// Shifts at which ends coincide, the most frequent first. If the clocks' difference is unlimited, all small
+// shifts.
+std::vector<int64_t> ShiftsToTry(MessageSides sends, MessageSides receives, const Clocks& clocks) {
   std::vector<int64_t> shifts;
   const double most = clocks.give_or_take_ns + kTogetherNs;
   if (!std::isfinite(most)) {
@@ -138,24 +141,24 @@ std::vector<int64_t> ShiftsToTry(Sides sends, Sides receives, const Clocks& cloc
 
 bool Convincing(const MessageFit& fit, size_t fewer) {
   if (fit.messages * 2 < fewer) return false;
-  if (fit.together < (fewer < kFew ? 1 : kLeastTogether)) return false;
+  if (fit.together < (fewer < kFewMessages ? 1 : kLeastTogether)) return false;
   return fit.contradicting * kContradictingOneIn <= fit.messages ||
-         (fit.contradicting == 1 && fit.together > kFew);
+         (fit.contradicting == 1 && fit.together > kFewMessages);
 }
 
-Clocks ClocksBy(std::span<const Meeting> meetings, double apart_ns) {
-  if (meetings.size() < kLeastMeetings) return {0, apart_ns};
+Clocks ClocksBy(std::span<const SyncPoint> sync_points, double apart_ns) {
+  if (sync_points.size() < kLeastSyncPoints) return {0, apart_ns};
   std::vector<double> ahead;
-  for (const Meeting& m : meetings) ahead.push_back(m.receiver_ns - m.sender_ns);
-  return {UpperMedianInPlace(ahead), std::min(apart_ns, kMeetingNs)};
+  for (const SyncPoint& m : sync_points) ahead.push_back(m.receiver_ns - m.sender_ns);
+  return {UpperMedianInPlace(ahead), std::min(apart_ns, kSyncPointNs)};
 }
 
-// What was sent before a meeting was received before it.
-std::optional<MessageFit> FitByMeetings(Sides sends, Sides receives, const Clocks& clocks,
-                                        std::span<const Meeting> meetings, Places places) {
+// A message that was sent before a synchronisation point was also received before it.
+std::optional<MessageFit> FitBySyncPoints(MessageSides sends, MessageSides receives, const Clocks& clocks,
+                                          std::span<const SyncPoint> sync_points, Places places) {
   std::map<int64_t, size_t> votes;
   size_t counted = 0;
-  for (const Meeting& m : meetings) {
+  for (const SyncPoint& m : sync_points) {
     const auto before = [](double at) { return [at](const MessageSide& s) { return s.start_ns < at; }; };
     const auto send = std::partition_point(sends.begin(), sends.end(), before(m.sender_ns));
     const auto receive = std::partition_point(receives.begin(), receives.end(), before(m.receiver_ns));
@@ -163,11 +166,11 @@ std::optional<MessageFit> FitByMeetings(Sides sends, Sides receives, const Clock
     ++counted;
     ++votes[(send - 1)->place - (receive - 1)->place];
   }
-  if (counted < kLeastMeetings) return std::nullopt;
-  const double share = places == Places::kCounted ? kMostMeetings : kNearlyAllMeetings;
+  if (counted < kLeastSyncPoints) return std::nullopt;
+  const double share = places == Places::kCounted ? kMostSyncPoints : kNearlyAllSyncPoints;
   const auto most = std::max_element(votes.begin(), votes.end(),
                                      [](const auto& x, const auto& y) { return x.second < y.second; });
-  if (most->second < kLeastMeetings ||
+  if (most->second < kLeastSyncPoints ||
       static_cast<double>(most->second) < share * static_cast<double>(counted))
     return std::nullopt;
   const MessageFit fit = Judged(PairsOf(sends, receives, most->first), most->first, clocks.ahead_ns, false);
@@ -179,28 +182,30 @@ std::optional<MessageFit> FitByMeetings(Sides sends, Sides receives, const Clock
 
 }  // namespace
 
-Tells MessageFit::Of(const MessageSide& send, const MessageSide& receive) const {
+Consistency MessageFit::ConsistencyOf(const MessageSide& send, const MessageSide& receive) const {
   const double receive_start = receive.start_ns - ahead_ns, receive_end = receive.end_ns - ahead_ns;
   const double late = receive_start - send.start_ns;
   const double apart = std::fabs(receive_end - send.end_ns);
   if (rendezvous || late < -kWaitedNs) {
-    if (apart > kElsewhereNs) return Tells::kContradicts;
-    return std::fabs(late) > kWaitedNs && apart <= kTogetherNs ? Tells::kTogether : Tells::kNothing;
+    if (apart > kElsewhereNs) return Consistency::kContradicts;
+    return std::fabs(late) > kWaitedNs && apart <= kTogetherNs ? Consistency::kLeavesTogether
+                                                               : Consistency::kNothing;
   }
-  // A receiver that came late found the message on its way or there.
+  // A receiver that came late found the message under way or complete, so it takes about as long as its
+  // sender.
   const double sent = send.end_ns - send.start_ns, received = receive_end - receive_start;
   if (late > kWaitedNs &&
       (received > kLongerThan * sent + kLongerByNs || received < kShorterThan * sent - kElsewhereNs))
-    return Tells::kContradicts;
-  return Tells::kNothing;
+    return Consistency::kContradicts;
+  return Consistency::kNothing;
 }
 
 double MessageFit::Evidence() const { return together * std::log(kChanceNs / (spread_ns + kStampNs)); }
 
-std::optional<MessageFit> FitMessages(Sides sends, Sides receives, double apart_ns,
-                                      std::span<const Meeting> meetings, Places places) {
+std::optional<MessageFit> FitMessages(MessageSides sends, MessageSides receives, double apart_ns,
+                                      std::span<const SyncPoint> sync_points, Places places) {
   if (sends.empty() || receives.empty()) return std::nullopt;
-  const Clocks clocks = ClocksBy(meetings, apart_ns);
+  const Clocks clocks = ClocksBy(sync_points, apart_ns);
   const size_t fewer = std::min(sends.size(), receives.size());
   std::optional<MessageFit> best;
   double second = 0;
@@ -210,7 +215,7 @@ std::optional<MessageFit> FitMessages(Sides sends, Sides receives, double apart_
     if (!ahead) continue;
     const MessageFit buffered = Judged(pairs, shift, *ahead, false),
                      both = Judged(pairs, shift, *ahead, true);
-    // Where nobody's waiting tells the two apart, the one that supposes less.
+    // If the waiting does not decide, take the simpler assumption, that senders do not wait.
     const bool senders_wait =
         both.contradicting < buffered.contradicting
             ? both.together > buffered.together
@@ -225,7 +230,7 @@ std::optional<MessageFit> FitMessages(Sides sends, Sides receives, double apart_
     }
   }
   if (best && best->together >= kClearlyMore * second) return best;
-  return FitByMeetings(sends, receives, clocks, meetings, places);
+  return FitBySyncPoints(sends, receives, clocks, sync_points, places);
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

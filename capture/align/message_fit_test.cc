@@ -1,4 +1,4 @@
-// Which send a receive answers, in sequences whose truth is known.
+// Fits of sends and receives in sequences whose truth is known.
 #include "capture/align/message_fit.h"
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 #include "capture/align/transfer_match.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
 struct Job {
   std::vector<MessageSide> sends, receives;
-  std::vector<Meeting> meetings;
+  std::vector<SyncPoint> sync_points;
 };
 
-// Steps of eight messages; the receiver waits for the first of each only when `waits`.
+// Steps of eight messages. If `waits`, the receiver waits for the first message of each step.
 Job Steps(int steps, bool waits, double ahead_ns, bool rendezvous = false) {
   Job job;
   std::mt19937_64 random(7);
@@ -35,12 +35,12 @@ Job Steps(int steps, bool waits, double ahead_ns, bool rendezvous = false) {
       job.receives.push_back({asked + ahead_ns, met + ahead_ns + skew(random), place});
     }
     now += 2e6;
-    job.meetings.push_back({now + skew(random), now + ahead_ns + skew(random)});
+    job.sync_points.push_back({now + skew(random), now + ahead_ns + skew(random)});
   }
   return job;
 }
 
-TEST(FitMessages, OneThatWaitsOnceAStepTellsTheShiftWhereverTheWindowsBegin) {
+TEST(FitMessages, OneWaitPerStepGivesTheShiftForAnyWindowStart) {
   for (const size_t cut : {0, 1, 5}) {
     Job job = Steps(6, true, 0);
     job.sends.erase(job.sends.begin(), job.sends.begin() + static_cast<std::ptrdiff_t>(cut));
@@ -54,7 +54,7 @@ TEST(FitMessages, OneThatWaitsOnceAStepTellsTheShiftWhereverTheWindowsBegin) {
   }
 }
 
-TEST(FitMessages, SendersThatWaitTooAreSaidTo) {
+TEST(FitMessages, DetectsRendezvousSenders) {
   const Job job = Steps(6, true, 0, true);
   const auto fit = FitMessages(job.sends, job.receives, 20e3, {}, Places::kSeen);
   ASSERT_TRUE(fit.has_value());
@@ -62,16 +62,16 @@ TEST(FitMessages, SendersThatWaitTooAreSaidTo) {
   EXPECT_TRUE(fit->rendezvous);
 }
 
-TEST(FitMessages, WhereNobodyWaitsOnlyMeetingsTell) {
+TEST(FitMessages, WithoutWaitingOnlySynchronisationPointsGiveTheShift) {
   const Job job = Steps(6, false, 3e6);
   EXPECT_FALSE(FitMessages(job.sends, job.receives, 20e3, {}, Places::kSeen).has_value());
-  const auto fit = FitMessages(job.sends, job.receives, 1e9, job.meetings, Places::kSeen);
+  const auto fit = FitMessages(job.sends, job.receives, 1e9, job.sync_points, Places::kSeen);
   ASSERT_TRUE(fit.has_value());
   EXPECT_EQ(fit->shift, 0);
   EXPECT_NEAR(fit->ahead_ns, 3e6, 20e3);
 }
 
-TEST(FitMessages, ChannelsThatHaveNothingToDoWithEachOtherDoNotFit) {
+TEST(FitMessages, UnrelatedChannelsDoNotFit) {
   const Job one = Steps(6, true, 0);
   std::mt19937_64 random(8);
   std::uniform_real_distribution<double> at(0, 60e6);
@@ -85,11 +85,11 @@ TEST(FitMessages, ChannelsThatHaveNothingToDoWithEachOtherDoNotFit) {
   EXPECT_FALSE(FitMessages({}, other, 20e3, {}, Places::kSeen).has_value());
 }
 
-// Kernels of a step of forty calls: a message every fifth, something else once.
-store::RankData Called(int steps, const std::vector<int>& lost) {
-  store::RankData rank;
+// Kernels of steps of forty calls: every fifth call is a message, and one call is another kernel.
+capture::RankData Called(int steps, const std::vector<int>& lost) {
+  capture::RankData rank;
   const auto launch = [&](int call, uint32_t name) {
-    store::DeviceActivity a;
+    capture::DeviceActivity a;
     a.name = NameId(name);
     a.correlation = CorrelationId(static_cast<uint32_t>(call + 1));
     a.start = HostTime(call * 1000);
@@ -107,9 +107,9 @@ store::RankData Called(int steps, const std::vector<int>& lost) {
   return rank;
 }
 
-TEST(CallPlaces, LostRecordsLeaveTheirPlacesFree) {
+TEST(CallPlaces, LostRecordsLeaveTheirPlacesUnused) {
   const std::vector<int> lost = {3, 10, 11, 29};
-  const store::RankData rank = Called(6, lost);
+  const capture::RankData rank = Called(6, lost);
   std::vector<uint32_t> all;
   for (uint32_t i = 0; i < rank.collectives.size(); ++i) all.push_back(i);
   const auto places = CallPlaces(rank).Of(rank, all);
@@ -122,13 +122,13 @@ TEST(CallPlaces, LostRecordsLeaveTheirPlacesFree) {
   }
 }
 
-TEST(CallPlaces, WithoutNumbersNothingIsSaid) {
-  store::RankData rank = Called(6, {});
+TEST(CallPlaces, ReturnsNothingWithoutCallNumbers) {
+  capture::RankData rank = Called(6, {});
   for (auto& a : rank.activities) a.correlation = CorrelationId(0);
   EXPECT_FALSE(CallPlaces(rank).Of(rank, std::vector<uint32_t>{0, 1, 2}).has_value());
 }
 
-TEST(PairTransfers, LossesOnBothSidesAreNoShiftWhenPlacesAreCounted) {
+TEST(PairTransfers, LossesOnBothSidesDoNotShiftCountedPlaces) {
   const Job job = Steps(8, true, 0);
   std::mt19937_64 random(9);
   std::vector<TransferSide> sends, receives;
@@ -140,7 +140,8 @@ TEST(PairTransfers, LossesOnBothSidesAreNoShiftWhenPlacesAreCounted) {
     if (random() % 10 != 0) sends.push_back(side(job.sends[i]));
     if (random() % 10 != 0) receives.push_back(side(job.receives[i]));
   }
-  const auto pairs = PairTransfers(sends, receives, {.bound = Nanos(20'000), .meetings = {}, .lost = true});
+  const auto pairs =
+      PairTransfers(sends, receives, {.bound = Nanos(20'000), .sync_points = {}, .lost = true});
   size_t both = 0;
   for (const TransferSide& s : sends) {
     both += std::any_of(receives.begin(), receives.end(),
@@ -153,4 +154,4 @@ TEST(PairTransfers, LossesOnBothSidesAreNoShiftWhenPlacesAreCounted) {
 }
 
 }  // namespace
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

@@ -14,14 +14,15 @@
 #include "capture/align/call_places.h"
 #include "capture/align/transfer_match.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-using store::Collective;
-using store::CollectiveOp;
+using capture::Collective;
+using capture::CollectiveOp;
 
-constexpr size_t kLeastMeetings = 2;
-// Messages are matched again with better clocks where more than the window's edges are left.
+constexpr size_t kLeastSyncPointsOfPair = 2;
+// Messages are matched up to this many times, each time with better clocks, until only the window's edges are
+// left.
 constexpr int kRounds = 3;
 constexpr double kNearlyAll = 0.99;
 
@@ -29,21 +30,21 @@ using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
 
 class Messages {
  public:
-  Messages(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock,
-           std::span<const Instance> instances, Fates& fates)
+  Messages(const capture::Capture& capture, const GroupMembers& groups, const ClockModel& clock,
+           std::span<const Instance> instances, MatchStatuses& match_statuses)
       : capture_(capture),
         groups_(groups),
         clock_(clock),
         instances_(instances),
-        fates_(fates),
+        statuses_(match_statuses),
         calls_(capture.ranks.size()) {
-    FindMeetings();
+    FindSyncPoints();
   }
 
   std::vector<Instance> Run() {
     std::map<std::tuple<uint32_t, int32_t, int32_t>, Sides> by_pair;  // group, source, destination
     for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
-      const store::RankData& rank = capture_.ranks[r];
+      const capture::RankData& rank = capture_.ranks[r];
       for (uint32_t i = 0; i < rank.collectives.size(); ++i) {
         const Collective& c = rank.collectives[i];
         if (c.group >= capture_.groups.size() || !NamesItsPeer(c)) continue;
@@ -69,9 +70,9 @@ class Messages {
   }
   uint32_t HostOf(const Member& m) const { return capture_.ranks[m.rank_index].host; }
 
-  // Where both sides use several streams (activations and gradients between the same two ranks), each stream
-  // keeps its own order, and which belongs to which is told by how many there are and how steady the
-  // transfers come out.
+  // Both sides may use several streams, for example for activations and gradients between the same two ranks.
+  // Each stream keeps its own order. Streams belong together if they hold equally many messages and their
+  // transfers are steady.
   void MatchStreams(uint32_t group, const Sides& sides) {
     if (sides.sends.size() < 2 || sides.receives.size() < 2) {
       MatchPair(group, Merged(sides.sends), Merged(sides.receives));
@@ -108,7 +109,7 @@ class Messages {
     return out;
   }
 
-  // 0 for streams that answer each other one by one and equally fast.
+  // 0 for two streams whose messages pair one to one and take equally long.
   double Misfit(const std::vector<Member>& sends, const std::vector<Member>& receives) {
     const auto from = OnJobClock(sends), to = OnJobClock(receives);
     const Pairs pairs = PairTransfers(from, to, ClocksOf(sends[0], receives[0]));
@@ -128,9 +129,9 @@ class Messages {
     TransferClocks out;
     out.bound = HostOf(sender) == HostOf(receiver) ? Nanos() : clock_.bound();
     out.lost = CallPlaces::AnyLost(capture_.ranks[a]) || CallPlaces::AnyLost(capture_.ranks[b]);
-    // What both meet in least often: once a step.
+    // Synchronisation points are the instances of the group that both ranks share least often: once per step.
     const std::vector<uint32_t>* seldom = nullptr;
-    for (const auto& [group, instances] : meetings_) {
+    for (const auto& [group, instances] : sync_points_) {
       if (groups_.Place(group, a) < 0 || groups_.Place(group, b) < 0) continue;
       if (seldom == nullptr || instances.size() < seldom->size()) seldom = &instances;
     }
@@ -138,11 +139,11 @@ class Messages {
     for (uint32_t n : *seldom) {
       const std::optional<JobTime> sent = EndOf(instances_[n], a), received = EndOf(instances_[n], b);
       if (sent && received)
-        out.meetings.push_back({static_cast<double>((*sent - JobTime()).ns()),
-                                static_cast<double>((*received - JobTime()).ns())});
+        out.sync_points.push_back({static_cast<double>((*sent - JobTime()).ns()),
+                                   static_cast<double>((*received - JobTime()).ns())});
     }
-    std::sort(out.meetings.begin(), out.meetings.end(),
-              [](const Meeting& x, const Meeting& y) { return x.sender_ns < y.sender_ns; });
+    std::sort(out.sync_points.begin(), out.sync_points.end(),
+              [](const SyncPoint& x, const SyncPoint& y) { return x.sender_ns < y.sender_ns; });
     return out;
   }
 
@@ -154,19 +155,19 @@ class Messages {
     return clock_.ToJob(HostOf(*m), capture_.ranks[rank].activities[At(*m).activity].end);
   }
 
-  void FindMeetings() {
+  void FindSyncPoints() {
     for (uint32_t n = 0; n < instances_.size(); ++n) {
       if (instances_[n].members.size() > 1 && LeavesTogether(instances_[n].op))
-        meetings_[instances_[n].group].push_back(n);
+        sync_points_[instances_[n].group].push_back(n);
     }
-    std::erase_if(meetings_, [](const auto& m) { return m.second.size() < kLeastMeetings; });
+    std::erase_if(sync_points_, [](const auto& m) { return m.second.size() < kLeastSyncPointsOfPair; });
   }
 
   void MatchPair(uint32_t group, const std::vector<Member>& sends, const std::vector<Member>& receives) {
     if (sends.empty() || receives.empty()) {
-      // The other rank's records are not there at all.
+      // The other rank has no records of these messages.
       for (const auto* side : {&sends, &receives}) {
-        for (const Member& m : *side) fates_[m.rank_index][m.collective] = Fate::kPartnerLost;
+        for (const Member& m : *side) statuses_[m.rank_index][m.collective] = MatchStatus::kPartnerLost;
       }
       return;
     }
@@ -188,19 +189,19 @@ class Messages {
     }
   }
 
-  // Before the first pair and after the last the other's window had not begun or was over; between them a
-  // record was lost.
+  // A message before the first pair or after the last one lies outside the other rank's window. Between them,
+  // the partner's record was lost.
   void ExplainUnpaired(const std::vector<Member>& side, uint32_t first, uint32_t last, const Member& other) {
-    const store::RankData& rank = capture_.ranks[other.rank_index];
+    const capture::RankData& rank = capture_.ranks[other.rank_index];
     const Nanos bound = HostOf(side[0]) == HostOf(other) ? Nanos() : clock_.bound();
     const JobTime over =
         bound == Nanos::Max() ? JobTime::Min() : clock_.ToJob(rank.host, rank.activities.back().end) - bound;
     for (uint32_t i = 0; i < side.size(); ++i) {
-      Fate fate = i < first || i > last ? Fate::kCutByWindow : Fate::kPartnerLost;
-      // What was received while the sender's window lasted was sent in it.
+      MatchStatus status = i < first || i > last ? MatchStatus::kCutByWindow : MatchStatus::kPartnerLost;
+      // A message that was received within the sender's window, after the last pair, was also sent within it.
       if (i > last && At(side[i]).op == CollectiveOp::kReceive && EndOf(side[i]) < over)
-        fate = Fate::kUnmatched;
-      fates_[side[i].rank_index][side[i].collective] = fate;
+        status = MatchStatus::kUnmatched;
+      statuses_[side[i].rank_index][side[i].collective] = status;
     }
   }
 
@@ -212,17 +213,17 @@ class Messages {
     std::vector<TransferSide> out;
     const std::optional<std::vector<int64_t>> places = PlacesOf(members);
     for (const Member& m : members) {
-      const store::DeviceActivity& a = capture_.ranks[m.rank_index].activities[At(m).activity];
+      const capture::DeviceActivity& a = capture_.ranks[m.rank_index].activities[At(m).activity];
       const int64_t place = places ? (*places)[out.size()] + kBeforeTheFirst : -1;
       out.push_back({clock_.ToJob(HostOf(m), a.start), clock_.ToJob(HostOf(m), a.end), place});
     }
     return out;
   }
 
-  // Where nothing was lost, places are what they seem.
+  // Without lost records, a place is the index among the recorded messages.
   std::optional<std::vector<int64_t>> PlacesOf(const std::vector<Member>& members) {
     const uint32_t r = members[0].rank_index;
-    const store::RankData& rank = capture_.ranks[r];
+    const capture::RankData& rank = capture_.ranks[r];
     if (!CallPlaces::AnyLost(rank)) {
       std::vector<int64_t> seen(members.size());
       std::iota(seen.begin(), seen.end(), int64_t{0});
@@ -234,16 +235,16 @@ class Messages {
     return calls_[r]->Of(rank, collectives);
   }
 
-  // Places count from the window's first whole step.
+  // Places count from the window's first whole step. This offset keeps earlier places positive.
   static constexpr int64_t kBeforeTheFirst = int64_t{1} << 32;
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   const GroupMembers& groups_;
   const ClockModel& clock_;
   std::span<const Instance> instances_;
-  std::map<uint32_t, std::vector<uint32_t>> meetings_;  // by group: instances that everybody leaves together
-  Fates& fates_;
-  std::vector<std::optional<CallPlaces>> calls_;  // by rank, made when needed
+  std::map<uint32_t, std::vector<uint32_t>> sync_points_;  // by group: instances whose members leave together
+  MatchStatuses& statuses_;
+  std::vector<std::optional<CallPlaces>> calls_;  // by rank, created on first use
   std::vector<Instance> out_;
 };
 
@@ -253,29 +254,29 @@ bool NamesItsPeer(const Collective& c) {
   return (c.op == CollectiveOp::kSend || c.op == CollectiveOp::kReceive) && c.peer >= 0;
 }
 
-// Hosts that hardly meet but in messages have clocks that are hardly known before, and messages that are
-// matched by them in part only; those tell the clocks better.
-void AppendMessages(const store::Capture& capture, const GroupMembers& groups, ClockModel& clock,
-                    Matches& matches, Fates& fates) {
+// If hosts share few collectives, their clocks are uncertain at first and only part of their messages match.
+// These messages make the clocks more precise, so the next round matches more of them.
+void AppendMessages(const capture::Capture& capture, const GroupMembers& groups, ClockModel& clock,
+                    Matches& matches, MatchStatuses& match_statuses) {
   size_t kernels = 0;
-  for (const store::RankData& rank : capture.ranks)
+  for (const capture::RankData& rank : capture.ranks)
     kernels +=
         static_cast<size_t>(std::count_if(rank.collectives.begin(), rank.collectives.end(), NamesItsPeer));
   if (kernels == 0) return;
   const size_t collectives = matches.instances.size();
-  const Fates before = fates;
+  const MatchStatuses before = match_statuses;
   for (int round = 0; round < kRounds; ++round) {
-    Fates found = before;
+    MatchStatuses found = before;
     std::vector<Instance> messages =
         Messages(capture, groups, clock, std::span(matches.instances).first(collectives), found).Run();
     if (round > 0 && messages.size() <= matches.instances.size() - collectives) return;
     matches.instances.resize(collectives);
     matches.instances.insert(matches.instances.end(), std::make_move_iterator(messages.begin()),
                              std::make_move_iterator(messages.end()));
-    fates = std::move(found);
+    match_statuses = std::move(found);
     if (static_cast<double>(2 * messages.size()) >= kNearlyAll * static_cast<double>(kernels)) return;
     clock = EstimateClocks(capture, matches);
   }
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

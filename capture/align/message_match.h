@@ -1,7 +1,6 @@
-// Messages between two ranks that name each other: which receive answers which send, over all pairs of a
-// capture.
-#ifndef LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_MATCH_H_
-#define LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_MATCH_H_
+// Pairs sends with receives that name each other's rank, over all pairs of ranks in a capture.
+#ifndef LOCKSTEP_CAPTURE_ALIGN_MESSAGE_MATCH_H_
+#define LOCKSTEP_CAPTURE_ALIGN_MESSAGE_MATCH_H_
 
 #include "capture/align/clock_model.h"
 #include "capture/align/group_members.h"
@@ -9,17 +8,17 @@
 #include "capture/align/missing_members.h"
 #include "capture/model/capture.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 
-// A send or receive that knows the other rank.
-bool NamesItsPeer(const store::Collective& c);
+// True for a send or a receive that names the other rank.
+bool NamesItsPeer(const capture::Collective& c);
 
-// Appends one instance per pair to `matches`, whose instances are the collectives, sender and receiver in the
-// order of rank_index; sets the fates of the kernels without one. `clock`, which the collectives give,
-// becomes better where messages tell more.
-void AppendMessages(const store::Capture& capture, const GroupMembers& groups, ClockModel& clock,
-                    Matches& matches, Fates& fates);
+// Appends one instance to `matches` for each pair of a send and its receive, members by rank_index. The
+// instances already in `matches` are collectives. Sets the match_statuses of messages without a partner.
+// `clock` comes from the collectives and becomes more precise if the messages give better evidence.
+void AppendMessages(const capture::Capture& capture, const GroupMembers& groups, ClockModel& clock,
+                    Matches& matches, MatchStatuses& match_statuses);
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_MATCH_H_
+#endif  // LOCKSTEP_CAPTURE_ALIGN_MESSAGE_MATCH_H_

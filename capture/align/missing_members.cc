@@ -6,15 +6,15 @@
 
 #include "absl/container/flat_hash_map.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-using store::GroupOrigin;
+using capture::GroupOrigin;
 
-// More lost than this part of a group, and it is the matching that is wrong.
+// If more than one in this many of a group's members are lost, the matching is wrong.
 constexpr uint64_t kMostLostOneIn = 8;
-// A few kernels of a group may all lie at the window's edges.
-constexpr uint64_t kFew = 2;
+// A group of up to this many kernels per rank may lie entirely at the window's edges.
+constexpr uint64_t kFewAtEdges = 2;
 
 struct Span {
   JobTime first = JobTime::Max();
@@ -27,25 +27,25 @@ struct Span {
 
 class Explainer {
  public:
-  Explainer(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock,
-            std::vector<Instance>& instances, Fates& fates)
-      : capture_(capture), groups_(groups), clock_(clock), instances_(instances), fates_(fates) {}
+  Explainer(const capture::Capture& capture, const GroupMembers& groups, const ClockModel& clock,
+            std::vector<Instance>& instances, MatchStatuses& match_statuses)
+      : capture_(capture), groups_(groups), clock_(clock), instances_(instances), statuses_(match_statuses) {}
 
   void Run() {
     FindSpans();
     for (size_t n = 0; n < instances_.size(); ++n) Explain(n);
-    for (uint32_t g = 0; g < groups_.groups(); ++g) Doubt(g);
+    for (uint32_t g = 0; g < groups_.groups(); ++g) RejectBadGroup(g);
     for (uint32_t r = 0; r < capture_.ranks.size(); ++r) MarkLaunchedBefore(r);
   }
 
  private:
   JobTime EndOf(const Member& m) const {
-    const store::RankData& rank = capture_.ranks[m.rank_index];
+    const capture::RankData& rank = capture_.ranks[m.rank_index];
     return clock_.ToJob(rank.host, rank.activities[rank.collectives[m.collective].activity].end);
   }
 
-  // Members leave together, so when a rank's first and last collective of a group ended tells which instances
-  // its window held.
+  // Members leave together. So the ends of a rank's first and last collective of a group show which of the
+  // group's instances its window contained.
   void FindSpans() {
     of_rank_.resize(capture_.ranks.size());
     for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
@@ -58,8 +58,7 @@ class Explainer {
     }
   }
 
-  // Where the rank took part in the group at all, that is what its window held of it; else what it held of
-  // anything.
+  // The span of the rank's collectives in the group, or of all its collectives if it has none in the group.
   const Span& SpanOf(uint32_t group, uint32_t rank) const {
     const auto it = of_member_.find({group, rank});
     return it == of_member_.end() ? of_rank_[rank] : it->second;
@@ -91,20 +90,20 @@ class Explainer {
       lost += outside ? 0 : 1;
     };
     if (IsMessage(instance)) {
-      // Its two ranks are known; who else is in the group does not matter.
+      // The two ranks of a message are known; other ranks of the group do not matter.
       lost = 1;
     } else {
       for (uint32_t r : groups_.Participants(instance.group)) missing(r);
       for (uint32_t r : groups_.Silent(instance.group)) missing(r);
     }
-    const Fate fate = cut ? Fate::kCutByWindow : Fate::kPartnerLost;
+    const MatchStatus status = cut ? MatchStatus::kCutByWindow : MatchStatus::kPartnerLost;
     if (!cut && instance.members.size() >= 2) {
       instance.usable = true;
       tally.matched += instance.members.size();
       tally.lost += lost;
       return;
     }
-    for (const Member& m : instance.members) SetFate(m.rank_index, m.collective, fate);
+    for (const Member& m : instance.members) SetStatus(m.rank_index, m.collective, status);
     (cut ? tally.cut : tally.alone) += instance.members.size();
     tally.lost += cut ? 0 : lost;
   }
@@ -114,52 +113,53 @@ class Explainer {
     return capture_.ranks[m.rank_index].collectives[m.collective].peer >= 0;
   }
 
-  void SetFate(uint32_t rank, uint32_t collective, Fate fate) {
-    if (fates_[rank][collective] != Fate::kConflict) fates_[rank][collective] = fate;
+  void SetStatus(uint32_t rank, uint32_t collective, MatchStatus status) {
+    if (statuses_[rank][collective] != MatchStatus::kConflict) statuses_[rank][collective] = status;
   }
 
-  // Records are lost here and there. A group that lacks members everywhere is none.
-  void Doubt(uint32_t group) {
+  // Few records get lost. If a group lacks members everywhere, the group is wrong.
+  void RejectBadGroup(uint32_t group) {
     const auto it = tallies_.find(group);
     if (it == tallies_.end()) return;
     const Tally& t = it->second;
     const bool torn = capture_.groups[group].origin != GroupOrigin::kStated &&
                       t.lost * kMostLostOneIn > t.matched + t.alone + t.lost;
-    const bool nothing = t.matched == 0 && t.cut + t.alone > kFew * groups_.Participants(group).size();
+    const bool nothing = t.matched == 0 && t.cut + t.alone > kFewAtEdges * groups_.Participants(group).size();
     if (!torn && !nothing) return;
     for (Instance& instance : instances_) {
       if (instance.group != group || instance.complete) continue;
       instance.usable = false;
-      for (const Member& m : instance.members) SetFate(m.rank_index, m.collective, Fate::kUnmatched);
+      for (const Member& m : instance.members) SetStatus(m.rank_index, m.collective, MatchStatus::kUnmatched);
     }
   }
 
-  // What was launched before the window opened is there by chance: its partners' may not be.
+  // A kernel that was launched before the window opened is recorded by chance. Its partners' kernels may be
+  // missing.
   void MarkLaunchedBefore(uint32_t r) {
-    const store::RankData& rank = capture_.ranks[r];
+    const capture::RankData& rank = capture_.ranks[r];
     if (rank.api_calls.empty()) return;
     uint32_t first = std::numeric_limits<uint32_t>::max();
-    for (const store::ApiCall& call : rank.api_calls) {
+    for (const capture::ApiCall& call : rank.api_calls) {
       if (call.correlation.value() != 0) first = std::min(first, call.correlation.value());
     }
     for (uint32_t i = 0; i < rank.collectives.size(); ++i) {
       const CorrelationId launched = rank.activities[rank.collectives[i].activity].correlation;
-      if (launched.value() != 0 && launched.value() < first) SetFate(r, i, Fate::kCutByWindow);
+      if (launched.value() != 0 && launched.value() < first) SetStatus(r, i, MatchStatus::kCutByWindow);
     }
   }
 
   struct Tally {
     uint64_t matched = 0;  // kernels in usable instances
-    uint64_t alone = 0;    // with nobody they met
+    uint64_t alone = 0;    // without a recorded partner
     uint64_t cut = 0;
-    uint64_t lost = 0;  // members that should be there
+    uint64_t lost = 0;  // members whose records should exist
   };
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   const GroupMembers& groups_;
   const ClockModel& clock_;
   std::vector<Instance>& instances_;
-  Fates& fates_;
+  MatchStatuses& statuses_;
   std::vector<Span> of_rank_;
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, Span> of_member_;  // group, rank
   absl::flat_hash_map<uint32_t, Tally> tallies_;                        // by group
@@ -167,9 +167,10 @@ class Explainer {
 
 }  // namespace
 
-void ExplainMissingMembers(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock,
-                           std::vector<Instance>& instances, Fates& fates) {
-  Explainer(capture, groups, clock, instances, fates).Run();
+void ExplainMissingMembers(const capture::Capture& capture, const GroupMembers& groups,
+                           const ClockModel& clock, std::vector<Instance>& instances,
+                           MatchStatuses& match_statuses) {
+  Explainer(capture, groups, clock, instances, match_statuses).Run();
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

@@ -1,10 +1,10 @@
-// Why instances lack members, and what that makes of those who are there.
+// Explains why instances lack members, and decides whether the other members are usable.
 //
-// A member's kernel may lie outside of what its rank's window recorded (the edges of every capture cut some),
-// its record may have been lost inside, its rank may never have been recorded, or the matching is wrong. Only
-// the last weakens what the others say.
-#ifndef LOCKSTEP_AGGREGATOR_ALIGN_MISSING_MEMBERS_H_
-#define LOCKSTEP_AGGREGATOR_ALIGN_MISSING_MEMBERS_H_
+// A missing member has one of four reasons. Its kernel may lie outside its rank's window, as happens at the
+// edges of every capture. Its record may have been lost inside the window. Its rank may never have been
+// recorded. Or the matching is wrong. Only the last reason makes the other members unreliable.
+#ifndef LOCKSTEP_CAPTURE_ALIGN_MISSING_MEMBERS_H_
+#define LOCKSTEP_CAPTURE_ALIGN_MISSING_MEMBERS_H_
 
 #include <cstdint>
 #include <vector>
@@ -14,19 +14,20 @@
 #include "capture/align/match.h"
 #include "capture/model/capture.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 
-// What became of a collective that is in no usable instance.
-enum class Fate : uint8_t { kUnmatched, kConflict, kCutByWindow, kPartnerLost };
+// The reason why a collective is in no usable instance.
+enum class MatchStatus : uint8_t { kUnmatched, kConflict, kCutByWindow, kPartnerLost };
 
-// [rank_index][collective]; meaningful where Matches::instance_of leads to no usable instance.
-using Fates = std::vector<std::vector<Fate>>;
+// [rank_index][collective]; meaningful if Matches::instance_of leads to no usable instance.
+using MatchStatuses = std::vector<std::vector<MatchStatus>>;
 
-// Decides Instance::usable of every instance and sets the fates of the rest; those that are kConflict stay
-// so.
-void ExplainMissingMembers(const store::Capture& capture, const GroupMembers& groups, const ClockModel& clock,
-                           std::vector<Instance>& instances, Fates& fates);
+// Sets Instance::usable of every instance, and the match_statuses of all collectives in other instances. A
+// status of kConflict stays.
+void ExplainMissingMembers(const capture::Capture& capture, const GroupMembers& groups,
+                           const ClockModel& clock, std::vector<Instance>& instances,
+                           MatchStatuses& match_statuses);
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_ALIGN_MISSING_MEMBERS_H_
+#endif  // LOCKSTEP_CAPTURE_ALIGN_MISSING_MEMBERS_H_

@@ -6,12 +6,13 @@
 
 #include "capture/align/clock_fit.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-// Kernel slewing is at most 500 ppm; two such clocks part at 1000.
-constexpr double kMaxDrift = 1e-3;
-// REALTIME against MONOTONIC between two exchanges: more than slewing explains is a step.
+// The kernel slews a clock by at most 500 ppm, so two slewed clocks drift apart by at most 1000 ppm.
+constexpr double kMaxSlewedDrift = 1e-3;
+// If REALTIME and MONOTONIC diverge between two exchanges by more than slewing plus this, REALTIME was
+// stepped.
 constexpr Nanos kStepFloor = Nanos::Micros(500);
 
 struct Segment {
@@ -20,20 +21,21 @@ struct Segment {
   Nanos steps;  // sizes of the steps in the window that lie outside this segment
 };
 
-// A negative round trip, or an answer sent before the question came, is no exchange.
-bool Sane(const store::ClockExchange& e) {
+// False for an impossible exchange: a negative round trip, or an answer that was sent before its question
+// came.
+bool Sane(const capture::ClockExchange& e) {
   return e.t4 >= e.t1 && e.t3 >= e.t2 && (e.t4 - e.t1) >= (e.t3 - e.t2);
 }
 
-Nanos StepBetween(const store::ClockExchange& a, const store::ClockExchange& b) {
-  const Nanos real = b.t4 - a.t4;  // where the MONOTONIC readings belong
+Nanos StepBetween(const capture::ClockExchange& a, const capture::ClockExchange& b) {
+  const Nanos real = b.t4 - a.t4;  // MONOTONIC is read at t4
   const Nanos mono = b.monotonic - a.monotonic;
   const Nanos parted(std::llabs((real - mono).ns()));
-  const Nanos slewed(static_cast<int64_t>(kMaxDrift * static_cast<double>(std::llabs(mono.ns()))));
+  const Nanos slewed(static_cast<int64_t>(kMaxSlewedDrift * static_cast<double>(std::llabs(mono.ns()))));
   return parted > kStepFloor + slewed ? parted : Nanos();
 }
 
-Segment LongestSegment(const std::vector<store::ClockExchange>& exchanges, HostInterval window) {
+Segment LongestSegment(const std::vector<capture::ClockExchange>& exchanges, HostInterval window) {
   Segment best{0, 0, Nanos()};
   Nanos steps;
   size_t first = 0;
@@ -51,21 +53,21 @@ Segment LongestSegment(const std::vector<store::ClockExchange>& exchanges, HostI
 
 }  // namespace
 
-std::optional<HostClock> ClockFromNetwork(std::span<const store::ClockExchange> all, HostInterval window) {
-  std::vector<store::ClockExchange> exchanges;
-  for (const store::ClockExchange& e : all) {
+std::optional<HostClock> ClockFromNetwork(std::span<const capture::ClockExchange> all, HostInterval window) {
+  std::vector<capture::ClockExchange> exchanges;
+  for (const capture::ClockExchange& e : all) {
     if (Sane(e)) exchanges.push_back(e);
   }
   if (exchanges.empty()) return std::nullopt;
-  // MONOTONIC orders them even when REALTIME was set back.
+  // MONOTONIC keeps the order even if REALTIME was set back.
   std::stable_sort(exchanges.begin(), exchanges.end(),
                    [](const auto& a, const auto& b) { return a.monotonic < b.monotonic; });
   const Segment segment = LongestSegment(exchanges, window);
   const HostTime origin = window.start + (window.end - window.start) / 2;
-  OffsetRegion region(origin, kMaxDrift);
+  OffsetRegion region(origin, kMaxSlewedDrift);
   std::vector<LeadSample> samples;
   for (size_t i = segment.first; i < segment.first + segment.count; ++i) {
-    const store::ClockExchange& e = exchanges[i];
+    const capture::ClockExchange& e = exchanges[i];
     const Nanos there(e.t1.ns() - e.t2.ns());  // lead minus the way there
     const Nanos back(e.t4.ns() - e.t3.ns());   // lead plus the way back
     region.AddLower(e.t1, there);
@@ -83,4 +85,4 @@ std::optional<HostClock> ClockFromNetwork(std::span<const store::ClockExchange> 
   return clock;
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

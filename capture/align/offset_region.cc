@@ -5,13 +5,13 @@
 #include <iterator>
 #include <limits>
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-// The chain of points that can be the lowest seen along some slope (`sign` 1), or the highest (-1), left to
-// right.
+// The chain of points, left to right, that are the lowest (`sign` 1) or the highest (`sign` -1) along some
+// slope.
 template <typename Point>
 std::vector<Point> Hull(std::vector<Point> points, double sign) {
   std::sort(points.begin(), points.end(),
@@ -34,13 +34,13 @@ std::vector<Point> Hull(std::vector<Point> points, double sign) {
 }  // namespace
 
 double OffsetRegion::HighestOffset(double drift) const {
-  double lowest = kInfinity;
+  double lowest = kUnbounded;
   for (const Point& p : upper_hull_) lowest = std::min(lowest, p.y - drift * p.x);
   return lowest + slack_;
 }
 
 double OffsetRegion::LowestOffset(double drift) const {
-  double highest = -kInfinity;
+  double highest = -kUnbounded;
   for (const Point& p : lower_hull_) highest = std::max(highest, p.y - drift * p.x);
   return highest - slack_;
 }
@@ -53,8 +53,8 @@ bool OffsetRegion::Solve(Nanos slack) {
   return !corner_drifts_.empty();
 }
 
-// The height of the region over a drift is concave and piecewise linear: its kinks are the slopes of the
-// hulls' edges, and the drifts where it is not negative are one interval.
+// The height of the region over a drift is concave and piecewise linear, and its kinks are the slopes of the
+// hulls' edges. So the drifts with a height of 0 or more form one interval.
 void OffsetRegion::FindDrifts() {
   std::vector<double> kinks = {-max_drift_, max_drift_};
   for (const auto* hull : {&upper_hull_, &lower_hull_}) {
@@ -78,7 +78,7 @@ void OffsetRegion::FindDrifts() {
 }
 
 OffsetRegion::Range OffsetRegion::At(HostTime at) const {
-  Range range{kInfinity, -kInfinity};
+  Range range{kUnbounded, -kUnbounded};
   for (double drift : corner_drifts_) {
     range.high_ns = std::max(range.high_ns, HighestOffset(drift) + drift * X(at));
     range.low_ns = std::min(range.low_ns, LowestOffset(drift) + drift * X(at));
@@ -86,7 +86,7 @@ OffsetRegion::Range OffsetRegion::At(HostTime at) const {
   return range;
 }
 
-// keep(point, sign): 1 for an upper constraint, -1 for a lower one.
+// keep(point, sign): `sign` is 1 for an upper constraint and -1 for a lower one.
 template <typename Keep>
 OffsetRegion OffsetRegion::Filtered(const Keep& keep) const {
   OffsetRegion part(origin_, max_drift_);
@@ -125,9 +125,9 @@ OffsetLine OffsetRegion::Clip(OffsetLine line) const {
   line.drift = std::clamp(line.drift, corner_drifts_.front(), corner_drifts_.back());
   const double low = LowestOffset(line.drift);
   const double high = HighestOffset(line.drift);
-  // At a root of the height rounding may leave low a hair above high.
+  // At a root of the height, rounding may leave `low` slightly above `high`.
   line.offset_ns = low < high ? std::clamp(line.offset_ns, low, high) : (low + high) / 2;
   return line;
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

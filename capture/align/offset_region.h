@@ -1,17 +1,18 @@
-// All straight lines "offset + drift * time" that a set of causal constraints allows.
+// The set of all straight lines "offset + drift * time" that satisfy a set of causal constraints.
 //
-// Each constraint says that one clock's lead over another is, at some moment, at most or at least so much: a
-// message cannot arrive before it was sent. What all of them leave is a convex region of (offset, drift); its
-// height at a moment is how far the true lead can be from any estimate. One thread; after Solve() read-only.
-#ifndef LOCKSTEP_AGGREGATOR_ALIGN_OFFSET_REGION_H_
-#define LOCKSTEP_AGGREGATOR_ALIGN_OFFSET_REGION_H_
+// Each constraint limits one clock's lead over another at one moment, from above or from below, because a
+// message cannot arrive before it was sent. Together they leave a convex region of (offset, drift). The
+// region's height at a moment bounds the error of any line inside it. For one thread; after Solve()
+// read-only.
+#ifndef LOCKSTEP_CAPTURE_ALIGN_OFFSET_REGION_H_
+#define LOCKSTEP_CAPTURE_ALIGN_OFFSET_REGION_H_
 
 #include <cstddef>
 #include <vector>
 
 #include "base/time.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 
 // lead(t) = offset + drift * (t - origin)
 struct OffsetLine {
@@ -21,21 +22,21 @@ struct OffsetLine {
 
 class OffsetRegion {
  public:
-  // `max_drift`: no pair of clocks is believed to drift apart faster (1e-6 is 1 ppm).
+  // `max_drift`: no pair of clocks drifts apart faster than this (1e-6 is 1 ppm).
   OffsetRegion(HostTime origin, double max_drift) : origin_(origin), max_drift_(max_drift) {}
 
   void AddUpper(HostTime at, Nanos lead) { uppers_.push_back({X(at), static_cast<double>(lead.ns())}); }
   void AddLower(HostTime at, Nanos lead) { lowers_.push_back({X(at), static_cast<double>(lead.ns())}); }
 
-  // Reduces the constraints to their hulls. False when no line satisfies all of them, with `slack` given to
-  // each.
+  // Reduces the constraints to their hulls. Returns false if no line satisfies all of them, with `slack`
+  // added to each.
   bool Solve(Nanos slack = Nanos());
 
   struct Range {
     double low_ns;  // -inf and +inf where nothing limits it
     double high_ns;
   };
-  // What the lead can be at a moment. Solve() must have succeeded.
+  // Range of the lead at a moment. Requires a successful Solve().
   Range At(HostTime at) const;
 
   // The nearest line inside the region: drift is clamped first, then offset.
@@ -43,14 +44,14 @@ class OffsetRegion {
 
   HostTime origin() const { return origin_; }
 
-  // The same with only the constraints of [from, to]; to be solved.
+  // This region with only the constraints in [from, to]; the result is not solved.
   OffsetRegion Part(HostTime from, HostTime to) const;
-  // The same without the constraints at moments strictly between these; to be solved.
+  // This region without the constraints strictly between `after` and `before`; the result is not solved.
   OffsetRegion Without(HostTime after, HostTime before) const;
-  // The same without constraints that the line breaks by more than `tolerance_ns`; to be solved.
+  // This region without constraints that `line` breaks by more than `tolerance_ns`; the result is not solved.
   OffsetRegion Obeyed(OffsetLine line, double tolerance_ns) const;
   size_t constraints() const { return uppers_.size() + lowers_.size(); }
-  // Moments at which something is constrained, ascending.
+  // Moments of the constraints, ascending.
   std::vector<HostTime> Moments() const;
 
  private:
@@ -72,10 +73,10 @@ class OffsetRegion {
   std::vector<Point> upper_hull_;
   std::vector<Point> lower_hull_;
   double slack_ = 0;
-  // Every drift at which the region has a corner, from its least to its greatest drift.
+  // Drifts of the region's corners, from its least to its greatest drift.
   std::vector<double> corner_drifts_;
 };
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_ALIGN_OFFSET_REGION_H_
+#endif  // LOCKSTEP_CAPTURE_ALIGN_OFFSET_REGION_H_

@@ -6,32 +6,33 @@
 
 #include "capture/align/sequence_align.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-using store::Collective;
-using store::CollectiveOp;
+using capture::Collective;
+using capture::CollectiveOp;
 
-const store::KernelDetail* DetailOf(const store::RankData& rank, const Collective& c) {
-  const store::DeviceActivity& a = rank.activities[c.activity];
+const capture::KernelDetail* DetailOf(const capture::RankData& rank, const Collective& c) {
+  const capture::DeviceActivity& a = rank.activities[c.activity];
   return a.detail < rank.kernel_details.size() ? &rank.kernel_details[a.detail] : nullptr;
 }
 
-// The how-manieth of its graph's nodes a kernel is. Node ids differ between processes, their order does not.
+// The index of a kernel's node among those of its graph, from 1. Node ids differ between processes; their
+// order does not.
 class NodeOrder {
  public:
-  NodeOrder(const store::RankData& rank, const std::vector<uint32_t>& collectives) {
+  NodeOrder(const capture::RankData& rank, const std::vector<uint32_t>& collectives) {
     std::map<uint32_t, uint64_t> nodes_of_graph;
     for (uint32_t i : collectives) {
-      const store::KernelDetail* d = DetailOf(rank, rank.collectives[i]);
+      const capture::KernelDetail* d = DetailOf(rank, rank.collectives[i]);
       if (d == nullptr || d->graph_node == 0) continue;
       const auto [it, fresh] = place_.try_emplace({d->graph, d->graph_node}, nodes_of_graph[d->graph] + 1);
       if (fresh) ++nodes_of_graph[d->graph];
     }
   }
-  // 0: not of a graph.
-  uint64_t Of(const store::RankData& rank, const Collective& c) const {
-    const store::KernelDetail* d = DetailOf(rank, c);
+  // 0: not a kernel of a graph.
+  uint64_t Of(const capture::RankData& rank, const Collective& c) const {
+    const capture::KernelDetail* d = DetailOf(rank, c);
     if (d == nullptr || d->graph_node == 0) return 0;
     const auto it = place_.find({d->graph, d->graph_node});
     return it == place_.end() ? 0 : it->second;
@@ -41,7 +42,7 @@ class NodeOrder {
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> place_;
 };
 
-uint64_t TokenOf(const Collective& c) {
+uint64_t SignatureOf(const Collective& c) {
   const bool transfer = c.op == CollectiveOp::kSend || c.op == CollectiveOp::kReceive;
   const CollectiveOp op = transfer ? CollectiveOp::kSendReceive : c.op;
   const uint64_t bytes = c.bytes >= 0 && BytesMustAgree(c.op) ? static_cast<uint64_t>(c.bytes) + 1 : 0;
@@ -53,15 +54,15 @@ struct Element {
   std::vector<Member> members;
 };
 
-std::vector<Element> ElementsOf(const store::Capture& capture, const Unnumbered& of) {
-  const store::RankData& rank = capture.ranks[of.rank_index];
+std::vector<Element> ElementsOf(const capture::Capture& capture, const Unnumbered& of) {
+  const capture::RankData& rank = capture.ranks[of.rank_index];
   std::vector<Element> out;
   out.reserve(of.collectives.size());
   for (uint32_t i : of.collectives) {
     const Collective& c = rank.collectives[i];
-    const store::DeviceActivity& a = rank.activities[c.activity];
+    const capture::DeviceActivity& a = rank.activities[c.activity];
     const bool together = LeavesTogether(c.op);
-    out.push_back({{TokenOf(c), a.start, a.end, together}, {{of.rank_index, i}}});
+    out.push_back({{SignatureOf(c), a.start, a.end, together}, {{of.rank_index, i}}});
   }
   return out;
 }
@@ -73,13 +74,13 @@ std::vector<SequenceElement> Bare(const std::vector<Element>& elements) {
   return out;
 }
 
-// Puts `other` into `merged`: pairs join, the rest goes between its neighbours, by its end on the merged
-// sequence's clock.
+// Merges `other` into `merged`. Pairs join. The rest is inserted between its neighbours by its end on the
+// merged sequence's clock.
 void Merge(std::vector<Element>& merged, std::vector<Element> other, Nanos clocks_apart) {
   const std::vector<int32_t> pairs = AlignSequences(Bare(merged), Bare(other), clocks_apart);
   std::vector<Element> out;
   out.reserve(merged.size() + other.size());
-  Nanos ahead;  // of the merged sequence's clock, by the nearest pair
+  Nanos ahead;  // lead of the merged sequence's clock, from the nearest pair
   for (size_t j = 0; j < pairs.size(); ++j) {
     if (pairs[j] == kUnpaired) continue;
     ahead = merged[static_cast<size_t>(pairs[j])].element.end - other[j].element.end;
@@ -114,23 +115,24 @@ void Merge(std::vector<Element>& merged, std::vector<Element> other, Nanos clock
   merged = std::move(out);
 }
 
-// A graph's k-th communication node of every rank is one collective, so nodes of different places never pair.
-void MarkNodes(const store::Capture& capture, const Unnumbered& of, std::vector<Element>& elements) {
-  const store::RankData& rank = capture.ranks[of.rank_index];
+// The k-th communication node of a graph is the same collective on every rank, so nodes of different places
+// never pair.
+void MarkNodes(const capture::Capture& capture, const Unnumbered& of, std::vector<Element>& elements) {
+  const capture::RankData& rank = capture.ranks[of.rank_index];
   const NodeOrder nodes(rank, of.collectives);
   for (Element& e : elements) {
     const uint64_t place = nodes.Of(rank, rank.collectives[e.members[0].collective]);
-    if (place != 0) e.element.token ^= place * 0x9E3779B97F4A7C15ull;
+    if (place != 0) e.element.signature ^= place * 0x9E3779B97F4A7C15ull;
   }
 }
 
 }  // namespace
 
-bool AllFromGraphs(const store::Capture& capture, std::span<const Unnumbered> ranks) {
+bool AllFromGraphs(const capture::Capture& capture, std::span<const Unnumbered> ranks) {
   bool any = false;
   for (const Unnumbered& of : ranks) {
     for (uint32_t i : of.collectives) {
-      const store::KernelDetail* d =
+      const capture::KernelDetail* d =
           DetailOf(capture.ranks[of.rank_index], capture.ranks[of.rank_index].collectives[i]);
       if (d == nullptr || d->graph_node == 0) return false;
       any = true;
@@ -139,7 +141,7 @@ bool AllFromGraphs(const store::Capture& capture, std::span<const Unnumbered> ra
   return any;
 }
 
-std::vector<std::vector<Member>> MatchInOrder(const store::Capture& capture,
+std::vector<std::vector<Member>> MatchInOrder(const capture::Capture& capture,
                                               std::span<const Unnumbered> ranks) {
   size_t longest = 0;
   for (size_t p = 1; p < ranks.size(); ++p) {
@@ -148,7 +150,7 @@ std::vector<std::vector<Member>> MatchInOrder(const store::Capture& capture,
   const bool graphs = AllFromGraphs(capture, ranks);
   std::vector<Element> merged;
   for (size_t turn = 0; turn < ranks.size(); ++turn) {
-    // The longest first, then the others in their order.
+    // The longest sequence comes first, then the others in order.
     const size_t p = turn == 0 ? longest : turn <= longest ? turn - 1 : turn;
     std::vector<Element> elements = ElementsOf(capture, ranks[p]);
     if (graphs) MarkNodes(capture, ranks[p], elements);
@@ -170,4 +172,4 @@ std::vector<std::vector<Member>> MatchInOrder(const store::Capture& capture,
   return out;
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

@@ -1,6 +1,6 @@
-// Instances of one group from order alone: what each member still has, aligned as sequences.
-#ifndef LOCKSTEP_AGGREGATOR_ALIGN_ORDER_MATCH_H_
-#define LOCKSTEP_AGGREGATOR_ALIGN_ORDER_MATCH_H_
+// Matches the remaining collectives of one group by order alone, aligned as sequences.
+#ifndef LOCKSTEP_CAPTURE_ALIGN_ORDER_MATCH_H_
+#define LOCKSTEP_CAPTURE_ALIGN_ORDER_MATCH_H_
 
 #include <cstdint>
 #include <span>
@@ -9,7 +9,7 @@
 #include "capture/align/match.h"
 #include "capture/model/capture.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 
 // Collectives of one rank that no number explains, in order.
 struct Unnumbered {
@@ -17,16 +17,16 @@ struct Unnumbered {
   std::vector<uint32_t> collectives;
 };
 
-// The members of each instance, instances in order, members in the order of `ranks`. Every collective is in
-// exactly one. A record that one rank lost leaves a hole in its instance, never a shift; which rank lost it
-// does not matter.
-std::vector<std::vector<Member>> MatchInOrder(const store::Capture& capture,
+// Returns the members of each instance; instances are in order, and members by rank_index. Every collective
+// is in exactly one instance. A record that a rank lost leaves a hole in its instance and shifts no other
+// instance.
+std::vector<std::vector<Member>> MatchInOrder(const capture::Capture& capture,
                                               std::span<const Unnumbered> ranks);
 
-// Graph-captured collectives: NCCL counts them once, when they are captured, but each replay runs the graph's
-// nodes in one order. True where every collective is a graph's.
-bool AllFromGraphs(const store::Capture& capture, std::span<const Unnumbered> ranks);
+// True if every collective belongs to a CUDA graph. NCCL counts such a collective only once, when it is
+// captured, but each replay runs the graph's nodes in the same order.
+bool AllFromGraphs(const capture::Capture& capture, std::span<const Unnumbered> ranks);
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_ALIGN_ORDER_MATCH_H_
+#endif  // LOCKSTEP_CAPTURE_ALIGN_ORDER_MATCH_H_

@@ -8,35 +8,36 @@
 
 #include "base/median.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-// Ends of one collective over a slow link were seen up to 3 ms apart on agreeing clocks.
+// Over a slow link, ends of one collective were seen up to 3 ms apart on agreeing clocks.
 constexpr double kEndSpreadNs = 4e6;
-// Widths within which ends are looked for, narrowest first: exit skew, drift over the window, slow links.
+// Widths of the search for a common distance, narrowest first: exit skew, drift over the window, slow links.
 constexpr std::array kWidths = {60e3, 250e3, 1e6, kEndSpreadNs};
-// On one clock the other half lies at most so many widths away: a stretch that two lost records shift by one
-// must not fit.
+// On one clock, the tolerance is this many widths. A stretch that two lost records shift by one must not fit.
 constexpr double kBeyondWidth = 4;
-// Elements a window may begin later or lose before the search gives up; bounds the work to n * this.
+// A window may begin this many elements later, or lose this many, before the search gives up. Bounds the work
+// to n * kSlack.
 constexpr int kSlack = 96;
-// A pair of one-way operations far apart fits between others, but shifts nothing.
+// Score of two one-way operations whose ends lie far apart. They fit between other pairs, but shift nothing.
 constexpr float kFarApart = 0.3f;
-// Ends of pairs scatter by this many times their median distance from the common one, and by stamps'
-// rounding.
+// A pair may lie this many times the median distance from the common one. kLeastToleranceNs allows for the
+// rounding of time stamps.
 constexpr double kScatters = 12;
 constexpr double kLeastToleranceNs = 40e3;
 constexpr size_t kSample = 160;
-// Ends that scatter by this part of what lies between two elements do not say which is which by themselves.
+// Ends do not identify pairs if kScatters times their scatter exceeds this share of the usual interval
+// between elements. Their scatter must also exceed kUnclearNs.
 constexpr double kOfInterval = 0.5;
 constexpr double kUnclearNs = 20e3;
-constexpr size_t kLeastForSlope = 12;
-constexpr size_t kMostForSlope = 48;
+constexpr size_t kLeastElementsForSlope = 12;
+constexpr size_t kMostElementsForSlope = 48;
 constexpr size_t kLeastForShift = 4;
 constexpr int kMostLostTogether = 24;
 constexpr double kMostDrift = 4e-4;
-// Two leftovers between the same neighbours are one collective only when they lie this much nearer than the
-// neighbours do.
+// Two unpaired elements between the same neighbours are one collective only if their ends are nearer than
+// this share of the interval to the neighbours.
 constexpr double kClearlyNearer = 0.25;
 
 using Sequence = std::span<const SequenceElement>;
@@ -45,13 +46,14 @@ double EndsApart(const SequenceElement& reference, const SequenceElement& other)
   return static_cast<double>((reference.end - other.end).ns());
 }
 
-bool SameTokens(Sequence a, Sequence b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
-                                            [](const auto& x, const auto& y) { return x.token == y.token; });
+bool SameSignatures(Sequence a, Sequence b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) {
+           return x.signature == y.signature;
+         });
 }
 
 struct Band {
-  int low;  // of (place in reference - place in other)
+  int low;  // place in reference minus place in other
   int high;
 };
 
@@ -60,7 +62,8 @@ Band SearchBand(size_t reference, size_t other) {
   return {std::min(0, difference) - kSlack, std::max(0, difference) + kSlack};
 }
 
-// How far the reference's ends lie behind the other's: at + slope * (t - origin), t the other's end.
+// The time by which the reference's ends follow the other's: at + slope * (t - origin), where t is the
+// other's end.
 struct Distance {
   double at = 0;
   double slope = 0;
@@ -71,7 +74,7 @@ struct Distance {
   }
 };
 
-size_t Telling(Sequence s) {
+size_t CountSymmetric(Sequence s) {
   return static_cast<size_t>(
       std::count_if(s.begin(), s.end(), [](const SequenceElement& e) { return e.ends_together; }));
 }
@@ -81,7 +84,7 @@ struct Window {
   size_t count = 0;
 };
 
-// The fullest window of a width; of equals the one nearest to no distance at all.
+// The window of this width with the most values. Among equals, the one nearest to 0.
 Window Fullest(const std::vector<double>& sorted, double width) {
   Window best;
   const auto middle = [&](const Window& w) { return std::fabs(sorted[w.first + w.count / 2]); };
@@ -94,9 +97,9 @@ Window Fullest(const std::vector<double>& sorted, double width) {
   return best;
 }
 
-// The distance between ends that most pairs of equal tokens share, in the narrowest width that holds half of
-// them; nullopt when none does. Clocks may drift and be set, so the other half may lie anywhere within reach;
-// one clock does neither.
+// The distance between ends that most pairs of equal signatures share, in the narrowest width that holds half
+// of them. nullopt: no width does. Two clocks may drift and be set, so the other half may lie up to
+// kEndSpreadNs away. A common clock does neither.
 std::optional<Distance> CommonEndDistance(Sequence reference, Sequence other, Band band, double most) {
   const size_t skip = other.size() > kSample ? (other.size() - kSample) / 2 : 0;
   const Sequence some = other.subspan(skip, std::min(other.size(), kSample));
@@ -106,14 +109,14 @@ std::optional<Distance> CommonEndDistance(Sequence reference, Sequence other, Ba
     const int from = std::max(0, j + band.low);
     const int to = std::min(static_cast<int>(reference.size()) - 1, j + band.high);
     for (int i = from; i <= to; ++i) {
-      if (reference[i].token != some[k].token || !reference[i].ends_together) continue;
+      if (reference[i].signature != some[k].signature || !reference[i].ends_together) continue;
       const double apart = EndsApart(reference[i], some[k]);
       if (std::fabs(apart) <= most) distances.push_back(apart);
     }
   }
   if (distances.empty()) return std::nullopt;
   std::sort(distances.begin(), distances.end());
-  const size_t enough = (std::min(Telling(reference), Telling(some)) + 1) / 2;
+  const size_t enough = (std::min(CountSymmetric(reference), CountSymmetric(some)) + 1) / 2;
   for (const double width : kWidths) {
     const Window w = Fullest(distances, width);
     if (w.count < enough) continue;
@@ -125,7 +128,8 @@ std::optional<Distance> CommonEndDistance(Sequence reference, Sequence other, Ba
   return std::nullopt;
 }
 
-// Longest common subsequence within the band; among equals the one whose ends lie nearest to `distance`.
+// Longest common subsequence within the band. Among equally long ones, the one whose ends lie nearest to
+// `distance`.
 class BandedAlignment {
  public:
   BandedAlignment(Sequence reference, Sequence other, Band band, std::optional<Distance> distance)
@@ -141,7 +145,7 @@ class BandedAlignment {
     std::vector<float> current(width_ + 2, 0.0f);
     step_.assign(static_cast<size_t>(n) * width_, Step::kSkipOther);
     for (int j = 0; j < n; ++j) {
-      // Cell k is reference place j + low + k; the same place is cell k + 1 of the row before.
+      // Cell k is reference place j + low + k. In the previous row, the same place is cell k + 1.
       for (int k = 0; k < width_; ++k) current[k] = Best(j, k, previous, current);
       current[width_] = current[width_ + 1] = current[width_ - 1];
       std::swap(previous, current);
@@ -154,7 +158,7 @@ class BandedAlignment {
 
   float PairScore(int i, int j) const {
     if (i < 0 || i >= static_cast<int>(reference_.size())) return -1.0f;
-    if (reference_[i].token != other_[j].token) return -1.0f;
+    if (reference_[i].signature != other_[j].signature) return -1.0f;
     if (!distance_) return 1.0f;
     const double off = EndsApart(reference_[i], other_[j]) - distance_->For(other_[j]);
     const auto far = static_cast<float>(std::fabs(off) / distance_->tolerance);
@@ -187,7 +191,7 @@ class BandedAlignment {
       switch (step_[static_cast<size_t>(j) * width_ + k]) {
         case Step::kPair:
           pairs[j] = j + band_.low + k;
-          --j;  // place i - 1 is cell k of the row before
+          --j;  // place i - 1 is cell k of the previous row
           break;
         case Step::kSkipOther:
           --j;
@@ -209,7 +213,7 @@ class BandedAlignment {
   std::vector<Step> step_;
 };
 
-// The common distance as a line through the pairs, and how far pairs lie from it.
+// Fits the common distance as a line through the pairs, with a tolerance from their scatter.
 std::optional<Distance> Sharpened(Sequence reference, Sequence other, const std::vector<int32_t>& pairs) {
   std::vector<std::pair<double, double>> points;  // the other's end, distance
   const HostTime origin = other[other.size() / 2].end;
@@ -220,9 +224,9 @@ std::optional<Distance> Sharpened(Sequence reference, Sequence other, const std:
   }
   if (points.empty()) return std::nullopt;
   Distance line{.at = 0, .slope = 0, .origin = origin};
-  if (points.size() >= kLeastForSlope) {
+  if (points.size() >= kLeastElementsForSlope) {
     std::vector<double> slopes;
-    const size_t stride = (points.size() + kMostForSlope - 1) / kMostForSlope;
+    const size_t stride = (points.size() + kMostElementsForSlope - 1) / kMostElementsForSlope;
     for (size_t i = 0; i < points.size(); i += stride) {
       for (size_t j = i + stride; j < points.size(); j += stride) {
         const double x = points[j].first - points[i].first;
@@ -239,15 +243,15 @@ std::optional<Distance> Sharpened(Sequence reference, Sequence other, const std:
   return line;
 }
 
-// What a tight tolerance left between two pairs: one on each side, of one token and nearer than the
-// neighbours, is a pair whose ends scatter. Two records lost in a row, one on each side, leave the same
-// picture an interval apart.
+// Pairs two elements, one on each side, that a tight tolerance left between two pairs. If they have one
+// signature and their ends are nearer than the neighbours, they are a pair whose ends scatter. Two records
+// lost in a row, one on each side, look alike, but their ends are a whole interval apart.
 void PairLeftovers(Sequence reference, Sequence other, const Distance& distance,
                    std::vector<int32_t>& pairs) {
   for (size_t j = 1; j + 1 < pairs.size(); ++j) {
     if (pairs[j] != kUnpaired || pairs[j - 1] == kUnpaired || pairs[j + 1] != pairs[j - 1] + 2) continue;
     const auto i = static_cast<size_t>(pairs[j - 1] + 1);
-    if (reference[i].token != other[j].token) continue;
+    if (reference[i].signature != other[j].signature) continue;
     const double off = std::fabs(EndsApart(reference[i], other[j]) - distance.For(other[j]));
     const double room = std::min(static_cast<double>((other[j].end - other[j - 1].end).ns()),
                                  static_cast<double>((other[j + 1].end - other[j].end).ns()));
@@ -255,8 +259,8 @@ void PairLeftovers(Sequence reference, Sequence other, const Distance& distance,
   }
 }
 
-// Records that were lost on both sides, in different places, leave a part between them whose ends fit a
-// neighbour's.
+// True if an element's end fits a neighbour of its counterpart instead. This happens between records that
+// were lost at different places on the two sides.
 bool AnyElsewhere(Sequence reference, Sequence other, double middle, double usual) {
   const auto n = static_cast<int>(other.size());
   const auto off = [&](int i, int j) {
@@ -267,7 +271,8 @@ bool AnyElsewhere(Sequence reference, Sequence other, double middle, double usua
     for (int i = std::max(0, j - kMostLostTogether); i <= std::min(n - 1, j + kMostLostTogether); ++i) {
       const double interval = std::fabs(static_cast<double>(
           (reference[static_cast<size_t>(i)].end - reference[static_cast<size_t>(j)].end).ns()));
-      const bool same = reference[static_cast<size_t>(i)].token == other[static_cast<size_t>(j)].token;
+      const bool same =
+          reference[static_cast<size_t>(i)].signature == other[static_cast<size_t>(j)].signature;
       if (i != j && same && 2 * usual < interval && off(i, j) <= usual) return true;
     }
   }
@@ -281,8 +286,8 @@ double UsualInterval(Sequence s) {
   return intervals.empty() ? 0 : UpperMedianInPlace(intervals);
 }
 
-// Equal tokens in equal numbers: element by element, unless the windows are shifted against each other. Where
-// another shift holds the ends together better, they are.
+// True if sequences of equal signatures pair element by element. False if another shift keeps the ends
+// together better, because the windows are then shifted against each other.
 bool InStep(Sequence reference, Sequence other, double most) {
   constexpr int kShifts = 3;
   const size_t n = other.size();
@@ -293,13 +298,13 @@ bool InStep(Sequence reference, Sequence other, double most) {
     std::vector<double> apart;
     for (size_t j = 0; j < n; j += stride) {
       const int i = static_cast<int>(j) + shift;
-      if (i < 0 || i >= static_cast<int>(n) || reference[i].token != other[j].token ||
+      if (i < 0 || i >= static_cast<int>(n) || reference[i].signature != other[j].signature ||
           !other[j].ends_together)
         continue;
       apart.push_back(EndsApart(reference[i], other[j]));
     }
     if (apart.empty()) {
-      if (shift == 0) return true;  // nothing whose ends could tell
+      if (shift == 0) return true;  // no element has ends that could decide
       continue;
     }
     if (shift != 0 && (apart.size() < kLeastForShift || apart.size() * 2 * stride < n)) continue;
@@ -312,7 +317,7 @@ bool InStep(Sequence reference, Sequence other, double most) {
                                    std::clamp(kScatters * spread, kLeastToleranceNs, kEndSpreadNs)))
       return false;
     if (std::fabs(middle) > most) spread += std::fabs(middle);
-    // A shift must be clearly better: strictly periodic sequences fit several.
+    // A shift must be clearly better, because strictly periodic sequences fit several shifts.
     if (spread < (shift == 0 ? 1.0 : 0.5) * best) {
       best = spread;
       best_shift = shift;
@@ -326,7 +331,7 @@ bool InStep(Sequence reference, Sequence other, double most) {
 std::vector<int32_t> AlignSequences(Sequence reference, Sequence other, Nanos clocks_apart) {
   const double most =
       clocks_apart == Nanos::Max() ? INFINITY : static_cast<double>(clocks_apart.ns()) + kEndSpreadNs;
-  if (SameTokens(reference, other) && InStep(reference, other, most)) {
+  if (SameSignatures(reference, other) && InStep(reference, other, most)) {
     std::vector<int32_t> pairs(other.size());
     for (size_t j = 0; j < pairs.size(); ++j) pairs[j] = static_cast<int32_t>(j);
     return pairs;
@@ -343,4 +348,4 @@ std::vector<int32_t> AlignSequences(Sequence reference, Sequence other, Nanos cl
   return pairs;
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

@@ -6,20 +6,20 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
 using testing::Each;
 using testing::ElementsAre;
 
-// Collectives of a training step that repeats: the same tokens in every step, step lengths that jitter.
+// Collectives of a training step that repeats. Every step has the same signatures, and its length jitters.
 std::vector<SequenceElement> Steps(int steps, int per_step, std::mt19937& random, Nanos jitter) {
   std::vector<SequenceElement> out;
   HostTime now(1'000'000'000'000);
   for (int s = 0; s < steps; ++s) {
     for (int c = 0; c < per_step; ++c) {
       now += Nanos::Millis(8) + Nanos(static_cast<int64_t>(random() % jitter.ns()));
-      out.push_back({.token = static_cast<uint64_t>(c % 3), .start = now - Nanos::Millis(2), .end = now});
+      out.push_back({.signature = static_cast<uint64_t>(c % 3), .start = now - Nanos::Millis(2), .end = now});
     }
   }
   return out;
@@ -34,7 +34,7 @@ std::vector<SequenceElement> OnAnotherClock(std::vector<SequenceElement> in, Nan
   return in;
 }
 
-TEST(AlignSequences, EqualSequencesPairOneToOneWhateverTheClocksSay) {
+TEST(AlignSequences, PairsEqualSequencesOneToOneForAnyClockOffset) {
   std::mt19937 random(1);
   const auto a = Steps(3, 4, random, Nanos::Millis(3));
   const auto b = OnAnotherClock(a, Nanos::Seconds(-4), random);
@@ -42,13 +42,13 @@ TEST(AlignSequences, EqualSequencesPairOneToOneWhateverTheClocksSay) {
   for (size_t j = 0; j < b.size(); ++j) EXPECT_EQ(pairs[j], static_cast<int32_t>(j));
 }
 
-// The case of real traces: 27 against 29 and 56 against 58 collectives, because one window began later.
-TEST(AlignSequences, AWindowThatBeganLaterPairsWithTheRightOnes) {
+// Real traces have 27 against 29 and 56 against 58 collectives, because one window began later.
+TEST(AlignSequences, PairsWindowsThatBeginAtDifferentTimes) {
   for (const int total : {29, 58}) {
     for (int missing_front = 0; missing_front <= 2; ++missing_front) {
       std::mt19937 random(static_cast<unsigned>(total + missing_front));
       auto a = Steps(total, 1, random, Nanos::Millis(12));
-      for (auto& e : a) e.token = 0;
+      for (auto& e : a) e.signature = 0;
       auto b = OnAnotherClock(a, Nanos::Millis(7), random);
       b.erase(b.begin(), b.begin() + missing_front);
       b.resize(static_cast<size_t>(total - 2));
@@ -58,7 +58,7 @@ TEST(AlignSequences, AWindowThatBeganLaterPairsWithTheRightOnes) {
   }
 }
 
-TEST(AlignSequences, LostRecordsLeaveGapsAndDoNotShiftTheRest) {
+TEST(AlignSequences, LostRecordsLeaveGapsWithoutShiftingOtherPairs) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 50; ++trial) {
     const auto a = Steps(40, 5, random, Nanos::Millis(9));
@@ -71,7 +71,7 @@ TEST(AlignSequences, LostRecordsLeaveGapsAndDoNotShiftTheRest) {
       kept.push_back(b[j]);
     }
     EXPECT_EQ(AlignSequences(a, kept), truth);
-    // And the other way round: what the reference lost stays unpaired.
+    // In the other direction, elements that the reference lost stay unpaired.
     const auto back = AlignSequences(kept, b);
     size_t at = 0;
     for (size_t j = 0; j < b.size(); ++j) {
@@ -82,8 +82,8 @@ TEST(AlignSequences, LostRecordsLeaveGapsAndDoNotShiftTheRest) {
   }
 }
 
-// Of one clock and one name: in the middle everything seems to lie one place further on.
-TEST(AlignSequences, AsManyLostOnBothSidesAtDifferentPlacesAreNoShift) {
+// All elements have one clock and one name, so in the middle they all seem to lie one place further on.
+TEST(AlignSequences, EqualLossesAtDifferentPlacesDoNotShiftPairs) {
   std::mt19937 random(5);
   for (const auto& [lost_by_a, lost_by_b] :
        {std::pair(std::set{20, 70}, std::set{120, 160}), std::pair(std::set{100, 120}, std::set{30, 80}),
@@ -96,16 +96,16 @@ TEST(AlignSequences, AsManyLostOnBothSidesAtDifferentPlacesAreNoShift) {
       const Nanos exit(static_cast<int64_t>(random() % 8'000));
       if (!lost_by_b.contains(i))
         truth.push_back(lost_by_a.contains(i) ? kUnpaired : static_cast<int32_t>(a.size()));
-      if (!lost_by_a.contains(i)) a.push_back({.token = 1, .start = now - Nanos::Micros(70), .end = now});
+      if (!lost_by_a.contains(i)) a.push_back({.signature = 1, .start = now - Nanos::Micros(70), .end = now});
       if (!lost_by_b.contains(i))
-        b.push_back({.token = 1, .start = now - Nanos::Micros(75), .end = now + exit});
+        b.push_back({.signature = 1, .start = now - Nanos::Micros(75), .end = now + exit});
     }
     ASSERT_EQ(a.size(), b.size());
     EXPECT_EQ(AlignSequences(a, b, Nanos()), truth) << *lost_by_a.begin();
   }
 }
 
-TEST(AlignSequences, WithoutAnyCommonTokenNothingPairs) {
+TEST(AlignSequences, PairsNothingWithoutACommonSignature) {
   const std::vector<SequenceElement> a = {{1, HostTime(0), HostTime(5)}, {1, HostTime(6), HostTime(9)}};
   const std::vector<SequenceElement> b = {{2, HostTime(0), HostTime(5)}};
   EXPECT_THAT(AlignSequences(a, b), ElementsAre(kUnpaired));
@@ -130,11 +130,11 @@ TEST(AlignSequences, PairsNeverCross) {
     for (size_t j = 0; j < pairs.size(); ++j) {
       if (pairs[j] == kUnpaired) continue;
       EXPECT_GT(pairs[j], last);
-      EXPECT_EQ(a[static_cast<size_t>(pairs[j])].token, b[j].token);
+      EXPECT_EQ(a[static_cast<size_t>(pairs[j])].signature, b[j].signature);
       last = pairs[j];
     }
   }
 }
 
 }  // namespace
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

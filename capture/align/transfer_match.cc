@@ -8,32 +8,32 @@
 #include "base/median.h"
 #include "capture/align/message_fit.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-constexpr int kMostShift = 12;
-// The shift is judged by this many messages, few enough that a lost one seldom lies among them.
+constexpr int kMostTransferShift = 12;
+// A shift is judged by this many messages. They are few, so that a lost one is rarely among them.
 constexpr size_t kJudged = 24;
-constexpr size_t kWorstLeftOut = 8;  // one in so many
+constexpr size_t kWorstLeftOut = 8;  // the worst one in this many does not count
 constexpr double kImpossibleNs = 1e10;
 constexpr double kLengthWeight = 0.2;
-constexpr double kRoundingNs = 2'000;
-// Losses on both sides move the pairing by at most this much from where it began.
+constexpr double kStampRoundingNs = 2'000;
+// Losses on both sides move the pairing by at most this much from its first shift.
 constexpr int kMostLost = 48;
-// A message that takes much longer than usual is one when nothing fits better.
+// Score of a message that takes much longer than usual. It pairs only if nothing fits better.
 constexpr float kUnusual = 0.3f;
-// A receiver that waited fits its send exactly. How late one comes that did not changes little from message
-// to message: where it jumps by this part of the distance to the next message, a send and a receive whose
-// partners were both lost have met.
+// A receiver that waited fits its send exactly. If receivers come late, their lag changes little from message
+// to message. A lag that jumps by this share of the distance to the next message joins a send and a receive
+// whose own partners were both lost.
 constexpr double kJump = 0.5;
 constexpr size_t kNeighbours = 3;
 constexpr size_t kUsualOf = 12;
 constexpr double kLagWeight = 1.4;
 constexpr float kLeastScore = 0.05f;
 
-using Sides = std::span<const TransferSide>;
+using TransferSides = std::span<const TransferSide>;
 
-// From the later start to the receive's end.
+// The time from the later start to the receive's end.
 double TransferNs(const TransferSide& send, const TransferSide& receive) {
   return static_cast<double>((receive.end - std::max(send.start, receive.start)).ns());
 }
@@ -43,17 +43,17 @@ double LagNs(const TransferSide& send, const TransferSide& receive) {
 }
 
 struct Judgement {
-  // How much transfers vary, without the worst, and a little of their length. Too late a send gives
-  // impossible transfers (as far as the clocks' bound shows that), too early a one adds the receiver's
-  // waiting, so with the right shift they vary least and are short.
+  // The variation of the transfers without the worst ones, plus a part of their length. If the send is too
+  // late, transfers are impossible, as far as the clocks' bound shows this. If it is too early, they contain
+  // the receiver's waiting. So with the right shift, transfers vary least and are short.
   double score = INFINITY;
   double typical = 0;
   double middle_spread = 0;  // median distance from typical
   size_t pairs = 0;
 };
 
-// How short transfers are when receive j answers send j + shift.
-Judgement Judge(Sides sends, Sides receives, int shift, double tolerance) {
+// Judges the transfers under the assumption that receive j belongs to send j + shift.
+Judgement Judge(TransferSides sends, TransferSides receives, int shift, double tolerance) {
   std::vector<double> transfers;
   for (size_t j = 0; j < receives.size() && transfers.size() < kJudged; ++j) {
     const auto i = static_cast<int64_t>(j) + shift;
@@ -80,13 +80,13 @@ struct Begin {
   Judgement judged;
 };
 
-Begin FindBegin(Sides sends, Sides receives, double tolerance) {
+Begin FindBegin(TransferSides sends, TransferSides receives, double tolerance) {
   const size_t whole = std::min({sends.size(), receives.size(), kJudged});
   Begin best;
-  for (int magnitude = 0; magnitude <= kMostShift; ++magnitude) {
+  for (int magnitude = 0; magnitude <= kMostTransferShift; ++magnitude) {
     for (int s : {magnitude, -magnitude}) {
       const Judgement judged = Judge(sends, receives, s, tolerance);
-      // A shift that leaves most messages without a partner proves nothing; a larger one must be clearly
+      // A shift that leaves most messages without a partner proves nothing. A larger shift must be clearly
       // better.
       if (judged.pairs * 2 < whole || judged.pairs == 0) continue;
       if (judged.score < 0.8 * best.judged.score - 100 || best.judged.pairs == 0) best = {s, judged};
@@ -96,10 +96,10 @@ Begin FindBegin(Sides sends, Sides receives, double tolerance) {
   return best;
 }
 
-// The pairing in order that has most pairs with usual transfers and none that is impossible.
+// The pairing in order that has the most pairs with usual transfers, and no impossible ones.
 class Alignment {
  public:
-  Alignment(Sides sends, Sides receives, const Begin& begin, double tolerance)
+  Alignment(TransferSides sends, TransferSides receives, const Begin& begin, double tolerance)
       : sends_(sends),
         receives_(receives),
         low_(begin.shift - kMostLost),
@@ -108,7 +108,7 @@ class Alignment {
         tolerance_(tolerance),
         allowed_(std::max({20 * begin.judged.middle_spread, 4 * std::fabs(begin.judged.typical), 2e5})) {}
 
-  // How late each receive usually comes, and how far from that another message's would be. Without it only
+  // `lags`: the usual lag of each receive. `apart`: the usual interval between messages. Without them, only
   // transfers count.
   void UseLags(std::vector<double> lags, double apart) {
     lags_ = std::move(lags);
@@ -121,7 +121,7 @@ class Alignment {
         current(static_cast<size_t>(width_) + 1, 0.0f);
     step_.assign(n * static_cast<size_t>(width_), Step::kSkipReceive);
     for (size_t j = 0; j < n; ++j) {
-      // Cell k is send j + low + k; the same send is cell k + 1 of the row before.
+      // Cell k is send j + low + k. In the previous row, the same send is cell k + 1.
       for (int k = 0; k < width_; ++k) {
         const auto cell = static_cast<size_t>(k);
         float best = previous[cell + 1];
@@ -154,7 +154,7 @@ class Alignment {
     const double off = std::fabs(t - typical_);
     const auto score = off > allowed_ ? kUnusual : static_cast<float>(1.5 - off / allowed_);
     const double lag = LagNs(sends_[static_cast<size_t>(i)], receives_[j]);
-    // A receiver that waited fits one send only; one that came late would fit any that went before.
+    // A receiver that waited fits one send only. A receiver that came late would fit every earlier send.
     if (lags_.empty() || lag <= 0) return score;
     const double jump = std::min(1.0, std::fabs(lag - lags_[j]) / apart_);
     return std::max(kLeastScore, score - static_cast<float>(kLagWeight * jump));
@@ -183,8 +183,8 @@ class Alignment {
     return pairs;
   }
 
-  Sides sends_;
-  Sides receives_;
+  TransferSides sends_;
+  TransferSides receives_;
   int low_;
   int width_;
   double typical_;
@@ -196,7 +196,7 @@ class Alignment {
 };
 
 // Median lag of the pairs around each receive.
-std::vector<double> UsualLags(Sides sends, Sides receives,
+std::vector<double> UsualLags(TransferSides sends, TransferSides receives,
                               const std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
   std::vector<double> lags(receives.size(), 0);
   size_t p = 0;
@@ -210,7 +210,7 @@ std::vector<double> UsualLags(Sides sends, Sides receives,
   return lags;
 }
 
-double UsualInterval(Sides sends) {
+double UsualInterval(TransferSides sends) {
   std::vector<double> intervals;
   for (size_t i = 1; i < sends.size(); ++i)
     intervals.push_back(static_cast<double>((sends[i].start - sends[i - 1].start).ns()));
@@ -219,7 +219,7 @@ double UsualInterval(Sides sends) {
 
 // Leaves out pairs of a send and a receive whose own partners were lost.
 std::vector<std::pair<uint32_t, uint32_t>> WithoutJumps(
-    Sides sends, Sides receives, const std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
+    TransferSides sends, TransferSides receives, const std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
   std::vector<std::pair<uint32_t, uint32_t>> kept;
   for (size_t p = 0; p < pairs.size(); ++p) {
     std::vector<double> around;
@@ -245,11 +245,11 @@ std::vector<std::pair<uint32_t, uint32_t>> WithoutJumps(
   return kept;
 }
 
-bool Counted(Sides sides) {
+bool Counted(TransferSides sides) {
   return std::all_of(sides.begin(), sides.end(), [](const TransferSide& s) { return s.place >= 0; });
 }
 
-std::vector<MessageSide> Placed(Sides sides, Places places) {
+std::vector<MessageSide> Placed(TransferSides sides, Places places) {
   std::vector<MessageSide> out;
   for (const TransferSide& s : sides) {
     const auto place = places == Places::kCounted ? s.place : static_cast<int64_t>(out.size());
@@ -259,14 +259,15 @@ std::vector<MessageSide> Placed(Sides sides, Places places) {
   return out;
 }
 
-// One shift for all, which everybody who waited confirms. Where records were lost a stretch between two of
-// them that holds a contradiction is left out.
-std::optional<std::vector<std::pair<uint32_t, uint32_t>>> PairByPlace(Sides sends, Sides receives,
+// Pairs all messages by one shift, which every message that waited confirms. Where records were lost, a
+// stretch between two confirmed messages is left out if it contains a contradiction.
+std::optional<std::vector<std::pair<uint32_t, uint32_t>>> PairByPlace(TransferSides sends,
+                                                                      TransferSides receives,
                                                                       const TransferClocks& clocks) {
   const Places places = Counted(sends) && Counted(receives) ? Places::kCounted : Places::kSeen;
   const std::vector<MessageSide> from = Placed(sends, places), to = Placed(receives, places);
   const double apart = clocks.bound == Nanos::Max() ? INFINITY : static_cast<double>(clocks.bound.ns());
-  const std::optional<MessageFit> fit = FitMessages(from, to, apart, clocks.meetings, places);
+  const std::optional<MessageFit> fit = FitMessages(from, to, apart, clocks.sync_points, places);
   if (!fit) return std::nullopt;
   std::vector<std::pair<uint32_t, uint32_t>> kept, stretch;
   bool doubtful = false;
@@ -274,15 +275,15 @@ std::optional<std::vector<std::pair<uint32_t, uint32_t>>> PairByPlace(Sides send
   for (uint32_t j = 0; j < to.size(); ++j) {
     while (i < from.size() && from[i].place < to[j].place + fit->shift) ++i;
     if (i == from.size() || from[i].place != to[j].place + fit->shift) continue;
-    const Tells tells = fit->Of(from[i], to[j]);
-    if (tells == Tells::kTogether) {
+    const Consistency consistency = fit->ConsistencyOf(from[i], to[j]);
+    if (consistency == Consistency::kLeavesTogether) {
       if (!doubtful) kept.insert(kept.end(), stretch.begin(), stretch.end());
       stretch.clear();
       doubtful = false;
       kept.emplace_back(i, j);
       continue;
     }
-    doubtful |= clocks.lost && tells == Tells::kContradicts;
+    doubtful |= clocks.lost && consistency == Consistency::kContradicts;
     stretch.emplace_back(i, j);
   }
   if (!doubtful) kept.insert(kept.end(), stretch.begin(), stretch.end());
@@ -291,25 +292,25 @@ std::optional<std::vector<std::pair<uint32_t, uint32_t>>> PairByPlace(Sides send
 
 }  // namespace
 
-std::vector<std::pair<uint32_t, uint32_t>> PairTransfers(Sides sends, Sides receives,
+std::vector<std::pair<uint32_t, uint32_t>> PairTransfers(TransferSides sends, TransferSides receives,
                                                          const TransferClocks& clocks) {
   if (sends.empty() || receives.empty()) return {};
   if (auto placed = PairByPlace(sends, receives, clocks)) return *std::move(placed);
-  // What was lost on both sides cannot be told from a shift when nobody waited.
+  // If neither side waited, a shift does not show records that were lost on both sides.
   if (clocks.lost) return {};
   const double tolerance =
-      kRoundingNs + (clocks.bound == Nanos::Max() ? INFINITY : static_cast<double>(clocks.bound.ns()));
+      kStampRoundingNs + (clocks.bound == Nanos::Max() ? INFINITY : static_cast<double>(clocks.bound.ns()));
   const Begin begin = FindBegin(sends, receives, tolerance);
   if (begin.judged.pairs == 0) return {};
   Alignment alignment(sends, receives, begin, tolerance);
   auto pairs = alignment.Run();
   if (sends.size() != receives.size() || pairs.size() != sends.size()) {
-    // Something is missing somewhere, and receivers that come late do not say where: how late they usually
-    // come does.
+    // A record is missing at an unknown place. Receivers that come late do not show the place, but a change
+    // of their usual lag does.
     alignment.UseLags(UsualLags(sends, receives, pairs), UsualInterval(sends));
     pairs = alignment.Run();
   }
   return WithoutJumps(sends, receives, pairs);
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

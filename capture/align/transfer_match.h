@@ -1,12 +1,12 @@
-// Which receive answers which send, between one pair of ranks.
+// Pairs the sends of one rank with the receives of another.
 //
-// Messages from one rank to another arrive in order, so pairing is a question of where both sequences begin:
-// the window cuts sender and receiver at different messages, and NCCL counts nothing. The right shift is the
-// one at which the time from the later of the two starts to the receive's end, the message's transfer, is
-// shortest: with a later send it would be negative, with an earlier one it would hold the receiver's waiting
-// too.
-#ifndef LOCKSTEP_AGGREGATOR_ALIGN_TRANSFER_MATCH_H_
-#define LOCKSTEP_AGGREGATOR_ALIGN_TRANSFER_MATCH_H_
+// Messages from one rank to another arrive in order, so the pairing depends only on where both sequences
+// begin. The window cuts sender and receiver at different messages, and NCCL does not number them. A
+// message's transfer lasts from the later of the two starts to the receive's end. The right shift has the
+// shortest transfers. A later send would make them negative, and an earlier send would add the receiver's
+// waiting.
+#ifndef LOCKSTEP_CAPTURE_ALIGN_TRANSFER_MATCH_H_
+#define LOCKSTEP_CAPTURE_ALIGN_TRANSFER_MATCH_H_
 
 #include <cstdint>
 #include <span>
@@ -16,26 +16,26 @@
 #include "base/time.h"
 #include "capture/align/message_fit.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 
 struct TransferSide {
   JobTime start;
   JobTime end;
-  int64_t place = -1;  // among its channel's messages, those that were lost included; -1: unknown
+  int64_t place = -1;  // index among its channel's messages, lost ones included; -1: unknown
 };
 
 struct TransferClocks {
-  Nanos bound;                    // how far the two may be apart
-  std::vector<Meeting> meetings;  // since JobTime()
-  bool lost = false;              // records of either rank were lost
+  Nanos bound;                         // largest difference of the two clocks
+  std::vector<SyncPoint> sync_points;  // times are since JobTime()
+  bool lost = false;                   // records of either rank were lost
 };
 
-// Pairs of places (send, receive), ascending in both. Both sides are in order of start. Messages whose
-// partner lies outside the window, or was lost, stay unpaired.
+// Returns pairs of indices (send, receive), ascending in both. Both sides are ordered by start. A message
+// stays unpaired if its partner was lost or lies outside the window.
 std::vector<std::pair<uint32_t, uint32_t>> PairTransfers(std::span<const TransferSide> sends,
                                                          std::span<const TransferSide> receives,
                                                          const TransferClocks& clocks);
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_ALIGN_TRANSFER_MATCH_H_
+#endif  // LOCKSTEP_CAPTURE_ALIGN_TRANSFER_MATCH_H_

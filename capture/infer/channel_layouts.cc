@@ -7,18 +7,19 @@
 #include <numeric>
 #include <utility>
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr uint32_t kNone = UINT32_MAX;
-// Layouts are told apart by what all their blocks say, from this many channels on.
+constexpr double kNoDistance = std::numeric_limits<double>::infinity();
+constexpr uint32_t kNoOffset = UINT32_MAX;
+// From this many channels on, layouts differ by the averages over their blocks.
 constexpr size_t kLeastForLayout = 4;
-// Ranks leave one operation by habits that differ by this.
+// Constant differences between the ranks that leave one operation reach this.
 constexpr double kAsTightNs = 2e3;
-// In step with others that distance varies by so much more, beyond what stamps are rounded by.
-constexpr double kAsSteady = 0.25, kStampNs = 100;
-// What was found freely took the nearest each time, so it is tighter by choice alone.
+// Between groups that only work in step, the distance varies more by at least this share, beyond rounded
+// stamps.
+constexpr double kAsSteady = 0.25, kRoundedNs = 100;
+// Clusters without a layout always chose the nearest channel, so this selection alone makes them tighter.
 constexpr double kAsTightAsChosen = 2;
 constexpr double kMostWaited = 0.75;
 constexpr double kClearlyFarther = 1.5;
@@ -60,7 +61,7 @@ class Layouts {
       c.length_ns = LengthSpreadOf(layout);
       candidates.push_back(c);
     }
-    // From the tightest outward.
+    // Starts with the tightest layout, then extends it to larger ones.
     const Candidate* best = nullptr;
     for (const Candidate& c : candidates) {
       if (best == nullptr || c.spread_ns < best->spread_ns) best = &c;
@@ -83,10 +84,10 @@ class Layouts {
  private:
   struct Candidate {
     Layout layout;
-    double spread_ns = kInfinity;
+    double spread_ns = kNoDistance;
     double scatter_ns = 0;
-    double length_ns = 0;  // how much the operation's length varies
-    double samples = 0;    // pairs of ends that say so
+    double length_ns = 0;  // variation of the operation's length
+    double samples = 0;    // pairs of ends behind spread_ns
   };
 
   size_t BlockOfChannel(const Layout& layout, uint32_t channel) const {
@@ -102,20 +103,20 @@ class Layouts {
     return blocks;
   }
 
-  // Is the larger layout the right one? Its ends lie no further apart, or the smaller one's members wait for
-  // somebody outside.
+  // True if the larger layout is the right one: its ends lie no further apart, or members of the smaller one
+  // wait for a rank outside.
   bool Extends(const Candidate& small, const Candidate& large) const {
     const double tolerance = 1 + kErrors / std::sqrt(small.samples);
-    // Habits keep ends apart by the same each time; of groups that only work in step the distance varies more
-    // than inside each.
+    // Constant differences between ranks keep ends apart by the same distance each time. Between groups that
+    // only work in step, the distance varies more than inside each group.
     const bool as_tight = large.spread_ns <= tolerance * small.spread_ns + kAsTightNs &&
-                          large.scatter_ns <= (tolerance + kAsSteady) * small.scatter_ns + kStampNs;
+                          large.scatter_ns <= (tolerance + kAsSteady) * small.scatter_ns + kRoundedNs;
     return as_tight || large.length_ns < kSteadier * small.length_ns ||
            WaitForEachOther(small.layout, large.layout);
   }
 
-  // Mean over the pairs of members; stays infinite where some pair does not fit at all or hardly any leave
-  // together.
+  // Takes the mean over the pairs of members. It stays infinite if a pair does not fit at all, or if less
+  // than half of the pairs leave together.
   void MeasureSpread(Candidate& c) const {
     double sum = 0, scatter = 0;
     size_t pairs = 0, together = 0;
@@ -125,7 +126,7 @@ class Layouts {
       scatter += p.scatter_ns;
       c.samples += std::max<uint32_t>(1, p.pairs);
       ++pairs;
-      together += p.together ? 1 : 0;
+      together += p.leaves_together ? 1 : 0;
     }
     const size_t n = channels_.size(), every = n * (c.layout.size - 1) / 2;
     const bool missing = n <= kEveryPair ? pairs < every : pairs < n / 2;
@@ -135,7 +136,7 @@ class Layouts {
   }
 
   bool IsSeparate(const Layout& layout) const {
-    double farthest_inside = 0, nearest_outside = kInfinity;
+    double farthest_inside = 0, nearest_outside = kNoDistance;
     size_t pairs = 0, together = 0;
     for (const ChannelPair& p : pairs_) {
       if (!Inside(layout, p)) {
@@ -144,56 +145,56 @@ class Layouts {
       }
       farthest_inside = std::max(farthest_inside, p.spread_ns);
       ++pairs;
-      together += p.together ? 1 : 0;
+      together += p.leaves_together ? 1 : 0;
     }
     return pairs > 0 && static_cast<double>(together) >= kMostWaited * static_cast<double>(pairs) &&
            nearest_outside > kClearlyFarther * farthest_inside;
   }
 
-  // Per block what its members are as one.
-  std::vector<std::vector<Stay>> AsOne(const Layout& layout) const {
-    std::vector<std::vector<Stay>> blocks(by_rank_.size() / layout.size);
+  // For each block, the merged intervals of its members.
+  std::vector<std::vector<KernelInterval>> AsOne(const Layout& layout) const {
+    std::vector<std::vector<KernelInterval>> blocks(by_rank_.size() / layout.size);
     for (uint32_t c : by_rank_) {
-      const std::vector<Stay>& stays = channels_[c].Fullest().stays;
-      std::vector<Stay>& block = blocks[BlockOfChannel(layout, c)];
-      block = block.empty() ? stays : Joined(block, stays);
+      const std::vector<KernelInterval>& intervals = channels_[c].Fullest().intervals;
+      std::vector<KernelInterval>& block = blocks[BlockOfChannel(layout, c)];
+      block = block.empty() ? intervals : Merged(block, intervals);
     }
     return blocks;
   }
 
   // Mean over the blocks.
   double LengthSpreadOf(const Layout& layout) const {
-    const std::vector<std::vector<Stay>> blocks = AsOne(layout);
+    const std::vector<std::vector<KernelInterval>> blocks = AsOne(layout);
     double sum = 0;
-    for (const std::vector<Stay>& stays : blocks) sum += LengthSpread(stays);
+    for (const std::vector<KernelInterval>& intervals : blocks) sum += LengthSpread(intervals);
     return sum / static_cast<double>(blocks.size());
   }
 
-  // Do the blocks that the larger layout joins hold each other up? Then they are one, even if some leave
-  // nearer to each other than to the rest by habit.
+  // True if the blocks that the larger layout joins wait for each other. They are then one communicator, even
+  // if some ranks always leave nearer to each other than to the rest.
   bool WaitForEachOther(const Layout& small, const Layout& large) const {
-    const std::vector<std::vector<Stay>> blocks = AsOne(small);
-    std::vector<uint32_t> inside(blocks.size(), kNone);  // which of the larger layout's blocks
+    const std::vector<std::vector<KernelInterval>> blocks = AsOne(small);
+    std::vector<uint32_t> inside(blocks.size(), kNoOffset);  // the enclosing block of the larger layout
     for (uint32_t c : by_rank_) {
       uint32_t& of = inside[BlockOfChannel(small, c)];
       const auto larger = static_cast<uint32_t>(BlockOfChannel(large, c));
-      if (of != kNone && of != larger) return false;
+      if (of != kNoOffset && of != larger) return false;
       of = larger;
     }
-    std::map<uint32_t, uint32_t> first;  // of each larger block
+    std::map<uint32_t, uint32_t> first;  // the first small block of each larger one
     for (uint32_t n = 0; n < blocks.size(); ++n) {
       const auto [it, is_first] = first.emplace(inside[n], n);
       if (is_first) continue;
-      const Lateness found = WhoWaited(blocks[it->second], blocks[n]);
-      if (found.telling < kTelling ||
-          static_cast<double>(found.waited) < kNearlyAlways * static_cast<double>(found.telling))
+      const WaitCounts found = CountWaiting(blocks[it->second], blocks[n]);
+      if (found.decidable < kLeastPairs ||
+          static_cast<double>(found.waited) < kNearlyAlways * static_cast<double>(found.decidable))
         return false;
     }
     return first.size() < blocks.size();
   }
 
   double TypicalSpreadOf(const Blocks& found) const {
-    std::vector<uint32_t> of(channels_.size(), kNone);
+    std::vector<uint32_t> of(channels_.size(), kNoOffset);
     for (uint32_t n = 0; n < found.size(); ++n) {
       for (uint32_t c : found[n]) of[c] = n;
     }
@@ -204,21 +205,23 @@ class Layouts {
       sum += p.spread_ns;
       ++pairs;
     }
-    return pairs == 0 ? kInfinity : sum / static_cast<double>(pairs);
+    return pairs == 0 ? kNoDistance : sum / static_cast<double>(pairs);
   }
 
   std::span<const Channel> channels_;
   std::span<const ChannelPair> pairs_;
-  std::vector<uint32_t> by_rank_;  // channels
-  std::vector<size_t> place_;      // of each channel in by_rank_
-  std::vector<Layout> all_;        // by size, then stride; none where no layout can be told
+  std::vector<uint32_t> by_rank_;  // channels, ordered by rank
+  std::vector<size_t> place_;      // index of each channel in by_rank_
+  std::vector<Layout> all_;        // by size, then stride; empty if layouts cannot be distinguished
 };
 
 }  // namespace
 
-const Track& Channel::Fullest() const {
-  return *std::max_element(tracks.begin(), tracks.end(),
-                           [](const Track& x, const Track& y) { return x.stays.size() < y.stays.size(); });
+const KernelSequence& Channel::Fullest() const {
+  return *std::max_element(sequences.begin(), sequences.end(),
+                           [](const KernelSequence& x, const KernelSequence& y) {
+                             return x.intervals.size() < y.intervals.size();
+                           });
 }
 
 std::optional<Blocks> LayoutThatLeavesTogether(std::span<const Channel> channels,
@@ -231,4 +234,4 @@ std::optional<Blocks> LayoutThatIsSeparate(std::span<const Channel> channels,
   return Layouts(channels, pairs).Separate();
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

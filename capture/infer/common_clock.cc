@@ -5,24 +5,24 @@
 
 #include "base/median.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-// Of long channels this many kernels tell enough.
+// Of long channels, this many kernels are enough.
 constexpr size_t kMostCompared = 256;
 constexpr size_t kMostSearched = 96;
-// Windows open together, so the first kernels of two ranks are not more than this many apart.
+// Windows open together, so the first kernels of two ranks are at most this many kernels apart.
 constexpr size_t kMostShift = 16;
 constexpr size_t kMostForSlope = 48;
-// One that began so many lengths of the operation before the other, and this, would be done by then if it did
-// not wait.
+// A kernel that began this many lengths of the operation plus kClearlyEarlierNs before the other would have
+// ended by then, unless it waited.
 constexpr double kClearlyEarlier = 3, kClearlyEarlierNs = 20e3;
 constexpr size_t kLeastForSlope = 6;
 constexpr double kMostDrift = 4e-4;
-// Widths in which ends may lie, narrowest first: exit skew, drift over the window, slow links.
+// Widths of the search for a common distance, narrowest first: exit skew, drift over the window, slow links.
 constexpr double kWidths[] = {30e3, 120e3, 500e3, 2e6, 8e6};
 
-std::span<const Stay> InnerPart(std::span<const Stay> s, size_t most) {
+std::span<const KernelInterval> InnerPart(std::span<const KernelInterval> s, size_t most) {
   return s.size() <= most ? s : s.subspan((s.size() - most) / 2, most);
 }
 
@@ -31,8 +31,9 @@ struct Pair {
   uint32_t b;
 };
 
-// Ends that are each other's nearest once `ahead` is taken from b's clock.
-std::vector<Pair> NearestEnds(std::span<const Stay> a, std::span<const Stay> b, const ClockLine& ahead) {
+// Pairs ends that are each other's nearest after `ahead` is subtracted from b's clock.
+std::vector<Pair> NearestEnds(std::span<const KernelInterval> a, std::span<const KernelInterval> b,
+                              const ClockLine& ahead) {
   std::vector<double> ends(b.size());
   for (size_t j = 0; j < b.size(); ++j) ends[j] = b[j].end_ns - ahead.At(b[j].end_ns);
   std::vector<Pair> pairs;
@@ -53,9 +54,9 @@ std::vector<Pair> NearestEnds(std::span<const Stay> a, std::span<const Stay> b, 
   return pairs;
 }
 
-// The distance of ends (b - a) that most share, in the narrowest width that holds half of them.
-std::optional<double> SharedDistance(std::span<const Stay> a, std::span<const Stay> b) {
-  const std::span<const Stay> some = InnerPart(a, kMostSearched);
+// The distance of ends (b - a) that most pairs share, in the narrowest width that holds half of them.
+std::optional<double> SharedDistance(std::span<const KernelInterval> a, std::span<const KernelInterval> b) {
+  const std::span<const KernelInterval> some = InnerPart(a, kMostSearched);
   const auto first = static_cast<size_t>(some.data() - a.data());
   const size_t shift = kMostShift + (a.size() > b.size() ? a.size() - b.size() : b.size() - a.size());
   std::vector<double> distances;
@@ -84,7 +85,8 @@ std::optional<double> SharedDistance(std::span<const Stay> a, std::span<const St
   return std::nullopt;
 }
 
-ClockLine FitLine(std::span<const Stay> a, std::span<const Stay> b, const std::vector<Pair>& pairs) {
+ClockLine FitLine(std::span<const KernelInterval> a, std::span<const KernelInterval> b,
+                  const std::vector<Pair>& pairs) {
   ClockLine line;
   line.origin_ns = b[pairs[pairs.size() / 2].b].end_ns;
   const auto distance = [&](const Pair& p) { return b[p.b].end_ns - a[p.a].end_ns; };
@@ -105,7 +107,8 @@ ClockLine FitLine(std::span<const Stay> a, std::span<const Stay> b, const std::v
   return line;
 }
 
-Coincidence Measure(std::span<const Stay> a, std::span<const Stay> b, const ClockLine& ahead) {
+Coincidence Measure(std::span<const KernelInterval> a, std::span<const KernelInterval> b,
+                    const ClockLine& ahead) {
   Coincidence out;
   if (a.empty() || b.empty()) return out;
   std::vector<double> ends, starts, signed_ends;
@@ -117,13 +120,15 @@ Coincidence Measure(std::span<const Stay> a, std::span<const Stay> b, const Cloc
   }
   out.pairs = static_cast<uint32_t>(ends.size());
   if (ends.empty()) return out;
-  // Kernels beyond the other's first and last have no partner to be missing.
+  // A kernel before the other's first or after its last one cannot have a partner, so it does not count as
+  // missing one.
   const double from = std::max(a.front().end_ns, b.front().end_ns - ahead.At(b.front().end_ns));
   const double to = std::min(a.back().end_ns, b.back().end_ns - ahead.At(b.back().end_ns));
   const double slack = 0.1 * std::max(0.0, to - from) / static_cast<double>(std::max<size_t>(1, ends.size()));
-  const auto inside_a = std::count_if(
-      a.begin(), a.end(), [&](const Stay& s) { return s.end_ns >= from - slack && s.end_ns <= to + slack; });
-  const auto inside_b = std::count_if(b.begin(), b.end(), [&](const Stay& s) {
+  const auto inside_a = std::count_if(a.begin(), a.end(), [&](const KernelInterval& s) {
+    return s.end_ns >= from - slack && s.end_ns <= to + slack;
+  });
+  const auto inside_b = std::count_if(b.begin(), b.end(), [&](const KernelInterval& s) {
     const double end = s.end_ns - ahead.At(s.end_ns);
     return end >= from - slack && end <= to + slack;
   });
@@ -131,20 +136,20 @@ Coincidence Measure(std::span<const Stay> a, std::span<const Stay> b, const Cloc
   out.share = std::min(1.0, static_cast<double>(ends.size()) / most);
   out.end_spread_ns = UpperMedianInPlace(ends);
   out.start_spread_ns = UpperMedianInPlace(starts);
-  const double habit = UpperMedianInPlace(signed_ends);
-  for (double& e : signed_ends) e = std::fabs(e - habit);
+  const double constant_difference = UpperMedianInPlace(signed_ends);
+  for (double& e : signed_ends) e = std::fabs(e - constant_difference);
   out.end_scatter_ns = UpperMedianInPlace(signed_ends);
   return out;
 }
 
 }  // namespace
 
-Coincidence Compare(std::span<const Stay> a, std::span<const Stay> b) {
+Coincidence Compare(std::span<const KernelInterval> a, std::span<const KernelInterval> b) {
   return Measure(InnerPart(a, kMostCompared), b, {});
 }
 
-std::vector<Stay> Joined(std::span<const Stay> a, std::span<const Stay> b) {
-  std::vector<Stay> out(a.begin(), a.end());
+std::vector<KernelInterval> Merged(std::span<const KernelInterval> a, std::span<const KernelInterval> b) {
+  std::vector<KernelInterval> out(a.begin(), a.end());
   std::vector<uint8_t> taken(b.size(), 0);
   for (const Pair& p : NearestEnds(a, b, {})) {
     out[p.a] = {std::max(a[p.a].start_ns, b[p.b].start_ns), std::min(a[p.a].end_ns, b[p.b].end_ns)};
@@ -153,32 +158,33 @@ std::vector<Stay> Joined(std::span<const Stay> a, std::span<const Stay> b) {
   for (size_t j = 0; j < b.size(); ++j) {
     if (!taken[j]) out.push_back(b[j]);
   }
-  std::sort(out.begin(), out.end(), [](const Stay& x, const Stay& y) { return x.end_ns < y.end_ns; });
+  std::sort(out.begin(), out.end(),
+            [](const KernelInterval& x, const KernelInterval& y) { return x.end_ns < y.end_ns; });
   return out;
 }
 
-Lateness WhoWaited(std::span<const Stay> a, std::span<const Stay> b) {
-  Lateness out;
+WaitCounts CountWaiting(std::span<const KernelInterval> a, std::span<const KernelInterval> b) {
+  WaitCounts out;
   for (const Pair& p : NearestEnds(a, b, {})) {
-    const Stay& later = a[p.a].start_ns > b[p.b].start_ns ? a[p.a] : b[p.b];
-    const Stay& earlier = a[p.a].start_ns > b[p.b].start_ns ? b[p.b] : a[p.a];
+    const KernelInterval& later = a[p.a].start_ns > b[p.b].start_ns ? a[p.a] : b[p.b];
+    const KernelInterval& earlier = a[p.a].start_ns > b[p.b].start_ns ? b[p.b] : a[p.a];
     const double length = std::max(0.0, later.end_ns - later.start_ns);
     if (later.start_ns - earlier.start_ns < kClearlyEarlier * length + kClearlyEarlierNs) continue;
-    ++out.telling;
+    ++out.decidable;
     out.waited += earlier.end_ns > later.start_ns ? 1 : 0;
   }
   return out;
 }
 
-double LengthSpread(std::span<const Stay> stays) {
-  if (stays.empty()) return 0;
+double LengthSpread(std::span<const KernelInterval> intervals) {
+  if (intervals.empty()) return 0;
   std::vector<double> lengths;
-  for (const Stay& s : stays) lengths.push_back(s.end_ns - s.start_ns);
+  for (const KernelInterval& s : intervals) lengths.push_back(s.end_ns - s.start_ns);
   std::sort(lengths.begin(), lengths.end());
   return (lengths[lengths.size() * 4 / 5] - lengths[lengths.size() / 5]) / 2;
 }
 
-std::optional<ClockGuess> GuessClock(std::span<const Stay> a, std::span<const Stay> b) {
+std::optional<ClockGuess> GuessClock(std::span<const KernelInterval> a, std::span<const KernelInterval> b) {
   if (a.empty() || b.empty()) return std::nullopt;
   const std::optional<double> distance = SharedDistance(a, b);
   if (!distance) return std::nullopt;
@@ -186,7 +192,7 @@ std::optional<ClockGuess> GuessClock(std::span<const Stay> a, std::span<const St
   guess.line = {*distance, 0, b.front().end_ns};
   const std::vector<Pair> pairs = NearestEnds(a, b, guess.line);
   if (pairs.empty()) return std::nullopt;
-  // Pairs that are far off belong to lost records.
+  // Pairs that are far off come from lost records.
   std::vector<double> far;
   for (const Pair& p : pairs) far.push_back(std::fabs(b[p.b].end_ns - a[p.a].end_ns - *distance));
   std::vector<double> sorted = far;
@@ -200,4 +206,4 @@ std::optional<ClockGuess> GuessClock(std::span<const Stay> a, std::span<const St
   return guess;
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

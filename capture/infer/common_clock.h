@@ -1,11 +1,10 @@
-// One clock for all hosts from kernels whose partners are not known yet.
+// Estimates one clock for all hosts from kernels whose partners are not known yet.
 //
-// Two ranks that leave the same operations together have ends that keep one distance, up to drift; of all
-// channels that two hosts share, the one whose ends keep theirs best says how the clocks lie to each other. A
-// first guess for pairing, without a bound: what is paired by it is judged by ClockModel later. Pure
-// functions, any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ALIGN_COMMON_CLOCK_H_
-#define LOCKSTEP_AGGREGATOR_ALIGN_COMMON_CLOCK_H_
+// If two ranks leave the same operations together, their ends keep one distance, up to drift. Of all channels
+// that two hosts share, the one with the steadiest distance gives the offset of the clocks. The result is a
+// first guess for pairing, without a bound. ClockModel later checks the pairs. Pure functions, any thread.
+#ifndef LOCKSTEP_CAPTURE_INFER_COMMON_CLOCK_H_
+#define LOCKSTEP_CAPTURE_INFER_COMMON_CLOCK_H_
 
 #include <cstdint>
 #include <optional>
@@ -14,15 +13,16 @@
 
 #include "base/time.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 
-// Start and end of one kernel on a clock that may still be its host's.
-struct Stay {
-  double start_ns = 0;  // since any one moment that all stays of a call share
+// Start and end of one kernel, on the common clock or still on its host's clock.
+struct KernelInterval {
+  double start_ns = 0;  // since a moment that is common to all intervals of a call
   double end_ns = 0;
 };
 
-// How far a clock is ahead of another: offset + drift * (t - origin), t on the first of the two.
+// The time by which a clock is ahead of another: offset + drift * (t - origin), with t on the clock that is
+// ahead.
 struct ClockLine {
   double offset_ns = 0;
   double drift = 0;
@@ -30,43 +30,43 @@ struct ClockLine {
   double At(double t) const { return offset_ns + drift * (t - origin_ns); }
 };
 
-// How ends and starts of two channels lie to each other, where each end is paired with the nearest of the
-// other.
+// Distances of ends and starts of two channels, where each end is paired with the nearest end of the other
+// channel.
 struct Coincidence {
   uint32_t pairs = 0;
-  double share = 0;            // of the kernels that lie where both channels have some
+  double share = 0;            // share of paired kernels in the time that both channels cover
   double end_spread_ns = 0;    // typical distance of ends
-  double end_scatter_ns = 0;   // and how much it varies: without habits
-  double start_spread_ns = 0;  // and of starts
+  double end_scatter_ns = 0;   // variation of that distance, without constant differences
+  double start_spread_ns = 0;  // typical distance of starts
 };
 
-// Both in order of end, on one clock.
-Coincidence Compare(std::span<const Stay> a, std::span<const Stay> b);
+// Both are ordered by end, on one clock.
+Coincidence Compare(std::span<const KernelInterval> a, std::span<const KernelInterval> b);
 
-// What two channels are when they are one: where their ends meet, the later start and the earlier end; the
-// rest as it is.
-std::vector<Stay> Joined(std::span<const Stay> a, std::span<const Stay> b);
+// Joins two channels of one communicator. Paired kernels give the later start and the earlier end; other
+// kernels stay as they are.
+std::vector<KernelInterval> Merged(std::span<const KernelInterval> a, std::span<const KernelInterval> b);
 
-// Of the kernels that end together: how often one side had begun so much earlier that alone it would have
-// been done before the other had begun, and how often of these it stayed until the other was done. Both in
-// order of end, on one clock.
-struct Lateness {
-  uint32_t telling = 0;
+// Counts of kernels that end together. `telling`: one side began so much earlier that alone it would have
+// ended before the other began. `waited`: of these, the earlier side stayed until the other had begun. Both
+// sides are ordered by end, on one clock.
+struct WaitCounts {
+  uint32_t decidable = 0;
   uint32_t waited = 0;
 };
-Lateness WhoWaited(std::span<const Stay> a, std::span<const Stay> b);
+WaitCounts CountWaiting(std::span<const KernelInterval> a, std::span<const KernelInterval> b);
 
-// How much the stays' lengths vary: half the distance of their 20th and 80th percentile.
-double LengthSpread(std::span<const Stay> stays);
+// Variation of the intervals' lengths: half the distance between their 20th and 80th percentiles.
+double LengthSpread(std::span<const KernelInterval> intervals);
 
 struct ClockGuess {
-  ClockLine line;           // how far b's clock is ahead of a's
-  Coincidence coincidence;  // with that taken out
+  ClockLine line;           // lead of b's clock over a's
+  Coincidence coincidence;  // with that lead removed
 };
 
-// Both in order of end. nullopt: no distance is shared by half of the shorter one.
-std::optional<ClockGuess> GuessClock(std::span<const Stay> a, std::span<const Stay> b);
+// Both are ordered by end. nullopt: half of the shorter one share no distance.
+std::optional<ClockGuess> GuessClock(std::span<const KernelInterval> a, std::span<const KernelInterval> b);
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_ALIGN_COMMON_CLOCK_H_
+#endif  // LOCKSTEP_CAPTURE_INFER_COMMON_CLOCK_H_

@@ -14,16 +14,16 @@
 #include "capture/infer/kernel_pieces.h"
 #include "capture/infer/message_inference.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-constexpr uint32_t kNobody = UINT32_MAX;
-constexpr uint32_t kInMessages = UINT32_MAX - 1;  // no cluster's
-constexpr size_t kLeastMeetings = 2;
+constexpr uint32_t kNoCluster = UINT32_MAX;
+constexpr uint32_t kInMessages = UINT32_MAX - 1;  // its kernels are messages, outside all clusters
+constexpr size_t kLeastSyncPoints = 2;
 // Members leave an operation within this of each other, on the common clock.
 constexpr double kMeetNs = 300e3;
 
-// Pieces that are one communicator.
+// The pieces of one communicator.
 struct Cluster {
   std::vector<uint32_t> pieces;
   double inside_ns = 0;
@@ -35,15 +35,15 @@ using Place = std::pair<uint32_t, uint32_t>;  // rank, stream
 class Inference {
  public:
   explicit Inference(std::span<const NamelessRank> ranks)
-      : ranks_(ranks), cut_(CutPieces(ranks)), cluster_of_(pieces_.size(), kNobody) {}
+      : ranks_(ranks), cut_(CutPieces(ranks)), cluster_of_(pieces_.size(), kNoCluster) {}
 
   InferredCommunicators Run() {
     for (uint32_t p : AlignHosts(ranks_, cut_)) unaligned_.insert(p);
     ClusterFamilies();
-    for (const auto& [token, pieces] : cut_.by_token) {
+    for (const auto& [signature, pieces] : cut_.by_signature) {
       if (!pieces_[pieces[0]].message) ClusterPieces(Alone(pieces), Evidence::kEnds);
     }
-    for (const auto& [token, pieces] : cut_.by_token) {
+    for (const auto& [signature, pieces] : cut_.by_signature) {
       if (pieces_[pieces[0]].message) InferMessages(pieces);
     }
     AdoptByStream();
@@ -52,28 +52,29 @@ class Inference {
   }
 
  private:
-  bool Open(uint32_t p) const { return cluster_of_[p] == kNobody && !unaligned_.contains(p); }
+  bool Open(uint32_t p) const { return cluster_of_[p] == kNoCluster && !unaligned_.contains(p); }
 
   // ---- collectives
 
   using Bundle = std::vector<uint32_t>;  // pieces of one rank that are judged together
 
-  // Names that share every stream they are on are one communicator's, most likely: together they say more.
-  // Where they are not, their ends disagree, nothing joins, and each name is looked at alone.
+  // Names that share all their streams most likely belong to one communicator, and give more evidence
+  // together. If they do not, their ends disagree, nothing joins, and each name is judged alone.
   void ClusterFamilies() {
-    std::map<std::vector<Place>, std::vector<uint64_t>> families;  // tokens
-    for (const auto& [token, pieces] : cut_.by_token) {
+    std::map<std::vector<Place>, std::vector<uint64_t>> families;  // signatures
+    for (const auto& [signature, pieces] : cut_.by_signature) {
       if (pieces_[pieces[0]].message) continue;
       std::vector<Place> places;
       for (uint32_t p : pieces) places.emplace_back(pieces_[p].rank, pieces_[p].stream);
       std::sort(places.begin(), places.end());
-      families[places].push_back(token);
+      families[places].push_back(signature);
     }
-    for (const auto& [places, tokens] : families) {
-      if (tokens.size() < 2) continue;
+    for (const auto& [places, signatures] : families) {
+      if (signatures.size() < 2) continue;
       std::map<Place, Bundle> bundles;
-      for (uint64_t token : tokens) {
-        for (uint32_t p : cut_.by_token[token]) bundles[{pieces_[p].rank, pieces_[p].stream}].push_back(p);
+      for (uint64_t signature : signatures) {
+        for (uint32_t p : cut_.by_signature[signature])
+          bundles[{pieces_[p].rank, pieces_[p].stream}].push_back(p);
       }
       std::vector<Bundle> list;
       for (auto& [place, bundle] : bundles) list.push_back(std::move(bundle));
@@ -87,11 +88,12 @@ class Inference {
     return bundles;
   }
 
-  // Ranks that run one program number their streams alike: first within a stream, then what that left.
+  // Ranks that run one program number their streams alike. So pieces join within a stream first, then across
+  // streams.
   void ClusterPieces(const std::vector<Bundle>& all, Evidence evidence) {
     std::map<uint32_t, std::vector<Bundle>> by_stream;
     for (const Bundle& bundle : all) by_stream[pieces_[bundle[0]].stream].push_back(bundle);
-    // Messages go from one stream to another.
+    // kWaiting concerns messages, which go from one stream to another.
     if (by_stream.size() > 1 && evidence == Evidence::kEnds) {
       for (const auto& [stream, bundles] : by_stream) ClusterSimilar(bundles, evidence);
     }
@@ -103,10 +105,10 @@ class Inference {
     std::vector<const Bundle*> of_channel;
     for (const Bundle& bundle : all) {
       if (!std::all_of(bundle.begin(), bundle.end(), [&](uint32_t p) { return Open(p); })) continue;
-      Channel channel{.rank = pieces_[bundle[0]].rank, .tracks = {}};
-      for (uint32_t p : bundle) channel.tracks.push_back({pieces_[p].token, pieces_[p].stays});
-      std::sort(channel.tracks.begin(), channel.tracks.end(),
-                [](const Track& x, const Track& y) { return x.token < y.token; });
+      Channel channel{.rank = pieces_[bundle[0]].rank, .sequences = {}};
+      for (uint32_t p : bundle) channel.sequences.push_back({pieces_[p].signature, pieces_[p].intervals});
+      std::sort(channel.sequences.begin(), channel.sequences.end(),
+                [](const KernelSequence& x, const KernelSequence& y) { return x.signature < y.signature; });
       channels.push_back(std::move(channel));
       of_channel.push_back(&bundle);
     }
@@ -125,12 +127,12 @@ class Inference {
 
   // ---- messages
 
-  // Kernels that say SendRecv are messages between two, or an exchange among all of a group, told by their
-  // ends.
+  // SendRecv kernels are messages between two ranks or an exchange among all ranks of a group. Their ends
+  // decide.
   void InferMessages(const std::vector<uint32_t>& pieces) {
     const auto ranks = static_cast<uint32_t>(ranks_.size());
     WholeChannelPairings whole = PairWholeChannels(
-        OpenChannels(pieces), ranks, [&](uint32_t a, uint32_t b) { return MeetingsOfRanks(a, b); });
+        OpenChannels(pieces), ranks, [&](uint32_t a, uint32_t b) { return SyncPointsOfRanks(a, b); });
     Take(std::move(whole.pairings), pieces);
     const size_t first = clusters_.size();
     std::map<uint32_t, std::vector<uint32_t>> by_stream;
@@ -144,7 +146,7 @@ class Inference {
     }
     for (size_t n = first; n < clusters_.size(); ++n) {
       if (clusters_[n].pieces.size() != 2) continue;
-      for (uint32_t p : clusters_[n].pieces) cluster_of_[p] = kNobody;
+      for (uint32_t p : clusters_[n].pieces) cluster_of_[p] = kNoCluster;
       clusters_[n].pieces.clear();
     }
     Take(PairMessageChannels(OpenChannels(pieces), ranks, whole.relations), pieces);
@@ -161,11 +163,11 @@ class Inference {
   std::vector<MessageChannel> OpenChannels(const std::vector<uint32_t>& pieces) const {
     std::vector<MessageChannel> channels;
     for (uint32_t p : OpenOf(pieces))
-      channels.push_back({pieces_[p].rank, pieces_[p].stream, pieces_[p].stays, pieces_[p].kernels});
+      channels.push_back({pieces_[p].rank, pieces_[p].stream, pieces_[p].intervals, pieces_[p].kernels});
     return channels;
   }
 
-  // `pairings` are of the channels that are open among `pieces`.
+  // `pairings` index the open channels among `pieces`.
   void Take(std::vector<MessagePairing> pairings, const std::vector<uint32_t>& pieces) {
     const std::vector<uint32_t> open = OpenOf(pieces);
     for (MessagePairing& pairing : pairings) {
@@ -187,8 +189,8 @@ class Inference {
     }
   }
 
-  // The operation that both ranks have a part in most seldom, as long as it comes several times.
-  std::vector<Meeting> MeetingsOfRanks(uint32_t a, uint32_t b) {
+  // Ends of the operation that both ranks share least often, but at least kLeastSyncPoints times.
+  std::vector<SyncPoint> SyncPointsOfRanks(uint32_t a, uint32_t b) {
     if (clusters_of_.empty()) {
       clusters_of_.resize(ranks_.size());
       for (uint32_t n = 0; n < clusters_.size(); ++n) {
@@ -199,48 +201,48 @@ class Inference {
     const KernelPiece* of_b = nullptr;
     for (const auto& [n, p] : clusters_of_[a]) {
       for (const auto& [m, q] : clusters_of_[b]) {
-        if (n != m || pieces_[p].token != pieces_[q].token ||
-            std::min(pieces_[p].stays.size(), pieces_[q].stays.size()) < kLeastMeetings)
+        if (n != m || pieces_[p].signature != pieces_[q].signature ||
+            std::min(pieces_[p].intervals.size(), pieces_[q].intervals.size()) < kLeastSyncPoints)
           continue;
-        if (of_a != nullptr && pieces_[p].stays.size() >= of_a->stays.size()) continue;
+        if (of_a != nullptr && pieces_[p].intervals.size() >= of_a->intervals.size()) continue;
         of_a = &pieces_[p];
         of_b = &pieces_[q];
       }
     }
-    std::vector<Meeting> meetings;
-    if (of_a == nullptr) return meetings;
+    std::vector<SyncPoint> sync_points;
+    if (of_a == nullptr) return sync_points;
     size_t j = 0;
-    for (const Stay& s : of_a->stays) {
-      while (j < of_b->stays.size() && of_b->stays[j].end_ns < s.end_ns - kMeetNs) ++j;
-      if (j < of_b->stays.size() && of_b->stays[j].end_ns <= s.end_ns + kMeetNs)
-        meetings.push_back({s.end_ns, of_b->stays[j].end_ns});
+    for (const KernelInterval& s : of_a->intervals) {
+      while (j < of_b->intervals.size() && of_b->intervals[j].end_ns < s.end_ns - kMeetNs) ++j;
+      if (j < of_b->intervals.size() && of_b->intervals[j].end_ns <= s.end_ns + kMeetNs)
+        sync_points.push_back({s.end_ns, of_b->intervals[j].end_ns});
     }
-    return meetings;
+    return sync_points;
   }
 
-  // ---- what is left
+  // ---- the remaining kernels
 
-  // A stream belongs to one communicator: operations that say nothing by their ends (a broadcast's root
-  // leaves early) go with the others of their stream, where that holds on every member.
+  // A stream belongs to one communicator. The ends of some operations say nothing; for example, a broadcast's
+  // root leaves early. They go with the other operations of their stream, if that holds on every member.
   void AdoptByStream() {
     std::map<Place, std::vector<uint32_t>> of_stream;
     for (uint32_t p = 0; p < pieces_.size(); ++p)
       of_stream[{pieces_[p].rank, pieces_[p].stream}].push_back(p);
     std::map<std::pair<uint64_t, std::vector<uint32_t>>, std::vector<uint32_t>>
-        wanted;  // token and members -> pieces
+        wanted;  // signature and members -> pieces
     for (const auto& [stream, pieces] : of_stream) {
       std::vector<uint32_t> members;
       bool one = true;
       for (uint32_t p : pieces) {
-        if (cluster_of_[p] == kNobody || cluster_of_[p] == kInMessages) continue;
+        if (cluster_of_[p] == kNoCluster || cluster_of_[p] == kInMessages) continue;
         std::vector<uint32_t> ranks = RanksOf(cluster_of_[p]);
         one &= members.empty() || members == ranks;
         members = std::move(ranks);
       }
       if (!one || members.empty()) continue;
       for (uint32_t p : pieces) {
-        if (cluster_of_[p] == kNobody && !pieces_[p].message)
-          wanted[{pieces_[p].token, members}].push_back(p);
+        if (cluster_of_[p] == kNoCluster && !pieces_[p].message)
+          wanted[{pieces_[p].signature, members}].push_back(p);
       }
     }
     for (const auto& [key, pieces] : wanted) {
@@ -301,7 +303,7 @@ class Inference {
   std::set<uint32_t> unaligned_;      // pieces of hosts on no common clock
   std::vector<Cluster> clusters_;
   std::vector<std::vector<std::pair<uint32_t, uint32_t>>>
-      clusters_of_;  // by rank: cluster and piece, of collectives
+      clusters_of_;  // by rank: cluster and piece of its collectives
   InferredCommunicators out_;
 };
 
@@ -311,4 +313,4 @@ InferredCommunicators InferCommunicators(std::span<const NamelessRank> ranks) {
   return Inference(ranks).Run();
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

@@ -8,16 +8,17 @@
 #include <set>
 #include <utility>
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-// A clock guess needs this many shared kernels and this part of them. Guesses this close to each other agree.
+// A clock guess needs at least this many shared kernels, and this share of them. Guesses within kAgreeNs
+// agree.
 constexpr uint32_t kLeastForClock = 3;
 constexpr double kLeastShareForClock = 0.5;
 constexpr double kAgreeNs = 5e3;
-constexpr size_t kGuessesPerName = 16;  // and stream
+constexpr size_t kGuessesPerName = 16;  // per name and pair of streams
 constexpr double kLeastWaited = 0.05;
-// Few pairs keep a distance by chance.
+// A few pairs may keep a distance by chance, so they weigh less.
 constexpr double kFewPairs = 4;
 constexpr double kStampNs = 500;
 
@@ -25,7 +26,8 @@ class HostAlignment {
  public:
   HostAlignment(std::span<const NamelessRank> ranks, KernelPieces& pieces) : ranks_(ranks), pieces_(pieces) {}
 
-  // Breadth first from the first host: whoever shares a name with a host that is already on the common clock.
+  // Searches breadth first from the first host. A host joins if it shares a name with one on the common
+  // clock.
   std::vector<uint32_t> Run() {
     std::map<uint32_t, std::vector<uint32_t>> of_host;  // pieces
     for (uint32_t p = 0; p < pieces_.list.size(); ++p)
@@ -50,11 +52,10 @@ class HostAlignment {
   }
 
  private:
-  // Moves `pieces`, all of one host, onto the clock of `reference`. Every pair of channels of one name gives
-  // a guess; those that are one communicator agree, the others scatter by what their ranks lag behind each
-  // other.
+  // Moves `pieces`, all of one host, to the clock of `reference`. Every pair of channels of one name gives a
+  // guess. Guesses from one communicator agree. The others scatter by the delays between their ranks.
   bool AlignHost(const std::vector<uint32_t>& reference, const std::vector<uint32_t>& pieces) {
-    // Messages leave their ranks at different times: only where there is nothing else.
+    // Messages leave their ranks at different times, so they are used only without other kernels.
     std::vector<ClockGuess> guesses = GuessesOf(reference, pieces, false);
     if (guesses.empty()) guesses = GuessesOf(reference, pieces, true);
     if (guesses.empty()) return false;
@@ -65,7 +66,7 @@ class HostAlignment {
       for (const ClockGuess& h : guesses) {
         if (std::fabs(h.line.At(g.line.origin_ns) - g.line.offset_ns) <= kAgreeNs) support += WeightOf(h);
       }
-      // Of those that agree the sharpest: its own weight counts twice.
+      // Among guesses that agree, the sharpest wins, because its own weight counts twice.
       support += WeightOf(g);
       if (support > best_support) {
         best_support = support;
@@ -73,7 +74,7 @@ class HostAlignment {
       }
     }
     for (uint32_t p : pieces) {
-      for (Stay& s : pieces_.list[p].stays) {
+      for (KernelInterval& s : pieces_.list[p].intervals) {
         s.start_ns -= best->line.At(s.start_ns);
         s.end_ns -= best->line.At(s.end_ns);
       }
@@ -81,7 +82,7 @@ class HostAlignment {
     return true;
   }
 
-  // Ends that lie no nearer than starts are of ranks that work in step, and say little.
+  // If ends lie no nearer than starts, the ranks only work in step, and the guess has little weight.
   static double WeightOf(const ClockGuess& g) {
     const Coincidence& c = g.coincidence;
     const auto pairs = static_cast<double>(c.pairs);
@@ -89,19 +90,19 @@ class HostAlignment {
     return waited * pairs / ((c.end_spread_ns + kStampNs) * (pairs + kFewPairs));
   }
 
-  // Ranks that run one program number their streams alike, so what is on one stream first.
+  // Ranks that run one program number their streams alike, so pairs on one stream are tried first.
   std::vector<ClockGuess> GuessesOf(const std::vector<uint32_t>& reference,
                                     const std::vector<uint32_t>& pieces, bool message) const {
     std::vector<ClockGuess> guesses;
     for (const bool one_stream : {true, false}) {
-      for (uint64_t token : pieces_.spread_out) {
+      for (uint64_t signature : pieces_.spread_out) {
         std::map<std::pair<uint32_t, uint32_t>, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>>
             by_streams;
         for (uint32_t a : reference) {
           for (uint32_t b : pieces) {
             const KernelPiece& x = pieces_.list[a];
             const KernelPiece& y = pieces_.list[b];
-            if (x.token != token || y.token != token || x.message != message ||
+            if (x.signature != signature || y.signature != signature || x.message != message ||
                 (x.stream == y.stream) != one_stream)
               continue;
             auto& [of_a, of_b] = by_streams[{x.stream, y.stream}];
@@ -116,7 +117,7 @@ class HostAlignment {
     return guesses;
   }
 
-  // Along the diagonals: ranks at the same place of their hosts first.
+  // Tries the diagonals in turn: first ranks at the same place of their hosts.
   void Guess(const std::vector<uint32_t>& reference, const std::vector<uint32_t>& pieces,
              std::vector<ClockGuess>& guesses) const {
     size_t tried = 0;
@@ -124,8 +125,8 @@ class HostAlignment {
       for (size_t i = 0; i < reference.size(); ++i, ++tried) {
         if (tried == kGuessesPerName) return;
         const KernelPiece& b = pieces_.list[pieces[(i + turn) % pieces.size()]];
-        const auto guess = GuessClock(pieces_.list[reference[i]].stays, b.stays);
-        const size_t least = std::min<size_t>(kLeastForClock, b.stays.size());
+        const auto guess = GuessClock(pieces_.list[reference[i]].intervals, b.intervals);
+        const size_t least = std::min<size_t>(kLeastForClock, b.intervals.size());
         if (guess && guess->coincidence.share >= kLeastShareForClock && guess->coincidence.pairs >= least)
           guesses.push_back(*guess);
       }
@@ -142,4 +143,4 @@ std::vector<uint32_t> AlignHosts(std::span<const NamelessRank> ranks, KernelPiec
   return HostAlignment(ranks, pieces).Run();
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

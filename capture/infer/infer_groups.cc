@@ -16,24 +16,24 @@
 #include "base/split_mix.h"
 #include "capture/infer/communicator_inference.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-using store::Collective;
-using store::CollectiveOp;
-using store::GroupOrigin;
-using store::MatchSource;
-using store::RankData;
+using capture::Collective;
+using capture::CollectiveOp;
+using capture::GroupOrigin;
+using capture::MatchSource;
+using capture::RankData;
 
 constexpr size_t kMembersNamed = 8;
-// A partner outside that lies less than this many times further apart could as well be a member.
+// If the nearest channel outside lies less than this many times further apart, it may be a member.
 constexpr double kClearMargin = 2;
 
-// "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)" without what the compiler
-// added.
+// "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)" without the part that the
+// compiler added.
 std::string_view BareName(std::string_view name) { return name.substr(0, name.find_first_of("(<")); }
 
-// The same in every run, so that the same capture gives the same groups in the same order.
+// Gives the same hash in every run, so that a capture always gives the same groups in the same order.
 uint64_t HashOf(std::string_view text) {
   uint64_t hash = 0xCBF29CE484222325ull;
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3ull;
@@ -46,7 +46,7 @@ bool IsMessage(CollectiveOp op) {
 
 class GroupInference {
  public:
-  explicit GroupInference(store::Capture& capture) : capture_(capture) {}
+  explicit GroupInference(capture::Capture& capture) : capture_(capture) {}
 
   void Run() {
     for (RankData& rank : capture_.ranks) AdoptFromStream(rank);
@@ -58,7 +58,7 @@ class GroupInference {
     for (const InferredCommunicator& c : inferred.communicators) Add(c);
     AddMissingRanks();
     for (const InferredMessages& m : inferred.messages) Add(m);
-    Say(inferred);
+    AddNote(inferred);
   }
 
  private:
@@ -66,10 +66,10 @@ class GroupInference {
     return c.group < capture_.groups.size() && capture_.groups[c.group].origin == GroupOrigin::kAssumed;
   }
 
-  // ---- kernels of named streams
+  // ---- kernels on streams that have named kernels
 
   struct Described {
-    std::optional<Collective> one;  // what all described kernels have in common
+    std::optional<Collective> one;  // the values that all described kernels share
     bool ambiguous = false;
     void Add(const Collective& c) {
       if (!one) one = c;
@@ -100,7 +100,8 @@ class GroupInference {
       if (it == described.end() || it->second.ambiguous) continue;
       const Collective& like = *it->second.one;
       if (like.op == CollectiveOp::kUnknown) {
-        // The communicator is sure, the partner is not: messages of several ranks share the stream.
+        // The communicator is certain but the partner is not, because messages of several ranks share the
+        // stream.
         if (!IsMessage(c.op)) c.group = like.group;
         continue;
       }
@@ -111,8 +112,8 @@ class GroupInference {
     NumberGaps(rank);
   }
 
-  // Between two numbers of one communicator and operation there is room for exactly as many kernels as lack
-  // one.
+  // Numbers the kernels between two numbered kernels of one communicator and operation, if exactly as many
+  // numbers are free as kernels lack one.
   static void NumberGaps(RankData& rank) {
     struct Run {
       int64_t last = -1;
@@ -142,24 +143,24 @@ class GroupInference {
   std::vector<NamelessRank> Nameless() {
     std::vector<NamelessRank> out(capture_.ranks.size());
     places_.resize(capture_.ranks.size());
-    absl::flat_hash_map<NameId, uint64_t> tokens;
+    absl::flat_hash_map<NameId, uint64_t> signatures;
     for (size_t r = 0; r < capture_.ranks.size(); ++r) {
       const RankData& rank = capture_.ranks[r];
-      // An unknown host's clock is its own.
+      // A rank of an unknown host has a clock of its own.
       out[r].host =
           rank.host < capture_.hosts.size() ? rank.host : static_cast<uint32_t>(capture_.hosts.size() + r);
       for (uint32_t i = 0; i < rank.collectives.size(); ++i) {
         const Collective& c = rank.collectives[i];
         if (!Nameless(c) || c.activity >= rank.activities.size()) continue;
-        const store::DeviceActivity& a = rank.activities[c.activity];
-        const auto [it, fresh] = tokens.try_emplace(a.name, 0);
+        const capture::DeviceActivity& a = rank.activities[c.activity];
+        const auto [it, fresh] = signatures.try_emplace(a.name, 0);
         if (fresh) it->second = HashOf(BareName(capture_.Text(a.name)));
         const bool message = IsMessage(c.op);
-        uint64_t token = HashCombine(it->second, static_cast<uint64_t>(c.op));
+        uint64_t signature = HashCombine(it->second, static_cast<uint64_t>(c.op));
         // Each side of a message chooses its own number of channels.
         if (!message && a.detail < rank.kernel_details.size())
-          token = HashCombine(token, rank.kernel_details[a.detail].grid[0]);
-        out[r].kernels.push_back({a.start, a.end, a.stream.value(), token, message});
+          signature = HashCombine(signature, rank.kernel_details[a.detail].grid[0]);
+        out[r].kernels.push_back({a.start, a.end, a.stream.value(), signature, message});
         places_[r].push_back(i);
       }
     }
@@ -167,7 +168,7 @@ class GroupInference {
   }
 
   uint32_t NewGroup(const std::vector<uint32_t>& ranks) {
-    store::Group group;
+    capture::Group group;
     for (uint32_t r : ranks) group.members.push_back(capture_.ranks[r].rank);
     group.key = absl::StrFormat("inferred:%d", capture_.groups.size());
     group.name = NameOf(group.members);
@@ -188,18 +189,18 @@ class GroupInference {
     }
   }
 
-  // Ranks of which nothing was recorded are members too: of what all recorded ones are in, and where a group
-  // lacks them to have the shape of another, shifted.
+  // Adds ranks without records to inferred groups in two cases. The group contains all recorded ranks, or the
+  // missing ranks complete it to the shape of another group, shifted.
   void AddMissingRanks() {
     const std::set<RankId> missing(capture_.missing_ranks.begin(), capture_.missing_ranks.end());
     if (missing.empty()) return;
     const size_t recorded = static_cast<size_t>(capture_.world_size) -
                             std::min(missing.size(), static_cast<size_t>(capture_.world_size));
     std::vector<std::vector<RankId>> shapes;
-    for (const store::Group& g : capture_.groups) {
+    for (const capture::Group& g : capture_.groups) {
       if (g.origin == GroupOrigin::kInferred) shapes.push_back(g.members);
     }
-    for (store::Group& g : capture_.groups) {
+    for (capture::Group& g : capture_.groups) {
       if (g.origin != GroupOrigin::kInferred) continue;
       std::vector<RankId> members = g.members;
       if (members.size() == recorded) {
@@ -217,7 +218,7 @@ class GroupInference {
     }
   }
 
-  // `shape` moved so that it holds all of `members` and otherwise only missing ranks.
+  // Shifts `shape` so that it holds all of `members` and otherwise only missing ranks. False: no shift does.
   static bool Completed(const std::vector<RankId>& members, const std::vector<RankId>& shape,
                         const std::set<RankId>& missing, std::vector<RankId>& out) {
     for (const RankId anchor : shape) {
@@ -260,7 +261,7 @@ class GroupInference {
     }
   }
 
-  void Say(const InferredCommunicators& inferred) {
+  void AddNote(const InferredCommunicators& inferred) {
     size_t unclear = 0;
     double least = INFINITY;
     for (const InferredCommunicator& c : inferred.communicators) {
@@ -270,25 +271,24 @@ class GroupInference {
     }
     if (inferred.communicators.empty() && pairs_.empty()) return;
     const size_t found = inferred.communicators.size() + pairs_.size();
-    // One of all ranks is what everybody would take it for.
+    // One communicator of all ranks is the usual assumption and needs no note.
     if (found == 1 && pairs_.empty() && inferred.communicators[0].ranks.size() == capture_.ranks.size())
       return;
-    std::string note =
-        absl::StrFormat("nothing names the communicators: %d %s found by which kernels end together", found,
-                        found == 1 ? "was" : "were");
-    if (std::isfinite(least))
-      note += absl::StrFormat("; the nearest mistake would lie %.3gx further apart", least);
-    if (unclear > 0) note += absl::StrFormat("; %d of them are not clear", unclear);
+    std::string note = absl::StrFormat(
+        "the records do not name communicators: %d %s inferred from kernels that end together", found,
+        found == 1 ? "was" : "were");
+    if (std::isfinite(least)) note += absl::StrFormat("; the next best grouping fits %.3gx worse", least);
+    if (unclear > 0) note += absl::StrFormat("; %d of them are uncertain", unclear);
     capture_.notes.push_back(std::move(note));
   }
 
-  store::Capture& capture_;
-  std::vector<std::vector<uint32_t>> places_;  // of the nameless kernels in each rank's collectives
+  capture::Capture& capture_;
+  std::vector<std::vector<uint32_t>> places_;  // index of each nameless kernel in its rank's collectives
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> pairs_;
 };
 
 }  // namespace
 
-void InferGroups(store::Capture& capture) { GroupInference(capture).Run(); }
+void InferGroups(capture::Capture& capture) { GroupInference(capture).Run(); }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

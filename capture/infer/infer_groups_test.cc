@@ -1,4 +1,4 @@
-// Communicators found from kernel names and times alone, in jobs whose truth is known.
+// Tests of communicators inferred from kernel names and times alone, in jobs whose truth is known.
 #include "capture/infer/infer_groups.h"
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-using store::CollectiveOp;
-using store::GroupOrigin;
+using capture::CollectiveOp;
+using capture::GroupOrigin;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr int kTrials = 2;
@@ -26,21 +26,21 @@ constexpr int kTrials = 2;
 constexpr int kTrials = 12;
 #endif
 
-// A job of tensor x data x pipeline ranks that meets in collectives; times in microseconds.
+// A job of tensor x data x pipeline ranks that run collectives. Times are in microseconds.
 struct JobShape {
   int tensor = 2, data = 2, pipeline = 1;
   int steps = 8, layers = 6, microbatches = 4;
   double compute_us = 1500, noise = 0.01, exit_skew_us = 2;
-  double loss = 0;      // part of the communication records that is missing
+  double loss = 0;      // share of the communication records that is missing
   double clock_ms = 0;  // every rank's clock is off by up to this
   double drift_ppm = 0;
   int ranks_per_host = 8;
-  int slow_rank = -1;  // takes a tenth longer
+  int slow_rank = -1;  // its work takes a tenth longer; -1: none
   bool unequal_windows = false;
   int ranks() const { return tensor * data * pipeline; }
 };
 
-// What the kernels of a simulated job are: instance by instance, in the correlation of each kernel.
+// Records the kernels of a simulated job. The correlation of each kernel is its true instance.
 class SmallJob {
  public:
   SmallJob(const JobShape& shape, uint64_t seed)
@@ -59,10 +59,10 @@ class SmallJob {
     for (int s = 0; s < shape.steps; ++s) Step();
   }
 
-  // Finished, without groups; the truth stays in the correlations.
-  store::Capture Take() {
+  // Returns the finished capture without groups. The correlations hold the truth.
+  capture::Capture Take() {
     if (shape_.unequal_windows) {
-      for (store::RankData& rank : capture_.ranks) {
+      for (capture::RankData& rank : capture_.ranks) {
         std::sort(rank.activities.begin(), rank.activities.end(),
                   [](const auto& a, const auto& b) { return a.start < b.start; });
         const auto front = static_cast<std::ptrdiff_t>(random_() % 3),
@@ -71,7 +71,7 @@ class SmallJob {
         rank.activities.erase(rank.activities.begin(), rank.activities.begin() + front);
       }
     }
-    store::Finish(capture_);
+    capture::Finish(capture_);
     return std::move(capture_);
   }
 
@@ -99,13 +99,13 @@ class SmallJob {
               uint32_t instance) {
     std::bernoulli_distribution lost(shape_.loss);
     if (lost(random_)) return;
-    store::RankData& rank = capture_.ranks[static_cast<size_t>(r)];
+    capture::RankData& rank = capture_.ranks[static_cast<size_t>(r)];
     const Clock& clock = clocks_[rank.host];
     const auto local = [&](double us) {
       return HostTime(1'700'000'000'000'000'000 +
                       static_cast<int64_t>((us + clock.offset_us + clock.drift * us) * 1000));
     };
-    store::DeviceActivity a;
+    capture::DeviceActivity a;
     a.start = local(start);
     a.end = local(end);
     a.name = capture_.strings.Intern(name);
@@ -130,7 +130,7 @@ class SmallJob {
     }
   }
 
-  // The sender goes on at once; the receiver waits.
+  // The sender continues at once; the receiver waits.
   void Message(int from, int to) {
     const double transfer = Noisy(150);
     const double sent = now_[static_cast<size_t>(from)], asked = now_[static_cast<size_t>(to)];
@@ -196,21 +196,21 @@ class SmallJob {
   std::mt19937_64 random_;
   std::vector<double> now_;  // by rank
   std::vector<Clock> clocks_;
-  store::Capture capture_;
+  capture::Capture capture_;
   uint32_t instance_ = 0;
 };
 
 struct Score {
-  uint64_t kernels = 0;        // whose partners were recorded too
-  uint64_t right = 0;          // of them, in an instance with all of those
+  uint64_t kernels = 0;        // kernels whose partners were recorded too
+  uint64_t right = 0;          // of these, kernels in an instance with all their partners
   uint64_t wrong_members = 0;  // members of an instance that carry another mark than its first
   double rate() const { return kernels == 0 ? 1 : static_cast<double>(right) / static_cast<double>(kernels); }
 };
 
-Score Judge(const store::Capture& capture, const Matches& matches) {
+Score Judge(const capture::Capture& capture, const Matches& matches) {
   std::map<uint32_t, uint32_t> recorded;  // members by true instance
   const auto mark = [&](const Member& m) {
-    const store::RankData& rank = capture.ranks[m.rank_index];
+    const capture::RankData& rank = capture.ranks[m.rank_index];
     return rank.activities[rank.collectives[m.collective].activity].correlation.value();
   };
   for (uint32_t r = 0; r < capture.ranks.size(); ++r) {
@@ -229,9 +229,9 @@ Score Judge(const store::Capture& capture, const Matches& matches) {
   return score;
 }
 
-std::set<std::vector<int>> InferredGroups(const store::Capture& capture) {
+std::set<std::vector<int>> InferredGroups(const capture::Capture& capture) {
   std::set<std::vector<int>> groups;
-  for (const store::Group& g : capture.groups) {
+  for (const capture::Group& g : capture.groups) {
     if (g.origin != GroupOrigin::kInferred) continue;
     std::vector<int> members;
     for (RankId m : g.members) members.push_back(m.value());
@@ -241,13 +241,13 @@ std::set<std::vector<int>> InferredGroups(const store::Capture& capture) {
 }
 
 Score Found(const JobShape& shape, uint64_t seed) {
-  store::Capture capture = SmallJob(shape, seed).Take();
+  capture::Capture capture = SmallJob(shape, seed).Take();
   InferGroups(capture);
   return Judge(capture, Match(capture));
 }
 
-TEST(InferGroups, TensorDataAndWorldGroupsAreToldApartThoughTheirKernelsHaveOneName) {
-  store::Capture capture = SmallJob({.tensor = 2, .data = 2, .pipeline = 1}, 1).Take();
+TEST(InferGroups, DistinguishesTensorDataAndWorldGroupsWithOneKernelName) {
+  capture::Capture capture = SmallJob({.tensor = 2, .data = 2, .pipeline = 1}, 1).Take();
   InferGroups(capture);
   EXPECT_THAT(InferredGroups(capture),
               testing::ElementsAre(std::vector{0, 1}, std::vector{0, 1, 2, 3}, std::vector{0, 2},
@@ -257,14 +257,14 @@ TEST(InferGroups, TensorDataAndWorldGroupsAreToldApartThoughTheirKernelsHaveOneN
   EXPECT_EQ(m.by_inferred, m.instances.size());
   EXPECT_EQ(Judge(capture, m).wrong_members, 0u);
   ASSERT_FALSE(capture.notes.empty());
-  EXPECT_THAT(capture.notes.back(), testing::HasSubstr("5 were found by which kernels end together"));
+  EXPECT_THAT(capture.notes.back(), testing::HasSubstr("5 were inferred from kernels that end together"));
 }
 
-// Eight ranks of one host in all-reduces of all; even ranks leave `habit_us` before odd ones, whoever came
-// last.
-store::Capture HabitualExits(double habit_us, uint64_t seed) {
+// Eight ranks of one host that run all-reduces. Even ranks leave `habit_us` before odd ones, in whatever
+// order they came.
+capture::Capture HabitualExits(double habit_us, uint64_t seed) {
   std::mt19937_64 random(seed);
-  store::Capture capture;
+  capture::Capture capture;
   capture.hosts.push_back({.id = "h", .name = "h"});
   capture.ranks.resize(8);
   for (int i = 0; i < 60; ++i) {
@@ -272,7 +272,7 @@ store::Capture HabitualExits(double habit_us, uint64_t seed) {
     for (int r = 0; r < 8; ++r) starts.push_back(20'000.0 * i + static_cast<double>(random() % 900));
     const double end = *std::max_element(starts.begin(), starts.end()) + 60;
     for (size_t r = 0; r < 8; ++r) {
-      store::RankData& rank = capture.ranks[r];
+      capture::RankData& rank = capture.ranks[r];
       rank.rank = RankId(static_cast<int32_t>(r));
       rank.host = 0;
       const double leaves = end + (r % 2 == 0 ? 0 : habit_us);
@@ -283,13 +283,13 @@ store::Capture HabitualExits(double habit_us, uint64_t seed) {
                                  .communication = true});
     }
   }
-  store::Finish(capture);
+  capture::Finish(capture);
   return capture;
 }
 
-TEST(InferGroups, RanksThatLeaveNearerToEachOtherByHabitAreStillOneGroup) {
+TEST(InferGroups, ConstantExitDifferencesDoNotSplitAGroup) {
   for (const double habit_us : {0.0, 1.5, 6.0, 20.0}) {
-    store::Capture capture = HabitualExits(habit_us, 11);
+    capture::Capture capture = HabitualExits(habit_us, 11);
     InferGroups(capture);
     const Matches m = Match(capture);
     ASSERT_EQ(m.instances.size(), 60u) << habit_us;
@@ -297,10 +297,10 @@ TEST(InferGroups, RanksThatLeaveNearerToEachOtherByHabitAreStillOneGroup) {
   }
 }
 
-// Even and odd ranks of one host that reduce at the same moments, apart by what computing varies.
-TEST(InferGroups, GroupsThatOnlyWorkInStepAreNotOne) {
+// Even and odd ranks of one host that reduce at the same moments, apart from the noise of computing.
+TEST(InferGroups, DoesNotMergeGroupsThatOnlyRunInStep) {
   std::mt19937_64 random(7);
-  store::Capture capture;
+  capture::Capture capture;
   capture.hosts.push_back({.id = "h", .name = "h"});
   capture.ranks.resize(8);
   std::exponential_distribution<double> exit(1 / 2.0);
@@ -308,7 +308,7 @@ TEST(InferGroups, GroupsThatOnlyWorkInStepAreNotOne) {
   for (int i = 0; i < 60; ++i) {
     const double ends[] = {1000.0 * i + 500 + apart(random), 1000.0 * i + 500 + apart(random)};
     for (size_t r = 0; r < 8; ++r) {
-      store::RankData& rank = capture.ranks[r];
+      capture::RankData& rank = capture.ranks[r];
       rank.rank = RankId(static_cast<int32_t>(r));
       rank.host = 0;
       const double start = ends[r % 2] - 100 - static_cast<double>(random() % 40),
@@ -320,13 +320,13 @@ TEST(InferGroups, GroupsThatOnlyWorkInStepAreNotOne) {
                                  .communication = true});
     }
   }
-  store::Finish(capture);
+  capture::Finish(capture);
   InferGroups(capture);
   EXPECT_THAT(InferredGroups(capture),
               testing::ElementsAre(std::vector{0, 2, 4, 6}, std::vector{1, 3, 5, 7}));
 }
 
-TEST(InferGroups, EveryLayoutIsFoundWithItsMessages) {
+TEST(InferGroups, FindsEveryLayoutWithItsMessages) {
   std::mt19937_64 random(3);
   for (const auto& [tensor, data, pipeline] :
        {std::tuple(4, 2, 1), std::tuple(2, 2, 2), std::tuple(1, 8, 1), std::tuple(2, 1, 4),
@@ -338,7 +338,7 @@ TEST(InferGroups, EveryLayoutIsFoundWithItsMessages) {
   }
 }
 
-TEST(InferGroups, ClocksApartLostRecordsAndASlowRankDoNotMislead) {
+TEST(InferGroups, ToleratesClockOffsetsLostRecordsAndASlowRank) {
   std::mt19937_64 random(5);
   uint64_t kernels = 0, right = 0, wrong = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
@@ -361,17 +361,17 @@ TEST(InferGroups, ClocksApartLostRecordsAndASlowRankDoNotMislead) {
   EXPECT_LE(static_cast<double>(wrong), 1e-5 * static_cast<double>(kernels));
 }
 
-TEST(InferGroups, AScaleOfSixtyFourRanksStaysRight) {
+TEST(InferGroups, InfersGroupsOfSixtyFourRanks) {
   const Score score =
       Found({.tensor = 4, .data = 4, .pipeline = 4, .steps = 4, .layers = 3, .microbatches = 4}, 77);
   EXPECT_GE(score.rate(), 0.99);
   EXPECT_EQ(score.wrong_members, 0u);
 }
 
-TEST(InferGroups, KernelsThatBelongToNobodyStayAlone) {
-  // Ranks 0 and 1 meet; rank 2 runs as many kernels of the same name whenever it likes.
+TEST(InferGroups, KernelsWithoutPartnersStayUngrouped) {
+  // Ranks 0 and 1 share all-reduces. Rank 2 runs equally many kernels of the same name at unrelated times.
   std::mt19937_64 random(9);
-  store::Capture capture;
+  capture::Capture capture;
   capture.hosts.push_back({.id = "h", .name = "h"});
   capture.ranks.resize(3);
   const NameId name = capture.strings.Intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)");
@@ -381,7 +381,7 @@ TEST(InferGroups, KernelsThatBelongToNobodyStayAlone) {
     for (int r = 0; r < 3; ++r) {
       const int64_t early = static_cast<int64_t>(random() % 90'000),
                     off = r == 2 ? static_cast<int64_t>(random() % 700'000) : 0;
-      store::DeviceActivity a;
+      capture::DeviceActivity a;
       a.start = HostTime(now + off - early);
       a.end = HostTime(now + off + 40'000);
       a.name = name;
@@ -391,7 +391,7 @@ TEST(InferGroups, KernelsThatBelongToNobodyStayAlone) {
   }
   for (int r = 0; r < 3; ++r)
     capture.ranks[static_cast<size_t>(r)].rank = RankId(r), capture.ranks[static_cast<size_t>(r)].host = 0;
-  store::Finish(capture);
+  capture::Finish(capture);
   InferGroups(capture);
   EXPECT_THAT(InferredGroups(capture), testing::ElementsAre(std::vector{0, 1}));
   const Matches m = Match(capture);
@@ -399,30 +399,31 @@ TEST(InferGroups, KernelsThatBelongToNobodyStayAlone) {
   EXPECT_EQ(m.unmatched + m.partner_lost + m.cut_by_window, 40u);
 }
 
-TEST(InferGroups, AKernelWithoutDescriptionTakesItsStreamsCommunicatorAndTheNumberThatIsFree) {
-  store::Capture capture;
+TEST(InferGroups, AKernelWithoutDescriptionGetsItsStreamsCommunicatorAndTheFreeNumber) {
+  capture::Capture capture;
   capture.hosts.push_back({.id = "h", .name = "h"});
   capture.ranks.resize(2);
   capture.groups.push_back({.key = "tp", .name = "tp", .members = {RankId(0), RankId(1)}, .size = 2});
   const NameId name = capture.strings.Intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)");
   for (uint32_t r = 0; r < 2; ++r) {
-    store::RankData& rank = capture.ranks[r];
+    capture::RankData& rank = capture.ranks[r];
     rank.rank = RankId(static_cast<int32_t>(r));
     rank.host = 0;
     for (uint32_t i = 0; i < 10; ++i) {
-      store::DeviceActivity a;
+      capture::DeviceActivity a;
       a.start = HostTime(1000 * i + 100 * r);
       a.end = HostTime(1000 * i + 300);
       a.name = name;
       a.stream = StreamId(20);
       a.correlation = CorrelationId(100 + i);
       rank.activities.push_back(a);
-      // Rank 1's description of the fifth was lost; both windows opened after the first was launched.
+      // Rank 1 lost the description of the fifth kernel. Both windows opened after the launch of the first
+      // one.
       if (i == 0 || (r == 1 && i == 5)) continue;
       rank.collectives.push_back({.activity = i,
                                   .group = 0,
                                   .op = CollectiveOp::kAllReduce,
-                                  .source = store::MatchSource::kNcclSequence,
+                                  .source = capture::MatchSource::kNcclSequence,
                                   .sequence = 40 + i,
                                   .bytes = 64});
     }
@@ -431,18 +432,18 @@ TEST(InferGroups, AKernelWithoutDescriptionTakesItsStreamsCommunicatorAndTheNumb
                                 .end = HostTime(1000 * i - 400),
                                 .correlation = CorrelationId(100 + i)});
   }
-  store::Finish(capture);
+  capture::Finish(capture);
   InferGroups(capture);
   const Matches m = Match(capture);
   EXPECT_EQ(m.by_nccl_sequence, 9u);
-  EXPECT_EQ(m.by_order, 1u) << "what both have before their first number pairs by order";
+  EXPECT_EQ(m.by_order, 1u) << "kernels before the first number of both pair by order";
   EXPECT_EQ(m.MatchedFraction(), 1.0);
 }
 
-TEST(InferGroups, TheSameCaptureGivesTheSameGroups) {
+TEST(InferGroups, ResultIsDeterministic) {
   for (int run = 0; run < 2; ++run) {
-    store::Capture a = SmallJob({.tensor = 2, .data = 4, .loss = 0.02, .clock_ms = 5}, 11).Take();
-    store::Capture b = SmallJob({.tensor = 2, .data = 4, .loss = 0.02, .clock_ms = 5}, 11).Take();
+    capture::Capture a = SmallJob({.tensor = 2, .data = 4, .loss = 0.02, .clock_ms = 5}, 11).Take();
+    capture::Capture b = SmallJob({.tensor = 2, .data = 4, .loss = 0.02, .clock_ms = 5}, 11).Take();
     InferGroups(a);
     InferGroups(b);
     ASSERT_EQ(a.groups.size(), b.groups.size());
@@ -451,13 +452,13 @@ TEST(InferGroups, TheSameCaptureGivesTheSameGroups) {
   }
 }
 
-TEST(InferGroups, NothingAndNonsenseAreHarmless) {
-  store::Capture empty;
+TEST(InferGroups, AcceptsEmptyAndInvalidCaptures) {
+  capture::Capture empty;
   InferGroups(empty);
-  store::Capture capture = SmallJob({.tensor = 2, .data = 1, .steps = 2}, 13).Take();
+  capture::Capture capture = SmallJob({.tensor = 2, .data = 1, .steps = 2}, 13).Take();
   std::mt19937_64 random(1);
-  for (store::RankData& rank : capture.ranks) {
-    for (store::DeviceActivity& a : rank.activities) {
+  for (capture::RankData& rank : capture.ranks) {
+    for (capture::DeviceActivity& a : rank.activities) {
       if (random() % 3 == 0) std::swap(a.start, a.end);  // reversed records
       if (random() % 5 == 0) a.end = HostTime(static_cast<int64_t>(random() >> 2));
     }
@@ -467,4 +468,4 @@ TEST(InferGroups, NothingAndNonsenseAreHarmless) {
 }
 
 }  // namespace
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

@@ -6,25 +6,27 @@
 #include <tuple>
 #include <utility>
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-// Ends of one message lie within this of each other, once their usual distance is taken out ...
-constexpr double kSharpNs = 10e3;
-// ... and chance is judged by how many lie within this.
+// After their usual distance is subtracted, ends of one message lie within this of each other ...
+constexpr double kMessageSharpNs = 10e3;
+// ... and the ends within this show how many would coincide by chance.
 constexpr double kNearNs = 200e3;
 constexpr size_t kLeastAnchors = 3;
-// Of the smaller channel, so many must be such pairs, and so many times more than chance puts there.
+// At least this share of the smaller channel's kernels must be such pairs. They must also be kOverChance
+// times as many as chance explains.
 constexpr double kLeastShare = 0.15;
 constexpr double kOverChance = 4;
 constexpr double kAboutAsOften = 0.6;
 constexpr double kAlways = 0.7;
-constexpr double kStampNs = 300;
-// Every pair is looked at up to this many channels, beyond it only those at distances that divide the job.
-constexpr size_t kEveryPair = 256;
-// Ends that coincide because both sides started together and stay equally long say nothing.
+constexpr double kMessageStampNs = 300;
+// Up to this many channels, every pair is compared. Beyond it, only pairs whose distance divides the job are.
+constexpr size_t kEveryPairOfMessages = 256;
+// If the durations of both sides differ by less than this, their ends may coincide only because they started
+// together.
 constexpr double kWaitedNs = 8e3;
-// A sender does not wait: it stays no longer than the receiver in nearly all messages.
+// A sender does not wait. In nearly all messages it stays no longer than the receiver.
 constexpr double kNearlyAll = 0.9;
 constexpr double kSameLengthNs = 3e3;
 constexpr double kSteadyRatio = 1.25;
@@ -45,9 +47,9 @@ struct Near {
 struct Pairing {
   uint32_t a, b;  // channels
   std::vector<Anchor> anchors;
-  double spread_ns = 0;  // how well their ends keep one distance
-  double share = 0;      // of the smaller channel's kernels
-  double score() const { return (spread_ns + kStampNs) / (share * share); }  // the less the better
+  double spread_ns = 0;  // mean deviation of their ends from one distance
+  double share = 0;      // anchors over the smaller channel's kernels
+  double score() const { return (spread_ns + kMessageStampNs) / (share * share); }  // smaller is better
 };
 
 class Pairer {
@@ -59,13 +61,13 @@ class Pairer {
         taken_(channels.size()),
         partners_(channels.size(), 0) {
     for (size_t c = 0; c < channels.size(); ++c) {
-      taken_[c].assign(channels[c].stays.size(), 0);
-      steady_.push_back(Steady(channels[c].stays) ? 1 : 0);
+      taken_[c].assign(channels[c].intervals.size(), 0);
+      steady_.push_back(Steady(channels[c].intervals) ? 1 : 0);
     }
   }
 
   std::vector<MessagePairing> Run() {
-    // A channel to several ranks gives up one partner a round.
+    // A channel to several ranks gets one partner in each round.
     while (Round()) {
     }
     std::vector<MessagePairing> out;
@@ -74,11 +76,11 @@ class Pairer {
   }
 
  private:
-  // A sender waits for nobody: its kernels are all about as long. A receiver that tells anything waited a few
-  // times.
-  static bool Steady(const std::vector<Stay>& stays) {
+  // True if nearly all kernels are about equally long. This holds for a sender, because it does not wait. A
+  // receiver shows its sender only if it waited a few times.
+  static bool Steady(const std::vector<KernelInterval>& intervals) {
     std::vector<double> lengths;
-    for (const Stay& s : stays) lengths.push_back(s.end_ns - s.start_ns);
+    for (const KernelInterval& s : intervals) lengths.push_back(s.end_ns - s.start_ns);
     if (lengths.size() < kLeastAnchors) return true;
     std::sort(lengths.begin(), lengths.end());
     return lengths[lengths.size() - kLeastAnchors] <= kSteadyRatio * lengths[lengths.size() / 10] + kSteadyNs;
@@ -100,16 +102,17 @@ class Pairer {
       for (uint32_t j = i + 1; j < n; ++j) {
         const uint32_t distance =
             std::max(channels_[i].rank, channels_[j].rank) - std::min(channels_[i].rank, channels_[j].rank);
-        if (n <= kEveryPair || (distance > 0 && ranks_ % distance == 0)) look(i, j);
+        if (n <= kEveryPairOfMessages || (distance > 0 && ranks_ % distance == 0)) look(i, j);
       }
     }
     std::erase_if(candidates, [&](const Pairing& p) {
       return static_cast<double>(p.anchors.size()) <
              kAboutAsOften * static_cast<double>(std::min(most[p.a], most[p.b]));
     });
-    // Ranks that work in step (tensor peers) leave almost together: of those that fit about as often, the
-    // closest is the one. In a pipeline all partners lie the same number of ranks apart and use the same
-    // streams, which all of them together tell better than each.
+    // Ranks that work in step, such as tensor peers, leave almost together. Among candidates with about
+    // equally many anchors, the closest one is right. In a pipeline, all partners lie the same number of
+    // ranks apart and use the same streams. The sum over all of them is therefore better evidence than each
+    // pair.
     const std::map<Relation, size_t> order = OrderOfRelations(candidates);
     const auto place = [&](const Pairing& p) {
       return std::tuple(order.at(RelationOf(p)), p.score(), p.a, p.b);
@@ -130,7 +133,7 @@ class Pairer {
     return any;
   }
 
-  // Where the job's relations are known, no others.
+  // True if the pair has a known relation, or if no relation is known on its streams.
   bool Allowed(uint32_t a, uint32_t b) const {
     bool known = false;
     for (const MessageRelation& r : relations_) {
@@ -146,7 +149,7 @@ class Pairer {
     return !known;
   }
 
-  // How many ranks apart, and the streams of the lower and the higher of them.
+  // The distance in ranks, and the streams of the lower and the higher rank.
   using Relation = std::tuple<uint32_t, uint32_t, uint32_t>;
 
   Relation RelationOf(const Pairing& p) const {
@@ -156,7 +159,8 @@ class Pairer {
                            : Relation(a.rank - b.rank, b.stream, a.stream);
   }
 
-  // Best first: what holds for about as many pairings as any other, and of that what fits best.
+  // Orders relations, best first. Relations with about as many pairings as any other come first, by mean
+  // score.
   std::map<Relation, size_t> OrderOfRelations(const std::vector<Pairing>& candidates) const {
     struct Sum {
       size_t pairings = 0;
@@ -180,10 +184,11 @@ class Pairer {
     return order;
   }
 
-  // Pairs of ends that keep one distance although one side stayed clearly longer; none when chance would do.
+  // Finds pairs of ends that keep one distance although one side stayed clearly longer. There are no anchors
+  // if chance explains these pairs.
   Pairing Look(uint32_t a, uint32_t b) const {
-    const auto& left = channels_[a].stays;
-    const auto& right = channels_[b].stays;
+    const auto& left = channels_[a].intervals;
+    const auto& right = channels_[b].intervals;
     Pairing out{a, b, {}, 0, 0};
     std::vector<Near> near;
     size_t low = 0, free_left = 0, free_right = 0;
@@ -199,12 +204,13 @@ class Pairer {
     }
     for (const uint8_t t : taken_[b]) free_right += t == 0 ? 1 : 0;
     std::sort(near.begin(), near.end(), [](const Near& x, const Near& y) { return x.apart_ns < y.apart_ns; });
-    // The distance that most keep of those where somebody waited.
+    // Finds the distance that most pairs with waiting keep.
     size_t best_waited = 0, best_first = 0, best_last = 0, first = 0, waited = 0, all_waited = 0;
     for (size_t last = 0; last < near.size(); ++last) {
       waited += near[last].waited ? 1 : 0;
       all_waited += near[last].waited ? 1 : 0;
-      while (near[last].apart_ns - near[first].apart_ns > kSharpNs) waited -= near[first++].waited ? 1 : 0;
+      while (near[last].apart_ns - near[first].apart_ns > kMessageSharpNs)
+        waited -= near[first++].waited ? 1 : 0;
       if (waited > best_waited) {
         best_waited = waited;
         best_first = first;
@@ -212,13 +218,14 @@ class Pairer {
       }
     }
     const auto fewer = static_cast<double>(std::min(free_left, free_right));
-    const double chance = static_cast<double>(all_waited - best_waited) * kSharpNs / (2 * kNearNs - kSharpNs);
+    const double chance =
+        static_cast<double>(all_waited - best_waited) * kMessageSharpNs / (2 * kNearNs - kMessageSharpNs);
     if (best_waited < kLeastAnchors || static_cast<double>(best_waited) < kOverChance * chance) return out;
     const auto count = static_cast<double>(best_last - best_first + 1);
     if (count < kLeastShare * fewer) return out;
     out.share = count / fewer;
-    // Both wait: an exchange, or messages too large to be buffered. Then they always leave together; two
-    // receivers of senders that work in step do only now and then.
+    // If both sides wait, they exchange data, or their messages are too large for a buffer. Then they always
+    // leave together. Two receivers of senders that work in step do so only now and then.
     if (!steady_[a] && !steady_[b] && out.share < kAlways) return out;
     const double middle = near[(best_first + best_last) / 2].apart_ns;
     for (size_t i = best_first; i <= best_last; ++i)
@@ -227,7 +234,7 @@ class Pairer {
     return out;
   }
 
-  // Each kernel once, in order on both sides.
+  // Keeps each kernel once, in order on both sides.
   static std::vector<Anchor> InOrder(std::span<const Near> near) {
     std::vector<Anchor> all;
     for (const Near& n : near) all.push_back(n.anchor);
@@ -241,7 +248,7 @@ class Pairer {
   }
 
   double Length(uint32_t channel, uint32_t i) const {
-    return channels_[channel].stays[i].end_ns - channels_[channel].stays[i].start_ns;
+    return channels_[channel].intervals[i].end_ns - channels_[channel].intervals[i].start_ns;
   }
 
   MessagePairing Finished(const Pairing& p) const {
@@ -258,7 +265,8 @@ class Pairer {
     out.exchange = !a_sends && !b_sends;
     out.a = b_sends ? p.b : p.a;
     out.b = b_sends ? p.a : p.b;
-    // With nobody else to talk to, all of both channels is theirs; else only what is sure.
+    // If neither channel has another partner, all their kernels are in the pairing. Otherwise only the
+    // anchors are.
     const bool alone = partners_[p.a] == 1 && partners_[p.b] == 1;
     if (alone) {
       out.from_a = channels_[out.a].places;
@@ -290,4 +298,4 @@ std::vector<MessagePairing> PairMessageChannels(std::span<const MessageChannel> 
   return Pairer(channels, ranks, relations).Run();
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

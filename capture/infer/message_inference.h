@@ -1,13 +1,12 @@
-// Messages between two ranks among kernels that say nothing but SendRecv.
+// Infers messages between two ranks from kernels of which only the name SendRecv is known.
 //
-// Two channels of one partner each belong together when some shift pairs all their messages without a
-// contradiction (message_fit.h), and of those that fit, ranks that work in step among them, what the whole
-// job does alike is right: partners lie equally many ranks apart and use the same streams. What that leaves
-// are channels with messages to several ranks (a pipeline's stage to the one before and the one after): a
-// receiver that waits leaves with its sender, so ends that keep one distance tell. Pure functions, any
-// thread.
-#ifndef LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_INFERENCE_H_
-#define LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_INFERENCE_H_
+// Two channels with one partner each belong together if some shift pairs all their messages without a
+// contradiction (message_fit.h). Ranks that work in step fit too. The right pairs are those that the whole
+// job shares: partners lie equally many ranks apart and use the same streams. The remaining channels hold
+// messages to several ranks, as from a pipeline stage to the previous and the next one. A receiver that waits
+// leaves with its sender, so ends that keep one distance belong together. Pure functions, any thread.
+#ifndef LOCKSTEP_CAPTURE_INFER_MESSAGE_INFERENCE_H_
+#define LOCKSTEP_CAPTURE_INFER_MESSAGE_INFERENCE_H_
 
 #include <compare>
 #include <cstdint>
@@ -18,27 +17,28 @@
 #include "capture/align/message_fit.h"
 #include "capture/infer/common_clock.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 
 struct MessageChannel {
   uint32_t rank = 0;
   uint32_t stream = 0;
-  std::vector<Stay> stays;       // in order of end, all channels on one clock
-  std::vector<uint32_t> places;  // the caller's numbers for them, in the same order
+  std::vector<KernelInterval> intervals;  // ordered by end; all channels are on one clock
+  std::vector<uint32_t> places;           // the caller's numbers of the intervals, in the same order
 };
 
 struct MessagePairing {
-  uint32_t a = 0;  // into the channels; the sender unless it is an exchange
+  uint32_t a = 0;  // index of a channel; the sender, unless it is an exchange
   uint32_t b = 0;
   bool exchange = false;         // both sides wait for each other
   std::vector<uint32_t> from_a;  // places, ascending
   std::vector<uint32_t> from_b;
 };
 
-// What two ranks meet in once in a while, on the channels' clock; empty where there is nothing.
-using MeetingsOf = std::function<std::vector<Meeting>(uint32_t rank, uint32_t other)>;
+// Returns operations that two ranks share now and then, on the channels' clock; empty if there are none.
+using SyncPointsOf = std::function<std::vector<SyncPoint>(uint32_t rank, uint32_t other)>;
 
-// Whom a job's senders send to: how many ranks further, around the job's end, and the streams of both.
+// The relation of sender and receiver that a job shares: the distance in ranks, counted around the job's end,
+// and the streams of both.
 struct MessageRelation {
   uint32_t distance = 0;
   uint32_t send_stream = 0;
@@ -48,19 +48,19 @@ struct MessageRelation {
 
 struct WholeChannelPairings {
   std::vector<MessagePairing> pairings;
-  std::vector<MessageRelation> relations;  // what they have in common
+  std::vector<MessageRelation> relations;  // relations that the pairings share
 };
 
-// Channels of one partner each. Those that leave together with several others on the same stream are left
-// out: they are more likely an exchange of a group. `ranks`: of the job.
+// Pairs channels of one partner each. Leaves out channels that leave together with several others on the same
+// stream, because these are more likely an exchange of a group. `ranks`: number of ranks in the job.
 WholeChannelPairings PairWholeChannels(std::span<const MessageChannel> channels, uint32_t ranks,
-                                       const MeetingsOf& meetings);
+                                       const SyncPointsOf& sync_points);
 
-// Channels of several partners, and those whose lost records leave no shift. On streams of `relations` only
-// these are looked at. A kernel is in at most one pairing.
+// Pairs channels of several partners, and channels whose lost records leave no single shift. On the streams
+// of `relations`, only these relations are tried. A kernel is in at most one pairing.
 std::vector<MessagePairing> PairMessageChannels(std::span<const MessageChannel> channels, uint32_t ranks,
                                                 std::span<const MessageRelation> relations);
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_ALIGN_MESSAGE_INFERENCE_H_
+#endif  // LOCKSTEP_CAPTURE_INFER_MESSAGE_INFERENCE_H_

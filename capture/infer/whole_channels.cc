@@ -9,28 +9,29 @@
 
 #include "capture/infer/message_inference.h"
 
-namespace lockstep::align {
+namespace lockstep::capture {
 namespace {
 
-// Hosts were put on one clock to about this.
+// Approximate error of the hosts' common clock.
 constexpr double kCommonClockNs = 30e3;
-// Windows cut a few messages at their edges.
+// Windows cut this many messages at their edges, or one in kCutOneIn if that is more.
 constexpr size_t kCutAtMost = 4;
 constexpr size_t kCutOneIn = 8;
-// Every pair is looked at up to this many channels, beyond it only those at distances that divide the job.
-constexpr size_t kEveryPair = 256;
-// A relation is believed when so much speaks for it: the log likelihood of a few messages that end together.
+// Up to this many channels, every pair is compared. Beyond it, only pairs whose distance divides the job are.
+constexpr size_t kEveryPairOfWhole = 256;
+// A relation needs this log likelihood, which corresponds to a few messages that end together.
 constexpr double kLeastEvidence = 8;
 constexpr double kLeastTogether = 0.03;
 constexpr double kLeastOnOneStream = 0.2;
-// A partner elsewhere that fits so much better makes a pair doubtful.
+// A pair is doubtful if another partner has this many times its evidence.
 constexpr double kClearlyBetter = 1.3;
-// Another partner on the same stream that fits nearly as well: a group.
+// A third channel on the same stream makes a group if its evidence with both channels reaches this share.
 constexpr double kNearlyAsWell = 0.3;
-// As far as chance goes. Of ranks that work in step the wrong one's ends scatter more.
+// A third channel fits as well, apart from chance, if its evidence reaches this share. Among ranks that work
+// in step, the ends of the wrong one scatter more.
 constexpr double kAsWell = 0.8;
 
-// a sends to b, unless both wait.
+// Channel a sends to b, unless both wait.
 struct Candidate {
   uint32_t a, b;  // channels
   MessageFit fit;
@@ -40,11 +41,11 @@ using Relation = MessageRelation;
 
 class WholeChannels {
  public:
-  WholeChannels(std::span<const MessageChannel> channels, uint32_t ranks, const MeetingsOf& meetings)
-      : channels_(channels), meetings_(meetings), ranks_(ranks) {
+  WholeChannels(std::span<const MessageChannel> channels, uint32_t ranks, const SyncPointsOf& sync_points)
+      : channels_(channels), sync_points_(sync_points), ranks_(ranks) {
     for (const MessageChannel& c : channels) {
       std::vector<MessageSide> sides;
-      for (const Stay& s : c.stays)
+      for (const KernelInterval& s : c.intervals)
         sides.push_back({s.start_ns, s.end_ns, static_cast<int64_t>(sides.size())});
       sides_.push_back(std::move(sides));
     }
@@ -65,10 +66,10 @@ class WholeChannels {
     for (uint32_t i = 0; i < n; ++i) {
       for (uint32_t j = i + 1; j < n; ++j) {
         if (channels_[i].rank == channels_[j].rank || !Comparable(i, j)) continue;
-        const std::vector<Meeting> meetings = meetings_(channels_[i].rank, channels_[j].rank);
-        std::vector<Meeting> mirrored = meetings;
-        for (Meeting& m : mirrored) std::swap(m.sender_ns, m.receiver_ns);
-        if (const auto fit = FitMessages(sides_[i], sides_[j], kCommonClockNs, meetings, Places::kSeen))
+        const std::vector<SyncPoint> sync_points = sync_points_(channels_[i].rank, channels_[j].rank);
+        std::vector<SyncPoint> mirrored = sync_points;
+        for (SyncPoint& m : mirrored) std::swap(m.sender_ns, m.receiver_ns);
+        if (const auto fit = FitMessages(sides_[i], sides_[j], kCommonClockNs, sync_points, Places::kSeen))
           candidates_.push_back({i, j, *fit});
         if (const auto fit = FitMessages(sides_[j], sides_[i], kCommonClockNs, mirrored, Places::kSeen))
           candidates_.push_back({j, i, *fit});
@@ -79,15 +80,15 @@ class WholeChannels {
   bool Comparable(uint32_t i, uint32_t j) const {
     const uint32_t a = channels_[i].rank, b = channels_[j].rank;
     const uint32_t distance = a < b ? b - a : a - b;
-    if (channels_.size() > kEveryPair && ranks_ % distance != 0 && ranks_ % (ranks_ - distance) != 0)
+    if (channels_.size() > kEveryPairOfWhole && ranks_ % distance != 0 && ranks_ % (ranks_ - distance) != 0)
       return false;
     const size_t fewer = std::min(sides_[i].size(), sides_[j].size()),
                  more = std::max(sides_[i].size(), sides_[j].size());
     return more - fewer <= std::max(kCutAtMost, more / kCutOneIn);
   }
 
-  // In every step somebody waits. Fewer are chance, on one and the same stream most of all: ranks that work
-  // in step look like that.
+  // Evidence of a pair; 0 if too few messages show waiting. Usually some message waits in every step. The
+  // limit is higher on one common stream, because ranks that work in step look like partners there.
   double EvidenceOf(const Candidate& c) const {
     const double least = channels_[c.a].stream == channels_[c.b].stream ? kLeastOnOneStream : kLeastTogether;
     return c.fit.together < least * c.fit.messages ? 0 : c.fit.Evidence();
@@ -98,8 +99,8 @@ class WholeChannels {
     return {(to + ranks_ - from) % ranks_, channels_[c.a].stream, channels_[c.b].stream};
   }
 
-  // Two who leave together, and both of them with a third on the same stream, or one as well with a third: a
-  // group that exchanges.
+  // Drops pairs that belong to a group that exchanges data. Either both channels leave together with a third
+  // one on the same stream, or one of them fits a third channel as well as its partner.
   void DropGroups() {
     std::map<uint32_t, std::map<uint32_t, double>> partners;  // on the same stream: evidence
     for (const Candidate& c : candidates_) {
@@ -145,8 +146,8 @@ class WholeChannels {
     return best->first;
   }
 
-  // One program sends from a stream to ranks at one distance. What others are left there have lost their
-  // partners.
+  // A program sends from one stream to ranks at one distance. Channels that suggest another distance have
+  // lost their partners.
   bool Contradicted(const Relation& relation) const {
     return std::any_of(out_.relations.begin(), out_.relations.end(), [&](const Relation& known) {
       const bool shares =
@@ -155,7 +156,7 @@ class WholeChannels {
     });
   }
 
-  // Pairs of the relation; where nobody waited, the others vouch for it.
+  // Accepts the pairs of the relation. If no message of a pair waited, the other pairs support it.
   void Settle(const Relation& relation) {
     std::vector<const Candidate*> chosen;
     for (const Candidate& c : candidates_) {
@@ -182,7 +183,7 @@ class WholeChannels {
   }
 
   std::span<const MessageChannel> channels_;
-  const MeetingsOf& meetings_;
+  const SyncPointsOf& sync_points_;
   uint32_t ranks_;
   std::vector<std::vector<MessageSide>> sides_;  // by channel
   std::vector<Candidate> candidates_;
@@ -194,8 +195,8 @@ class WholeChannels {
 }  // namespace
 
 WholeChannelPairings PairWholeChannels(std::span<const MessageChannel> channels, uint32_t ranks,
-                                       const MeetingsOf& meetings) {
-  return WholeChannels(channels, ranks, meetings).Run();
+                                       const SyncPointsOf& sync_points) {
+  return WholeChannels(channels, ranks, sync_points).Run();
 }
 
-}  // namespace lockstep::align
+}  // namespace lockstep::capture

@@ -1,6 +1,6 @@
-// The columns of one decoded block, by row.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_BLOCK_ROWS_H_
-#define LOCKSTEP_AGGREGATOR_STORE_BLOCK_ROWS_H_
+// Reads the columns of one decoded block by row.
+#ifndef LOCKSTEP_CAPTURE_MODEL_BLOCK_ROWS_H_
+#define LOCKSTEP_CAPTURE_MODEL_BLOCK_ROWS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -8,9 +8,9 @@
 #include "base/time.h"
 #include "wire/columns/columns.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
-// A view: the block must outlive it.
+// A view; the block must outlive it.
 class BlockRows {
  public:
   explicit BlockRows(const columns::DecodedBlock& block) : block_(block) {}
@@ -26,6 +26,6 @@ class BlockRows {
   const columns::DecodedBlock& block_;
 };
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_BLOCK_ROWS_H_
+#endif  // LOCKSTEP_CAPTURE_MODEL_BLOCK_ROWS_H_

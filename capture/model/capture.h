@@ -1,11 +1,12 @@
-// A capture in memory: what every rank did, as recorded. The one input of analysis, report and trace writers.
+// A capture in memory: the recorded activity of every rank. It is the only input of analysis, report and
+// trace writers.
 //
-// Filled by: LoadRecords (our own records/) and the readers in aggregator/trace (Kineto, …), then Finish()ed
-// once. After that it is read-only and may be read from any thread. Owns all it points to. Stamps are those
-// of the rank's own host clock, unchanged: align::ClockModel maps them onto the job's clock when ranks are
-// compared. A rank's own durations never go through that map.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_CAPTURE_H_
-#define LOCKSTEP_AGGREGATOR_STORE_CAPTURE_H_
+// LoadRecords (for records/) or a reader in formats (Kineto, …) fills it, and Finish() completes it once.
+// After that it is read-only, so any thread may read it. It owns all its data. Time stamps are those of the
+// rank's own host clock, unchanged. capture::ClockModel maps them to the job's clock when ranks are compared.
+// Durations of one rank are never mapped.
+#ifndef LOCKSTEP_CAPTURE_MODEL_CAPTURE_H_
+#define LOCKSTEP_CAPTURE_MODEL_CAPTURE_H_
 
 #include <cstdint>
 #include <memory>
@@ -20,10 +21,10 @@
 #include "capture/model/rank_rows.h"
 #include "capture/model/string_table.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
-// How a capture knows a group: its source named it; nothing did, and one group of all ranks stands for
-// whatever there was; or align::InferGroups found it by who meets whom.
+// Origin of a group. A stated group is named by the source. An assumed group contains all ranks, because no
+// source names any group. capture::InferGroups finds an inferred group by the ranks that leave together.
 enum class GroupOrigin : uint8_t { kStated, kAssumed, kInferred };
 
 // A communicator. Its identity is `key` with the member list, not its name.
@@ -38,7 +39,7 @@ struct Group {
   const std::string& ShownName() const { return name.empty() ? key : name; }
 };
 
-// All clocks of the host read together.
+// One reading of all clocks of the host.
 struct ClockReading {
   HostTime realtime;
   MonoTime monotonic;
@@ -48,7 +49,7 @@ struct ClockReading {
   Nanos gap;
 };
 
-// One exchange between a host's daemon (1, 4) and the aggregator (2, 3).
+// One exchange between a host's daemon (t1, t4) and the aggregator (t2, t3).
 struct ClockExchange {
   HostTime t1;
   JobTime t2;
@@ -68,18 +69,18 @@ struct Host {
 
 struct Loss {
   std::string stage;  // as in report.json
-  std::string kind;   // "kernel", …; empty where the loser cannot tell
+  std::string kind;   // "kernel", …; empty if the stage does not know it
   uint64_t records = 0;
   std::string reason;
   HostTime from;
   HostTime to;
 };
 
-// Of the device a rank runs on. Live captures have all of it, an import what its file tells.
+// Properties of the device that a rank runs on. A live capture has all of them, an import those in its file.
 struct DeviceProperties {
   std::string name;
-  std::string uuid;  // "GPU-…" or, of a part of one, "MIG-…", as nvidia-smi takes it; empty: unknown
-  int32_t sms = 0;   // 0: unknown, as the others
+  std::string uuid;  // "GPU-…", or "MIG-…" for a part of a GPU, as nvidia-smi accepts it; empty: unknown
+  int32_t sms = 0;   // 0: unknown, also for the other numbers
   int32_t compute_major = 0;
   int32_t compute_minor = 0;
   int32_t max_threads_per_sm = 0;
@@ -88,19 +89,19 @@ struct DeviceProperties {
   uint64_t memory_bytes = 0;
   uint64_t memory_bytes_per_s = 0;
   uint64_t l2_bytes = 0;
-  uint32_t clock_khz = 0;  // of the multiprocessors, at most
-  int32_t numa_node = -1;  // that its memory is; -1: none, or unknown
+  uint32_t clock_khz = 0;  // highest clock of the multiprocessors
+  int32_t numa_node = -1;  // of its memory; -1: none, or unknown
   bool ecc = false;
 };
 
-// Unions of host activity that an import saw and did not keep row by row; sorted, disjoint. Empty in live
+// Unions of host activity that an import read but did not keep as rows; sorted, disjoint. Empty in live
 // captures.
 struct HostUnions {
   std::vector<HostInterval> operators;    // CPU operators
   std::vector<HostInterval> data_loader;  // operators and ranges of the data loader
 };
 
-// One (rank, device, process).
+// The data of one (rank, device, process).
 struct RankData {
   RankId rank = kNoRank;
   uint32_t host = kNone;  // into Capture::hosts
@@ -108,10 +109,11 @@ struct RankData {
   int32_t pid = 0;
   uint32_t incarnation = 1;
   std::string program;
-  // What the capture asked for, on the host's clock. For an import: first and last stamp of any row.
+  // The interval that the capture asked for, on the host's clock. In an import: from the first to the last
+  // time stamp of any row.
   HostInterval window;
   std::string source_file;  // imports
-  // Did the rank's number come from the data, or was it inferred (file name, position)?
+  // Source of the rank's number, for the report: for example "torchrun", or the name of the file.
   std::string rank_source;
   DeviceProperties properties;
   bool has_properties = false;
@@ -125,22 +127,23 @@ struct RankData {
   std::vector<HostRange> ranges;           // sorted by start
   std::vector<Collective> collectives;     // sorted by the start of their activity
   std::vector<ClockReading> clocks;        // sorted
-  // Where a capture asked for them (nccl-channels, nccl-proxy); sorted by start.
+  // Present if the capture asked for them (nccl-channels, nccl-proxy); sorted by start.
   std::vector<ChannelTiming> channel_timings;
   std::vector<ProxyOp> proxy_ops;
   GpuTimer gpu_timer;
   std::vector<ThreadName> thread_names;
-  // What there was when the capture started, and what was made in it; sorted by their numbers. Empty in
-  // imports.
+  // Objects that existed when the capture started, or were created during it; sorted by their numbers. Empty
+  // in imports.
   std::vector<DeviceContext> contexts;
   std::vector<DeviceStream> streams;
-  std::vector<MemoryOp> memory_ops;  // where a capture asked for them; sorted by time
+  std::vector<MemoryOp> memory_ops;  // present if the capture asked for them; sorted by time
   std::vector<Loss> losses;
-  // Graphs that ran without a record of their kernels (unseen_graphs.h): this rank's idle time is not idle.
+  // Launches of graphs whose kernels have no records (unrecorded_graphs.h). This rank's idle time is then not
+  // all idle.
   uint64_t unseen_graph_launches = 0;
   HostUnions unions;
-  // Of the process: entries of one process share them. Null: they were not asked for
-  // (trace::ReadOptions::host), or there were none.
+  // Frames of the process, which its entries share. Null: they were not asked for
+  // (formats::ReadOptions::host), or there were none.
   std::shared_ptr<const HostFrames> frames;
 };
 
@@ -156,15 +159,15 @@ struct StepSpan {
 struct Capture {
   std::string id;
   std::string job;
-  bool live = false;  // else imported
+  bool live = false;  // false: imported
   int32_t world_size = 0;
-  // Ranks of the world that were never seen, and ranks that were asked and did not finish (text says why).
+  // Ranks of the world that were never seen, and ranks that were asked and did not finish (`notes` say why).
   std::vector<RankId> missing_ranks;
-  // The steps that were asked for, by the numbers their marks carry; what was recorded around them leads in
-  // and out.
+  // The steps that were asked for, by the numbers in their marks. Records outside these steps are the lead-in
+  // and the lead-out.
   std::optional<StepSpan> wanted_steps;
   std::vector<std::string>
-      notes;  // what the reader of the report must know: inferred ranks, damaged files, …
+      notes;  // facts that the reader of the report needs: inferred ranks, damaged files, …
 
   std::vector<Host> hosts;
   std::vector<Group> groups;
@@ -174,12 +177,12 @@ struct Capture {
   std::string_view Text(NameId id) const { return strings.Text(id); }
 };
 
-// Puts a filled capture in order: sorts every table, names copies that have none, classifies communication
-// kernels by name where no metadata did, gives every communication kernel its Collective, marks step ranges,
-// and infers world size and groups that the source left out (one group of all ranks when nothing says
-// otherwise). Idempotent.
+// Completes a filled capture. Sorts every table, names copies that have no name, and classifies communication
+// kernels by name where metadata is missing. Gives every communication kernel its Collective, and marks step
+// ranges. Infers the world size and the groups that the source left out. Without other evidence, one group
+// contains all ranks. Idempotent.
 void Finish(Capture& capture);
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_CAPTURE_H_
+#endif  // LOCKSTEP_CAPTURE_MODEL_CAPTURE_H_

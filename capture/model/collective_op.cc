@@ -7,7 +7,7 @@
 
 #include "absl/strings/ascii.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 struct Spelling {
@@ -15,7 +15,7 @@ struct Spelling {
   CollectiveOp op;
 };
 
-// Of a text without case, underscores, dashes and blanks. First match wins, so the longer word comes first.
+// Spellings without case, underscores, dashes and blanks. The first match wins, so longer words come first.
 constexpr std::array kSpellings = {
     Spelling{"allreducebarrier", CollectiveOp::kBarrier},
     Spelling{"allreduce", CollectiveOp::kAllReduce},
@@ -70,10 +70,10 @@ CollectiveOp SpelledAtStart(std::string_view squeezed) {
   return CollectiveOp::kUnknown;
 }
 
-// A demangled signature without return type, template arguments and parameters: what the function is called.
-// The rest is full of other functions' names ("ncclDevComm*", lambdas of operators).
+// The function's name in a demangled signature, without return type, template arguments and parameters. These
+// parts contain names of other functions ("ncclDevComm*", lambdas of operators).
 struct FunctionName {
-  std::string qualified;         // namespaces and all
+  std::string qualified;         // with its namespaces
   std::string_view unqualified;  // into `qualified`
 };
 
@@ -93,7 +93,7 @@ FunctionName NameOfFunction(std::string_view signature) {
     } else if (c == '(') {
       break;
     } else if (c == ' ') {
-      f.qualified.clear();  // what stood before was the return type
+      f.qualified.clear();  // the text so far was the return type
     } else {
       f.qualified.push_back(c);
     }
@@ -104,7 +104,7 @@ FunctionName NameOfFunction(std::string_view signature) {
   return f;
 }
 
-// ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t,
+// Examples: ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t,
 // ncclAllReduceRingLLKernel_sum_f32, ncclSymDevKernel_AllGather_LL, ncclDevKernel_Generic,
 // mscclKernel_Sum_float_Simple.
 NameClass ClassifyNccl(std::string_view function) {
@@ -114,7 +114,8 @@ NameClass ClassifyNccl(std::string_view function) {
   }
   const size_t kernel = function.find("Kernel");
   if (kernel == std::string_view::npos) return {};
-  // Three eras put the operation behind "Kernel_"; the oldest one before it, where "_sum_f32" follows.
+  // Three eras put the operation after "Kernel_". The oldest one puts it before "Kernel", followed by
+  // "_sum_f32".
   std::string_view after = function.substr(kernel + std::string_view("Kernel").size());
   if (size_t underscore = after.find('_'); underscore != std::string_view::npos) {
     const CollectiveOp op = SpelledAtStart(Squeeze(after.substr(underscore + 1)));
@@ -124,7 +125,8 @@ NameClass ClassifyNccl(std::string_view function) {
   return {true, SpelledAtStart(before)};
 }
 
-// Expert-parallel libraries move tokens between GPUs with kernels named for what they do to the tokens.
+// Expert-parallel libraries move tokens between GPUs. Their kernels are named after what they do to the
+// tokens.
 NameClass ClassifyExpertParallel(const FunctionName& f) {
   constexpr std::array kNamespaces = {
       "deep_ep::", "dpsk::ep::", "hybrid_ep::", "pplx::", "mori::", "uccl::", "nccl_ep::"};
@@ -132,7 +134,7 @@ NameClass ClassifyExpertParallel(const FunctionName& f) {
                                 [&](const char* n) { return Contains(f.qualified, n); });
   if (!ours) return {};
   const std::string name = Squeeze(f.unqualified);
-  // The layout kernel counts tokens on one GPU; only the others meet their peers.
+  // The layout kernel counts tokens on one GPU; only the other kernels communicate.
   if (Contains(name, "layout")) return {};
   if (Contains(name, "barrier") || Contains(name, "notify")) return {true, CollectiveOp::kBarrier};
   if (Contains(name, "dispatch") || Contains(name, "combine")) return {true, CollectiveOp::kAllToAllV};
@@ -149,20 +151,21 @@ NameClass ClassifyShmem(const FunctionName& f) {
   return {true, op};
 }
 
-// Kernels outside NCCL that say in their own name what they do across devices: PyTorch's symmetric memory,
+// Kernels outside NCCL whose own name states their operation across devices: PyTorch's symmetric memory,
 // vLLM, aiter, TensorRT-LLM, FlashInfer, MSCCL++.
 NameClass ClassifyCustom(const FunctionName& f) {
   const std::string name = Squeeze(f.unqualified);
-  // A fused kernel of torch.compile lists the operators around it, collectives among them, and computes.
+  // The name of a fused kernel of torch.compile lists the operators around it, even collectives, but it
+  // computes.
   if (f.unqualified.starts_with("triton_")) return {};
-  // Reductions inside one device borrow the word.
+  // Reductions inside one device use the same word.
   for (std::string_view local : {"block", "warp", "thread", "cta", "wave", "cluster"}) {
     if (Contains(name, std::string(local) + "allreduce")) return {};
   }
   for (std::string_view word : {"allreduce", "allgather", "reducescatter", "alltoall", "crossdevicereduce"}) {
     if (Contains(name, word)) return {true, FirstSpelledIn(name)};
   }
-  // Collectives whose function has a plain name inside a namespace that only holds collectives.
+  // Some collectives have a plain function name inside a namespace that holds only collectives.
   for (std::string_view space :
        {"c10d::", "symmetric_memory::", "mscclpp::", "quickreduce::", "ar_fusion::"}) {
     const CollectiveOp op = FirstSpelledIn(name);
@@ -259,8 +262,8 @@ int ElementBytes(std::string_view datatype) {
     std::string_view type;
     int bytes;
   };
-  // "ncclFloat32" and "Float" squeeze to the same words; PyTorch's plain names are C's ("Long" is 8 bytes,
-  // "Half" 2).
+  // Spellings after Squeeze() and without "nccl". PyTorch's plain names are C's ("Long" is 8 bytes, "Half"
+  // 2).
   constexpr std::array kSizes = {
       Size{"int8", 1},           Size{"char", 1},   Size{"uint8", 1},       Size{"byte", 1},
       Size{"bool", 1},           Size{"float8", 1}, Size{"int16", 2},       Size{"uint16", 2},
@@ -273,11 +276,11 @@ int ElementBytes(std::string_view datatype) {
   std::string squeezed = Squeeze(datatype);
   std::string_view type = squeezed;
   DropPrefix(type, "nccl");
-  if (type.starts_with("float8")) return 1;  // Float8_e4m3fn and its kin
+  if (type.starts_with("float8")) return 1;  // Float8_e4m3fn and similar types
   for (const Size& s : kSizes) {
     if (s.type == type) return s.bytes;
   }
   return 0;
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -1,11 +1,11 @@
-// What a communication kernel does, and what that means for waiting.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_COLLECTIVE_OP_H_
-#define LOCKSTEP_AGGREGATOR_STORE_COLLECTIVE_OP_H_
+// The operation of a communication kernel, and its consequences for waiting.
+#ifndef LOCKSTEP_CAPTURE_MODEL_COLLECTIVE_OP_H_
+#define LOCKSTEP_CAPTURE_MODEL_COLLECTIVE_OP_H_
 
 #include <cstdint>
 #include <string_view>
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
 enum class CollectiveOp : uint8_t {
   kUnknown = 0,
@@ -24,34 +24,34 @@ enum class CollectiveOp : uint8_t {
   kBarrier,
 };
 
-// Of a kernel's name (every NCCL era, RCCL, DeepEP, NVSHMEM, custom all-reduce: docs/analysis.md).
-// `communication` is false for every other kernel. A name never tells an all-to-all: those kernels say
-// SendRecv.
+// Class of a kernel by its name. Covers every era of NCCL, RCCL, DeepEP, NVSHMEM, and custom all-reduce
+// kernels (docs/analysis/matching.md). `communication` is false for every other kernel. A name never shows an
+// all-to-all: those kernels are named SendRecv.
 struct NameClass {
   bool communication = false;
   CollectiveOp op = CollectiveOp::kUnknown;
 };
 NameClass ClassifyKernelName(std::string_view name);
 
-// What the kernel of an operation says: point-to-point operations, and what NCCL makes of them, run in
-// kernels of one name.
+// The operation in the name of the kernel that runs `op`. Point-to-point operations, and operations that NCCL
+// builds from them, run in SendRecv kernels.
 CollectiveOp KernelFamily(CollectiveOp op);
 
-// From NCCL's profiler ("AllReduce"), PyTorch's "Collective name" ("allreduce", "_allgather_base", …) and
-// NVTX ("ncclAllReduce").
+// Reads the spellings of NCCL's profiler ("AllReduce"), PyTorch's "Collective name" ("allreduce",
+// "_allgather_base", …) and NVTX ("ncclAllReduce").
 CollectiveOp CollectiveOpFromText(std::string_view text);
 
-// As report.json writes it: "all_reduce", …
+// The operation's name in report.json: "all_reduce", …
 std::string_view CollectiveOpName(CollectiveOp op);
 
-// Every member needs every member's data, so nobody can leave before the last one came: waiting needs no
-// clock.
+// True if every member needs every member's data. Then no member leaves before the last one came, so its
+// waiting is known without a clock.
 bool IsSymmetric(CollectiveOp op);
 
-// Size in bytes of one element, from NCCL's ("ncclFloat32") and PyTorch's ("Float", "BFloat16") spelling; 0 =
-// unknown.
+// Size of one element in bytes, from the spelling of NCCL ("ncclFloat32") or PyTorch ("Float", "BFloat16").
+// 0: unknown.
 int ElementBytes(std::string_view datatype);
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_COLLECTIVE_OP_H_
+#endif  // LOCKSTEP_CAPTURE_MODEL_COLLECTIVE_OP_H_

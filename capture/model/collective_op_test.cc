@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 using Op = CollectiveOp;
@@ -14,7 +14,7 @@ struct Case {
   Op op;
 };
 
-TEST(CollectiveOp, EveryEraOfNcclNamesTellsItsOperation) {
+TEST(CollectiveOp, RecognisesOperationsInNamesOfAllNcclVersions) {
   for (const Case& c : {
            Case{"ncclAllReduceRingLLKernel_sum_f32(ncclColl)", Op::kAllReduce},
            Case{"ncclBroadcastRingLLKernel_copy_i8(ncclColl)", Op::kBroadcast},
@@ -39,7 +39,7 @@ TEST(CollectiveOp, EveryEraOfNcclNamesTellsItsOperation) {
   }
 }
 
-TEST(CollectiveOp, RcclsGenericKernelIsCommunicationOfUnknownKind) {
+TEST(CollectiveOp, RcclsGenericKernelIsAnUnknownCollective) {
   for (const char* name :
        {"ncclDevKernel_Generic(ncclDevComm*, unsigned long, ncclWork*)", "ncclDevKernel_Generic_1(x)",
         "mscclKernel_Sum_float_Simple_false(ncclDevComm*)"}) {
@@ -48,7 +48,7 @@ TEST(CollectiveOp, RcclsGenericKernelIsCommunicationOfUnknownKind) {
   }
 }
 
-TEST(CollectiveOp, CollectivesOutsideNcclAreCommunication) {
+TEST(CollectiveOp, RecognisesCollectivesOfOtherLibraries) {
   for (const Case& c : {
            Case{"void dpsk::ep::internode::dispatch<false, 8, true, 20>(int4*, float*)", Op::kAllToAllV},
            Case{"void deep_ep::intranode::combine<__nv_bfloat16, 8, 768>(int)", Op::kAllToAllV},
@@ -74,7 +74,7 @@ TEST(CollectiveOp, CollectivesOutsideNcclAreCommunication) {
   }
 }
 
-TEST(CollectiveOp, NamesThatOnlySoundLikeCommunicationAreNot) {
+TEST(CollectiveOp, SimilarNamesAreNotCommunication) {
   for (const char* name : {
            "hipLaunchKernelGGL_gemm(float*)",
            "dmaGemmKernel(float*)",
@@ -98,7 +98,7 @@ TEST(CollectiveOp, NamesThatOnlySoundLikeCommunicationAreNot) {
   }
 }
 
-TEST(CollectiveOp, TextsOfPyTorchNcclAndNvtxNameTheSameOperation) {
+TEST(CollectiveOp, NamesOfPyTorchNcclAndNvtxGiveTheSameOperation) {
   for (const Case& c : {
            Case{"allreduce", Op::kAllReduce},
            Case{"AllReduce", Op::kAllReduce},
@@ -128,7 +128,7 @@ TEST(CollectiveOp, TextsOfPyTorchNcclAndNvtxNameTheSameOperation) {
   }
 }
 
-TEST(CollectiveOp, OnlyOperationsWhereAllNeedAllAreSymmetric) {
+TEST(CollectiveOp, OnlyAllToAllDependenciesAreSymmetric) {
   for (Op op : {Op::kAllReduce, Op::kAllGather, Op::kReduceScatter, Op::kAllToAll, Op::kBarrier}) {
     EXPECT_TRUE(IsSymmetric(op)) << CollectiveOpName(op);
   }
@@ -138,14 +138,14 @@ TEST(CollectiveOp, OnlyOperationsWhereAllNeedAllAreSymmetric) {
   }
 }
 
-TEST(CollectiveOp, EachNameReadsBackAsItself) {
+TEST(CollectiveOp, EveryNameParsesBackToItsOperation) {
   for (int i = 1; i <= static_cast<int>(Op::kBarrier); ++i) {
     const Op op = static_cast<Op>(i);
     EXPECT_EQ(CollectiveOpFromText(CollectiveOpName(op)), op) << CollectiveOpName(op);
   }
 }
 
-TEST(CollectiveOp, ElementSizesAgreeAcrossSpellings) {
+TEST(CollectiveOp, AllSpellingsOfATypeHaveTheSameElementSize) {
   EXPECT_EQ(ElementBytes("Float"), 4);
   EXPECT_EQ(ElementBytes("ncclFloat32"), 4);
   EXPECT_EQ(ElementBytes("BFloat16"), 2);
@@ -161,4 +161,4 @@ TEST(CollectiveOp, ElementSizesAgreeAcrossSpellings) {
 }
 
 }  // namespace
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

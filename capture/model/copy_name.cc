@@ -4,10 +4,10 @@
 #include <iterator>
 #include <string_view>
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
-// By CUPTI's numbers, as the next.
+// Indexed by CUPTI's numbers, as is MemoryName.
 std::string CopyKindName(uint8_t copy_kind) {
   constexpr std::array<std::string_view, 11> kNames = {
       "Memcpy",      "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA", "Memcpy AtoH", "Memcpy AtoA",
@@ -31,4 +31,4 @@ std::string CopyName(ActivityKind kind, const CopyDetail& detail) {
          MemoryName(detail.dst_kind) + ")";
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -1,16 +1,17 @@
-// What copies and sets are called where their source gave no name: live captures, nsys exports.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_COPY_NAME_H_
-#define LOCKSTEP_AGGREGATOR_STORE_COPY_NAME_H_
+// Names of copies and sets whose source gives none: live captures and nsys exports.
+#ifndef LOCKSTEP_CAPTURE_MODEL_COPY_NAME_H_
+#define LOCKSTEP_CAPTURE_MODEL_COPY_NAME_H_
 
 #include <string>
 
 #include "capture/model/rank_rows.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
-// "Memcpy HtoD (Pinned -> Device)", "Memset (Device)": PyTorch's profiler's names. `kind` is no kernel.
+// Gives the names of PyTorch's profiler: "Memcpy HtoD (Pinned -> Device)", "Memset (Device)". `kind` must not
+// be kKernel.
 std::string CopyName(ActivityKind kind, const CopyDetail& detail);
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_COPY_NAME_H_
+#endif  // LOCKSTEP_CAPTURE_MODEL_COPY_NAME_H_

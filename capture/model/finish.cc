@@ -1,4 +1,4 @@
-// Finish(): the one place where a capture gets what every source leaves out or leaves unordered.
+// Finish(): adds what sources leave out of a capture, and sorts what they leave unordered.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -15,13 +15,13 @@
 #include "capture/model/copy_name.h"
 #include "capture/model/kernel_name.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
-// A world larger than this is a damaged number, not a job.
+// A larger world size is a damaged number.
 constexpr int32_t kLargestWorld = 1 << 20;
 
-// How far outward the ranges around a launch are searched for one that names a collective.
+// Number of ranges around a launch that are searched outward for one that names a collective.
 constexpr int kEnclosingRanges = 64;
 
 template <typename T>
@@ -44,7 +44,7 @@ void SortRanges(std::vector<HostRange>& ranges) {
   }
 }
 
-// Sorts `rows` with `less` and returns, for each old place, the new one. Empty when nothing moved.
+// Sorts `rows` with `less`. Returns the new index of each old one, or an empty list if no row moved.
 template <typename T, typename Less>
 std::vector<uint32_t> SortAndMap(std::vector<T>& rows, Less less) {
   if (std::is_sorted(rows.begin(), rows.end(), less)) return {};
@@ -126,7 +126,7 @@ void DemangleKernels(StringTable& strings, std::vector<RankData>& ranks) {
   }
 }
 
-// Sources that count copies by kind give them no names.
+// Some sources give copies a kind but no name.
 void NameCopies(StringTable& strings, std::vector<RankData>& ranks) {
   absl::flat_hash_map<uint32_t, NameId> names;
   for (RankData& rank : ranks) {
@@ -143,7 +143,7 @@ void NameCopies(StringTable& strings, std::vector<RankData>& ranks) {
   }
 }
 
-// The kernel classes of a capture's names, each looked at once.
+// Caches the kernel class of each name in a capture.
 class NameClasses {
  public:
   explicit NameClasses(const StringTable& strings) : strings_(strings) {}
@@ -190,8 +190,8 @@ CollectiveOp OpOfRange(std::string_view name) {
   return CollectiveOpFromText(name);
 }
 
-// A kernel's name hides an all-to-all behind SendRecv, and RCCL's hides everything. The range that was open
-// around the launch (PyTorch's "nccl:…" annotations, NCCL's own NVTX) says what was asked for.
+// A SendRecv kernel may be an all-to-all, and RCCL's kernel names hide every operation. The range around the
+// launch (PyTorch's "nccl:…" annotations, NCCL's own NVTX) states the requested operation.
 class LaunchRanges {
  public:
   LaunchRanges(const StringTable& strings, const RankData& rank) {
@@ -280,7 +280,7 @@ std::vector<RankId> AllRanks(int32_t world_size) {
   return all;
 }
 
-// Collectives that say nothing about their communicator are taken to span the job.
+// Collectives without a known communicator are assumed to span the job.
 void GiveGroups(Capture& capture) {
   for (Group& g : capture.groups) {
     if (g.size == 0) g.size = static_cast<int32_t>(g.members.size());
@@ -331,4 +331,4 @@ void Finish(Capture& capture) {
   GiveGroups(capture);
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -3,7 +3,7 @@
 
 #include "capture/model/capture.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 using ::testing::ElementsAre;
@@ -41,7 +41,7 @@ class FinishTest : public ::testing::Test {
   Capture capture_;
 };
 
-TEST_F(FinishTest, SortsRowsAndKeepsEveryReferenceBetweenThem) {
+TEST_F(FinishTest, SortsRowsAndKeepsTheirReferences) {
   RankData& r = AddRank(0);
   r.activities = {Kernel(300, 400, kAllReduce), Kernel(100, 200, "gemm"), Kernel(200, 250, kAllReduce)};
   r.activities[0].collective = 0;
@@ -61,7 +61,7 @@ TEST_F(FinishTest, SortsRowsAndKeepsEveryReferenceBetweenThem) {
   EXPECT_FALSE(r.activities[0].communication);
 }
 
-TEST_F(FinishTest, FinishingTwiceChangesNothing) {
+TEST_F(FinishTest, FinishIsIdempotent) {
   RankData& r = AddRank(1);
   r.activities = {Kernel(300, 400, kAllReduce), Kernel(100, 200, kSendRecv, 7)};
   r.ranges = {Range(10, 90, "nccl:all_to_all"), Range(0, 500, "ProfilerStep#3")};
@@ -80,7 +80,7 @@ TEST_F(FinishTest, FinishingTwiceChangesNothing) {
   EXPECT_THAT(capture_.missing_ranks, ElementsAre(RankId(0)));
 }
 
-TEST_F(FinishTest, MetadataMakesAKernelCommunicationWhateverItsName) {
+TEST_F(FinishTest, MetadataMakesAKernelCommunicationUnderAnyName) {
   RankData& r = AddRank(0);
   r.activities = {Kernel(0, 10, "my_fused_thing")};
   r.collectives = {{.activity = 0, .op = CollectiveOp::kAllGather}};
@@ -90,7 +90,7 @@ TEST_F(FinishTest, MetadataMakesAKernelCommunicationWhateverItsName) {
   EXPECT_EQ(r.collectives[0].op, CollectiveOp::kAllGather);
 }
 
-TEST_F(FinishTest, KernelsUnderTheirLinkerNamesAreRecognised) {
+TEST_F(FinishTest, RecognisesMangledKernelNames) {
   RankData& r = AddRank(0);
   r.activities = {
       Kernel(0, 10, "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE"),
@@ -100,7 +100,7 @@ TEST_F(FinishTest, KernelsUnderTheirLinkerNamesAreRecognised) {
   EXPECT_EQ(r.activities[0].name, r.activities[1].name);
 }
 
-TEST_F(FinishTest, CopiesWithoutANameAreCalledByTheirKind) {
+TEST_F(FinishTest, NamesUnnamedCopiesByTheirKind) {
   RankData& r = AddRank(0);
   r.copy_details = {{.copy_kind = 1, .src_kind = 2, .dst_kind = 3}, {.dst_kind = 3}};
   r.activities = {Kernel(0, 10, ""), Kernel(20, 30, ""), Kernel(40, 50, "Memcpy of the source's own")};
@@ -114,7 +114,7 @@ TEST_F(FinishTest, CopiesWithoutANameAreCalledByTheirKind) {
   EXPECT_EQ(capture_.Text(r.activities[2].name), "Memcpy of the source's own");
 }
 
-TEST_F(FinishTest, ACopyNamedLikeACollectiveStaysACopy) {
+TEST_F(FinishTest, ACopyNamedLikeACollectiveRemainsACopy) {
   RankData& r = AddRank(0);
   r.activities = {Kernel(0, 10, kAllReduce)};
   r.activities[0].kind = ActivityKind::kMemcpy;
@@ -123,7 +123,7 @@ TEST_F(FinishTest, ACopyNamedLikeACollectiveStaysACopy) {
   EXPECT_TRUE(r.collectives.empty());
 }
 
-TEST_F(FinishTest, TheRangeAroundTheLaunchNamesAnAllToAll) {
+TEST_F(FinishTest, ARangeAroundTheLaunchNamesAnAllToAll) {
   RankData& r = AddRank(0);
   r.activities = {Kernel(1000, 1100, kSendRecv, 7), Kernel(1200, 1300, kSendRecv, 8),
                   Kernel(1400, 1500, kSendRecv, 9)};
@@ -135,7 +135,7 @@ TEST_F(FinishTest, TheRangeAroundTheLaunchNamesAnAllToAll) {
   EXPECT_EQ(r.collectives[2].op, CollectiveOp::kSendReceive) << "launched by another thread";
 }
 
-TEST_F(FinishTest, StepRangesAreToldFromOtherRanges) {
+TEST_F(FinishTest, DistinguishesStepRangesFromOtherRanges) {
   RankData& r = AddRank(0);
   r.ranges = {Range(0, 1, "ProfilerStep#12"), Range(1, 2, "step 3"),
               Range(2, 3, "Iteration_44"),    Range(3, 4, "step"),
@@ -146,7 +146,7 @@ TEST_F(FinishTest, StepRangesAreToldFromOtherRanges) {
   EXPECT_THAT(steps, ElementsAre(true, true, true, false, false, false));
 }
 
-TEST_F(FinishTest, WorldSizeAndMissingRanksComeFromWhatIsKnown) {
+TEST_F(FinishTest, DerivesWorldSizeAndMissingRanks) {
   AddRank(2);
   AddRank(0);
   capture_.groups.push_back({.key = "tp", .members = {RankId(0), RankId(3)}, .size = 2});
@@ -156,7 +156,7 @@ TEST_F(FinishTest, WorldSizeAndMissingRanksComeFromWhatIsKnown) {
   EXPECT_EQ(capture_.ranks[0].rank, RankId(0));
 }
 
-TEST_F(FinishTest, CollectivesWithoutACommunicatorSpanTheJob) {
+TEST_F(FinishTest, CollectivesWithoutACommunicatorUseTheWholeJob) {
   RankData& r = AddRank(0);
   r.activities = {Kernel(0, 10, kAllReduce)};
   capture_.world_size = 2;
@@ -166,7 +166,7 @@ TEST_F(FinishTest, CollectivesWithoutACommunicatorSpanTheJob) {
   EXPECT_EQ(r.collectives[0].group, 0u);
 }
 
-TEST_F(FinishTest, AnImpossibleWorldSizeIsNotBelieved) {
+TEST_F(FinishTest, IgnoresAnImpossibleWorldSize) {
   AddRank(0);
   capture_.world_size = 2000000000;
   Finish(capture_);
@@ -175,7 +175,7 @@ TEST_F(FinishTest, AnImpossibleWorldSizeIsNotBelieved) {
   EXPECT_FALSE(capture_.notes.empty());
 }
 
-TEST_F(FinishTest, ReferencesOutOfRangeAreIgnored) {
+TEST_F(FinishTest, IgnoresReferencesOutOfRange) {
   RankData& r = AddRank(0);
   r.activities = {Kernel(0, 10, "gemm")};
   r.activities[0].collective = 77;
@@ -185,4 +185,4 @@ TEST_F(FinishTest, ReferencesOutOfRangeAreIgnored) {
 }
 
 }  // namespace
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -1,11 +1,10 @@
-// What a process's host threads ran, frame by frame: PyTorch's operators with the shapes they were called
-// with, the user's annotations, Python functions and modules, and what its allocator did. Kept only where a
-// reader was asked to (trace::ReadOptions::host), since there are many times more of these than of device
-// activities.
+// Frames that a process's host threads ran: PyTorch's operators with the shapes of their arguments, the
+// user's annotations, Python functions and modules, and the allocator's events. They are many times more
+// numerous than device activities. So a reader keeps them only if asked to (formats::ReadOptions::host).
 //
-// Plain values, filled by a reader, then read-only. Stamps are those of the rank's own host clock.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_HOST_FRAMES_H_
-#define LOCKSTEP_AGGREGATOR_STORE_HOST_FRAMES_H_
+// Plain values, filled by a reader, then read-only. Time stamps are those of the rank's own host clock.
+#ifndef LOCKSTEP_CAPTURE_MODEL_HOST_FRAMES_H_
+#define LOCKSTEP_CAPTURE_MODEL_HOST_FRAMES_H_
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +14,7 @@
 #include "base/time.h"
 #include "capture/model/rank_rows.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
 enum class FrameKind : uint8_t { kOperator, kAnnotation, kPython, kModule };
 
@@ -29,32 +28,33 @@ struct HostFrame {
   FrameKind kind = FrameKind::kOperator;
 };
 
-// What the source told of a frame besides its times. kNoName: nothing.
+// Facts that the source states about a frame besides its times. kNoName: not stated.
 struct FrameDetail {
-  NameId shapes = kNoName;  // of the arguments, as JSON: "[[64, 3, 7, 7], []]"
-  NameId types = kNoName;   // of the arguments, as JSON: "[\"float\", \"Scalar\"]"
-  NameId values = kNoName;  // of the arguments that are no tensors, as JSON: "[\"\", \"[2, 2]\"]"; one with a
-                            // name: "stride=[2, 2]"
-  NameId stack = kNoName;   // innermost call first, separated by ';'
-  NameId modules = kNoName;  // "A(Top).L1(Sub)…", where PyTorch wrote it on operators
-  int64_t sequence = -1;     // PyTorch's number that a forward operator and its backward share; -1: none
-  ThreadId forward_thread;   // of an operator of the backward pass: PyTorch's own number of the forward
-                             // thread; 0: none
-  int64_t python_id = -1;    // of Python frames; -1: none
+  NameId shapes = kNoName;   // of the arguments, as JSON: "[[64, 3, 7, 7], []]"
+  NameId types = kNoName;    // of the arguments, as JSON: "[\"float\", \"Scalar\"]"
+  NameId values = kNoName;   // of the arguments that are not tensors, as JSON: "[\"\", \"[2, 2]\"]"; with a
+                             // name: "stride=[2, 2]"
+  NameId stack = kNoName;    // innermost call first, separated by ';'
+  NameId modules = kNoName;  // "A(Top).L1(Sub)…", if PyTorch wrote it on operators
+  int64_t sequence =
+      -1;  // PyTorch's number that a forward operator shares with its backward operator; -1: none
+  ThreadId forward_thread;  // for an operator of the backward pass: PyTorch's number of the forward thread;
+                            // 0: none
+  int64_t python_id = -1;   // of Python frames; -1: none
   int64_t python_parent = -1;
 
   friend bool operator==(const FrameDetail&, const FrameDetail&) = default;
 };
 
-// PyTorch's allocator gave out memory (bytes > 0) or took it back.
+// PyTorch's allocator handed out memory (bytes > 0) or took it back.
 struct AllocationEvent {
   HostTime time;
   ThreadId thread;
   int64_t bytes = 0;
-  uint64_t address = 0;              // 0: not told
+  uint64_t address = 0;              // 0: unknown
   int32_t device = -1;               // -1: the host's memory
-  std::optional<int64_t> allocated;  // in use after it, of that device
-  std::optional<int64_t> reserved;   // held by the allocator after it
+  std::optional<int64_t> allocated;  // bytes in use on that device afterwards
+  std::optional<int64_t> reserved;   // bytes that the allocator holds afterwards
 };
 
 struct HostFrames {
@@ -63,6 +63,6 @@ struct HostFrames {
   std::vector<AllocationEvent> allocations;  // sorted by time
 };
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_HOST_FRAMES_H_
+#endif  // LOCKSTEP_CAPTURE_MODEL_HOST_FRAMES_H_

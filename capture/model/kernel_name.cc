@@ -1,6 +1,6 @@
 #include "capture/model/kernel_name.h"
 
-// libiberty declares basename() in its own way unless it is told that there is one.
+// libiberty declares basename() in its own way unless this macro says that a declaration exists.
 #define HAVE_DECL_BASENAME 1
 #include <libiberty/demangle.h>
 
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 constexpr size_t kLongestName = 16 * 1024;
@@ -20,17 +20,16 @@ struct Output {
   std::jmp_buf too_long;
 };
 
-// abi::__cxa_demangle cannot be stopped; this one hands its text out in pieces.
+// abi::__cxa_demangle cannot be stopped midway. This demangler hands out its text in pieces.
 void Append(const char* piece, size_t size, void* opaque) {
   auto* const out = static_cast<Output*>(opaque);
-  // The demangler is C that holds nothing on the heap while it prints, so leaving it this way skips no
-  // clean-up.
+  // The demangler is C code that holds no heap memory while it prints. So this jump skips no clean-up.
   if (size > kLongestName - out->size) std::longjmp(out->too_long, 1);
   std::memcpy(out->text + out->size, piece, size);
   out->size += size;
 }
 
-// No object with a destructor lives here: the jump would skip it.
+// No object with a destructor may live here, because the jump would skip the destructor.
 bool Demangle(const char* mangled, Output* out) {
   if (setjmp(out->too_long) != 0) return false;
   return cplus_demangle_v3_callback(mangled, DMGL_PARAMS | DMGL_ANSI, Append, out) != 0;
@@ -46,4 +45,4 @@ std::string DemangledKernelName(std::string_view name) {
   return {out->text, out->size};
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -1,17 +1,17 @@
-// Kernel names as people read them.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_KERNEL_NAME_H_
-#define LOCKSTEP_AGGREGATOR_STORE_KERNEL_NAME_H_
+// Kernel names in readable form.
+#ifndef LOCKSTEP_CAPTURE_MODEL_KERNEL_NAME_H_
+#define LOCKSTEP_CAPTURE_MODEL_KERNEL_NAME_H_
 
 #include <string>
 #include <string_view>
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
-// CUPTI reports a kernel under its linker name ("_Z9vectorAddPKfS0_Pfi"): this is its signature. Empty:
-// `name` is no such name, or its signature is longer than anybody reads (a name of a kilobyte can stand for
-// one of gigabytes).
+// Returns the signature of a kernel that CUPTI reports under its linker name ("_Z9vectorAddPKfS0_Pfi").
+// Empty: `name` is not a linker name, or its signature is too long to read. (A name of one kilobyte can stand
+// for a signature of gigabytes.)
 std::string DemangledKernelName(std::string_view name);
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_KERNEL_NAME_H_
+#endif  // LOCKSTEP_CAPTURE_MODEL_KERNEL_NAME_H_

@@ -4,10 +4,10 @@
 
 #include "capture/model/collective_op.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
-TEST(KernelName, LinkerNamesBecomeSignatures) {
+TEST(KernelName, DemanglesLinkerNames) {
   EXPECT_EQ(DemangledKernelName("_Z9vectorAddPKfS0_Pfi"),
             "vectorAdd(float const*, float const*, float*, int)");
   const std::string nccl =
@@ -16,15 +16,15 @@ TEST(KernelName, LinkerNamesBecomeSignatures) {
   EXPECT_EQ(ClassifyKernelName(nccl).op, CollectiveOp::kAllReduce);
 }
 
-TEST(KernelName, OtherNamesAreLeftAlone) {
+TEST(KernelName, KeepsOtherNames) {
   for (const char* name :
        {"", "gemm", "_Z", "_Znonsense", "_ZN", "ampere_sgemm_128x64_tn", "_Z9vectorAddPKfS0_Pfi trailing"}) {
     EXPECT_EQ(DemangledKernelName(name), "") << name;
   }
 }
 
-TEST(KernelName, ANameThatStandsForGigabytesIsGivenUpAtOnce) {
-  // Each level is a pair of the level before, twice.
+TEST(KernelName, GivesUpOnANameThatExpandsToGigabytes) {
+  // Each level is a pair of the previous level with itself.
   std::string name = "_Z1fSt4pairIiiE";
   const std::string digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
   for (int level = 0; level < 30; ++level) {
@@ -36,4 +36,4 @@ TEST(KernelName, ANameThatStandsForGigabytesIsGivenUpAtOnce) {
 }
 
 }  // namespace
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -1,6 +1,6 @@
-// Every distinct text of a capture once. Not thread-safe while it grows; ids stay valid.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_STRING_TABLE_H_
-#define LOCKSTEP_AGGREGATOR_STORE_STRING_TABLE_H_
+// Stores every distinct text of a capture once. Not thread-safe while it grows. Ids stay valid.
+#ifndef LOCKSTEP_CAPTURE_MODEL_STRING_TABLE_H_
+#define LOCKSTEP_CAPTURE_MODEL_STRING_TABLE_H_
 
 #include <deque>
 #include <string>
@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
 class StringTable {
  public:
@@ -37,6 +37,6 @@ class StringTable {
   absl::flat_hash_map<std::string_view, NameId> ids_;
 };
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_STRING_TABLE_H_
+#endif  // LOCKSTEP_CAPTURE_MODEL_STRING_TABLE_H_

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 constexpr ThreadId kMainThread(1);
@@ -153,7 +153,7 @@ RankTimeline& TimelineBuilder::Rank(int32_t rank, std::string_view host) {
 }
 
 uint32_t TimelineBuilder::Group(std::string_view key, const std::vector<int32_t>& members) {
-  store::Group group;
+  capture::Group group;
   group.key = std::string(key);
   group.name = std::string(key);
   for (int32_t m : members) group.members.push_back(RankId(m));
@@ -186,4 +186,4 @@ Capture TimelineBuilder::Build() {
   return std::move(capture_);
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -1,14 +1,14 @@
-// Builds captures in a few readable lines, for tests. Stamps are microseconds from a fixed epoch.
+// Builds captures for tests in a few readable lines. Time stamps are microseconds from a fixed epoch.
 //
 //   TimelineBuilder t;
 //   uint32_t tp = t.Group("tp", {0, 1});
 //   t.Rank(0).Kernel("gemm", 0, 100).AllReduce(tp, 100, 50);
 //   t.Rank(1).Kernel("gemm", 0, 140).AllReduce(tp, 140, 10);
-//   store::Capture capture = t.Build();
+//   capture::Capture capture = t.Build();
 //
-// One thread. Build() sorts as Finish() does and gives groups their sizes, but infers nothing.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_TIMELINE_BUILDER_H_
-#define LOCKSTEP_AGGREGATOR_STORE_TIMELINE_BUILDER_H_
+// For one thread. Build() sorts like Finish() and gives groups their sizes, but infers nothing.
+#ifndef LOCKSTEP_CAPTURE_MODEL_TIMELINE_BUILDER_FIXTURE_H_
+#define LOCKSTEP_CAPTURE_MODEL_TIMELINE_BUILDER_FIXTURE_H_
 
 #include <cstdint>
 #include <deque>
@@ -18,11 +18,14 @@
 
 #include "capture/model/capture.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
+
+// Converts microseconds of a timeline to a duration.
+inline Nanos Us(double us) { return Nanos(static_cast<int64_t>(us * 1000)); }
 
 class TimelineBuilder;
 
-// What a collective of the timeline is; fields left alone are unknown.
+// Description of a collective on the timeline; unset fields are unknown.
 struct CollectiveSpec {
   CollectiveOp op = CollectiveOp::kAllReduce;
   uint32_t group = kNone;
@@ -35,7 +38,7 @@ struct CollectiveSpec {
 
 class RankTimeline {
  public:
-  // A kernel; a launch call on thread 1 is added when `launch_us` is not negative.
+  // Adds a kernel. If `launch_us` is not negative, also adds its launch call on thread 1.
   RankTimeline& Kernel(std::string_view name, double start_us, double duration_us, uint32_t stream = 7,
                        double launch_us = -1);
   RankTimeline& Copy(uint64_t bytes, double start_us, double duration_us, uint32_t stream = 9,
@@ -44,7 +47,7 @@ class RankTimeline {
                               uint32_t stream = 15, double launch_us = -1);
   RankTimeline& AllReduce(uint32_t group, double start_us, double duration_us, int64_t bytes = -1);
   RankTimeline& Api(std::string_view name, double start_us, double duration_us);
-  // A call that waits for what `stream` holds.
+  // Adds a call that waits for the work on `stream`.
   RankTimeline& StreamSynchronize(uint32_t stream, double start_us, double duration_us);
   RankTimeline& Step(int number, double start_us, double duration_us);
   RankTimeline& Range(std::string_view name, double start_us, double duration_us);
@@ -72,11 +75,11 @@ class TimelineBuilder {
   TimelineBuilder(const TimelineBuilder&) = delete;
   TimelineBuilder& operator=(const TimelineBuilder&) = delete;
 
-  // The rank's timeline, made at first use; on a host of that name ("host0" where none is given).
+  // Returns the rank's timeline, created on first use, on the host of that name ("host0" without one).
   RankTimeline& Rank(int32_t rank, std::string_view host = "host0");
   uint32_t Group(std::string_view key, const std::vector<int32_t>& members);
 
-  // Moves what was built out; the builder is then empty.
+  // Moves the capture out and leaves the builder empty.
   Capture Build();
 
  private:
@@ -85,6 +88,6 @@ class TimelineBuilder {
   std::deque<RankTimeline> ranks_;
 };
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_TIMELINE_BUILDER_H_
+#endif  // LOCKSTEP_CAPTURE_MODEL_TIMELINE_BUILDER_FIXTURE_H_

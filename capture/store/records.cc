@@ -16,7 +16,7 @@
 #include "capture/store/unrecorded_graphs.h"
 #include "wire/columns/columns.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 namespace fs = std::filesystem;
@@ -78,7 +78,7 @@ class Loader {
       have_manifest_ = true;
       if (name == kOpenManifestName) {
         Note(
-            "this capture was never completed (its manifest is missing): what its files hold was read, "
+            "this capture is incomplete because its manifest is missing: the rows of its files were read, "
             "losses are not known");
       }
       return absl::OkStatus();
@@ -86,18 +86,20 @@ class Loader {
     std::error_code error;
     if (!fs::is_directory(folder_, error)) {
       return absl::NotFoundError(
-          absl::StrCat(folder_.string(), " is no folder: give a folder that lockstep trace wrote"));
+          absl::StrCat(folder_.string(), " is not a folder; give a folder that `lockstep trace` wrote"));
     }
     return absl::OkStatus();
   }
 
-  // Files that the manifest does not list are found by their names: it may be missing or older than they are.
+  // Files that the manifest does not list are found by their names, because the manifest may be missing or
+  // older.
   void FindFiles() {
     std::vector<std::string> names;
     for (const fs::directory_entry& entry : FolderEntries(folder_))
       names.push_back(entry.path().filename().string());
     std::sort(names.begin(), names.end());
-    std::map<uint32_t, size_t> made;  // process number in a name → place, where no manifest has it
+    std::map<uint32_t, size_t>
+        made;  // process number in a name → index into manifest_.processes, without a manifest entry
     for (const std::string& name : names) {
       if (!have_manifest_) FindTrace(name);
       const std::optional<RecordsFile> file = ParseRecordsFileName(name);
@@ -137,7 +139,7 @@ class Loader {
     if (progress_) progress_(done_bytes_, total_bytes_);
   }
 
-  // Of a capture without a manifest.
+  // Adds a trace file of a capture without a manifest.
   void FindTrace(const std::string& name) {
     const std::optional<TraceFileOwner> owner = ParseTraceFileName(name);
     if (!owner.has_value() || owner->kind != TraceFileKind::kKineto) return;
@@ -183,9 +185,9 @@ class Loader {
     for (const ManifestFile& file : process.files) ReadRecordsFile(file, tables);
     for (size_t kind = 0; kind < tables.refused.size(); ++kind) {
       if (tables.refused[kind] == 0) continue;
-      AddLoss(data, static_cast<Kind>(kind), tables.refused[kind], "stamps that no clock can have made");
+      AddLoss(data, static_cast<Kind>(kind), tables.refused[kind], "impossible time stamps");
     }
-    data.unseen_graph_launches = UnseenGraphLaunches(data);
+    data.unseen_graph_launches = UnrecordedGraphLaunches(data);
     if (data.unseen_graph_launches > 0) {
       data.losses.push_back({"cupti", columns::KindName(Kind::kKernel), data.unseen_graph_launches,
                              "launches of CUDA graphs without a record of their kernels: the graphs were "
@@ -195,12 +197,12 @@ class Loader {
     }
     if (tables.names_lost > 0) {
       Note(absl::StrCat(RankName(data), ": ", tables.names_lost,
-                        " records are kept without their name, which was lost"));
+                        " records have no name because its definition was lost"));
     }
     if (tables.begun_unseen > 0) {
       Note(absl::StrCat(RankName(data), ": ", tables.begun_unseen,
                         tables.begun_unseen == 1 ? " range" : " ranges",
-                        " had begun before the client was told of the capture: no name, and no begin"));
+                        " began before the capture: name and begin are unknown"));
     }
   }
 
@@ -221,11 +223,11 @@ class Loader {
         lost[kind] = file.rows[kind] - got;
     }
     if (damage.empty() && TotalRows(lost) > 0)
-      damage = absl::StrCat(file.name, " holds fewer rows than its manifest says");
+      damage = absl::StrCat(file.name, " has fewer rows than its manifest states");
     if (damage.empty()) return;
     Note(absl::StrCat(RankName(tables.data), ": ", damage, "; ",
                       TotalRows(lost) > 0 ? absl::StrCat(TotalRows(lost), " records are lost")
-                                          : "what it held then is not known",
+                                          : "the number of lost records is unknown",
                       ", the others were read"));
     for (size_t kind = 0; kind < lost.size(); ++kind) {
       if (lost[kind] > 0) AddLoss(tables.data, static_cast<Kind>(kind), lost[kind], damage);
@@ -233,14 +235,14 @@ class Loader {
     if (TotalRows(lost) == 0) AddLoss(tables.data, Kind::kString, 0, damage);
   }
 
-  // Returns what is wrong with the file, empty when nothing is.
+  // Returns a description of the file's damage, or an empty text.
   std::string ReadBlocks(std::string_view bytes, const std::string& name, ProcessTables& tables) {
     const BlockWalk walk = WalkBlocks(bytes);
     std::string damage;
     if (!walk.damage.empty()) damage = absl::StrCat(name, " ", walk.damage, " at byte ", walk.end);
     tables.BeginSegment();
     columns::DecodedBlock decoded;
-    // Strings first: one ring may be drained with a string's use before another with its definition.
+    // Strings come first, because a ring that uses a string may be drained before the ring that defines it.
     for (const bool strings : {true, false}) {
       for (const BlockPlace& place : walk.blocks) {
         if ((place.header.kind == static_cast<uint16_t>(Kind::kString)) != strings) continue;
@@ -271,7 +273,7 @@ class Loader {
     }
     if (unjoined > 0) {
       Note(absl::StrCat(unjoined,
-                        " collectives that NCCL described name no launch in the capture: their kernels are "
+                        " collectives that NCCL described have no launch in the capture: their kernels are "
                         "matched by order"));
     }
   }
@@ -286,7 +288,7 @@ class Loader {
     return trace;
   }
 
-  // One RankData per device of the process.
+  // Adds one RankData per device of the process.
   void AddRanks(size_t p) {
     ProcessTables& t = tables_[p];
     std::map<uint32_t, uint64_t> devices;
@@ -296,7 +298,7 @@ class Loader {
         t.data.device = DeviceId(devices.begin()->first);
         t.data.gpu_timer = TimerOf(p, devices.begin()->first);
       } else {
-        // Nothing ran in the window; CUPTI or NCCL may still have said where it would.
+        // Nothing ran in the window. CUPTI or NCCL may still have reported the device.
         t.data.device = t.objects.OnlyDevice().value_or(t.data.device);
         for (const CommunicatorRow& c : t.communicators) {
           if (c.device >= 0) t.data.device = DeviceId(static_cast<uint32_t>(c.device));
@@ -326,12 +328,12 @@ class Loader {
     return found != timers_[process].end() ? found->second : GpuTimer();
   }
 
-  // What the host did goes to the device that did most, so that no call is counted twice; a call that
-  // launched work of another device goes there.
+  // Host work goes to the device with the most activities, so that no call counts twice. A call that launched
+  // work of another device goes to that device.
   enum class HostWork { kOwn, kAllElse };
 
-  // Those of the device's own operations; those of operations that are not in the capture with the host's
-  // work.
+  // Returns the rows of the device's own operations. Rows of operations that are not in the capture go with
+  // the host's work.
   template <typename Row>
   static std::vector<Row> OfOperations(const std::vector<Row>& rows,
                                        const absl::flat_hash_map<uint64_t, bool>& own, HostWork host_work) {
@@ -371,7 +373,7 @@ class Loader {
       }
       out.activities.push_back(a);
     }
-    absl::flat_hash_map<uint64_t, bool> own;  // operation → of this device
+    absl::flat_hash_map<uint64_t, bool> own;  // operation → true if it is of this device
     for (Collective c : all.collectives) {
       if (c.operation != 0) own[c.operation] = place[c.activity] != kNone;
       if (place[c.activity] == kNone) continue;
@@ -441,4 +443,4 @@ absl::StatusOr<Capture> LoadRecords(const std::string& folder) {
   return std::move(capture);
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

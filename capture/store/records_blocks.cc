@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
 BlockWalk WalkBlocks(std::string_view bytes) {
   BlockWalk walk;
@@ -19,12 +19,12 @@ BlockWalk WalkBlocks(std::string_view bytes) {
     std::memcpy(&place.header, bytes.data() + at, sizeof(place.header));
     const columns::BlockHeader& h = place.header;
     if (h.magic != columns::kBlockMagic) {
-      walk.damage = "holds bytes that are no block";
+      walk.damage = "has bytes that are not a block";
       break;
     }
     if (h.rows == 0 || h.rows > columns::kMaxRows || h.raw_bytes > columns::kMaxRawBytes ||
         h.stored_bytes > columns::kMaxRawBytes) {
-      walk.damage = absl::StrCat("holds a block that claims ", h.rows, " rows in ", h.raw_bytes, " bytes");
+      walk.damage = absl::StrCat("has a block that claims ", h.rows, " rows in ", h.raw_bytes, " bytes");
       break;
     }
     place.bytes = sizeof(columns::BlockHeader) + h.stored_bytes;
@@ -55,4 +55,4 @@ uint64_t TotalRows(const RowCounts& rows) {
   return total;
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -1,9 +1,9 @@
-// Finds the blocks of common/columns in a run of bytes without decoding them.
+// Finds the blocks of wire/columns in a run of bytes without decoding them.
 //
-// Used by ingest, which must know what it stores and must refuse what is no block, and by LoadRecords, which
-// reads strings first. Bytes are hostile: nothing beyond them is touched.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_BLOCKS_H_
-#define LOCKSTEP_AGGREGATOR_STORE_RECORDS_BLOCKS_H_
+// Used by ingest, which must know what it stores and refuse other bytes, and by LoadRecords, which reads
+// strings first. The bytes are untrusted, so no access goes beyond them.
+#ifndef LOCKSTEP_CAPTURE_STORE_RECORDS_BLOCKS_H_
+#define LOCKSTEP_CAPTURE_STORE_RECORDS_BLOCKS_H_
 
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 #include "wire/columns/columns.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
 struct BlockPlace {
   size_t offset = 0;  // of the header
@@ -23,22 +23,22 @@ struct BlockPlace {
 
 struct BlockWalk {
   std::vector<BlockPlace> blocks;
-  // Where the first bytes that are no block begin; the size of the input when all are.
+  // Offset of the first bytes that are not a block; the size of the input if all bytes are blocks.
   size_t end = 0;
-  // Empty when all bytes are blocks; else what is wrong at `end`, as one sentence's end.
+  // Empty if all bytes are blocks. Otherwise describes the damage at `end`, as the end of a sentence.
   std::string damage;
 };
 
-// `truncated` blocks (the bytes end inside) count as damage. Kinds and versions this program does not know
-// are walked over: they may be newer.
+// A block that the bytes cut off counts as damage. Blocks of unknown kinds and versions are accepted, because
+// they may be newer.
 BlockWalk WalkBlocks(std::string_view bytes);
 
 using RowCounts = std::array<uint64_t, columns::kKinds>;
 
-// Rows per kind; unknown kinds count under 0.
+// Rows by kind; rows of unknown kinds count under 0.
 RowCounts CountRows(const std::vector<BlockPlace>& blocks);
-uint64_t TotalRows(const RowCounts& rows);  // strings are no records and do not count
+uint64_t TotalRows(const RowCounts& rows);  // strings are not records and do not count
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_RECORDS_BLOCKS_H_
+#endif  // LOCKSTEP_CAPTURE_STORE_RECORDS_BLOCKS_H_

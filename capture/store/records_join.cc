@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_format.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 uint32_t GroupOf(uint64_t comm, GroupIndex& index, Capture& capture) {
@@ -18,7 +18,7 @@ uint32_t GroupOf(uint64_t comm, GroupIndex& index, Capture& capture) {
   return it->second;
 }
 
-// The kernels that each launch serial was pushed for, in launch order, and the one that each row belongs to.
+// The kernels of each launch serial in launch order, and the kernel that belongs to each row.
 class Launches {
  public:
   Launches(const ProcessTables& tables, const StringTable& strings) : tables_(tables), strings_(strings) {
@@ -47,10 +47,10 @@ class Launches {
   }
 
   bool Knows(uint64_t serial) const { return kernels_.contains(serial); }
-  // Serials count up: what lies outside those seen was launched outside the window.
+  // Serials increase, so a serial outside the seen ones was launched outside the window.
   bool Outside(uint64_t serial) const { return serial != 0 && (serial <= first_ || serial >= last_); }
 
-  // kNone: its kernel is not in the capture, or (*ambiguous) several could be it.
+  // kNone: the kernel is not in the capture, or several kernels fit (*ambiguous).
   uint32_t KernelOf(const NcclRow& row, bool* ambiguous) const {
     const std::vector<uint32_t>& all = kernels_.at(row.launch);
     std::vector<uint32_t> kernels;
@@ -58,7 +58,7 @@ class Launches {
       if (Class(i).communication) kernels.push_back(i);
     }
     if (kernels.empty()) return all.size() == 1 ? all[0] : kNone;
-    // The plugin's serial is pushed around one launch.
+    // The plugin's serial is pushed around a single launch.
     if (kernels.size() == 1 || !row.from_nvtx) return kernels[0];
     return OfCall(row, kernels, ambiguous);
   }
@@ -68,9 +68,9 @@ class Launches {
     return ClassifyKernelName(strings_.Text(tables_.data.activities[activity].name));
   }
 
-  // The serial of an NVTX range is pushed around a call, which may be the end of a group of many operations
-  // in many kernels. NCCL launches what differs in its own order, so only what is alike is told apart by
-  // order.
+  // The serial of an NVTX range is pushed around a call. This call may be the end of a group of many
+  // operations in many kernels. NCCL launches different operations in its own order, so order identifies only
+  // operations that are alike.
   uint32_t OfCall(const NcclRow& row, std::vector<uint32_t> kernels, bool* ambiguous) const {
     const CollectiveOp family = KernelFamily(row.op);
     std::erase_if(kernels, [&](uint32_t i) { return KernelFamily(Class(i).op) != family; });
@@ -109,7 +109,7 @@ int64_t BytesOf(const NcclRow& row, const StringTable& strings) {
 GroupIndex MakeGroups(const std::vector<ProcessTables>& processes, const std::vector<RankId>& ranks,
                       Capture& capture) {
   GroupIndex index;
-  // By rank in the group. Sparse: a claimed size costs no memory.
+  // Indexed by rank in the group. A sparse map, so a large claimed size costs no memory.
   std::vector<absl::flat_hash_map<int32_t, RankId>> members;
   for (size_t p = 0; p < processes.size(); ++p) {
     for (const CommunicatorRow& row : processes[p].communicators) {
@@ -168,4 +168,4 @@ uint64_t JoinCollectives(const GroupIndex& groups, const StringTable& strings, P
   return unjoined;
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

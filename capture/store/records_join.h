@@ -1,7 +1,7 @@
-// What NCCL says of a process's collectives, joined to the kernels that ran them, and communicators as
-// groups.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_JOIN_H_
-#define LOCKSTEP_AGGREGATOR_STORE_RECORDS_JOIN_H_
+// Joins NCCL's descriptions of a process's collectives to the kernels that ran them, and turns communicators
+// into groups.
+#ifndef LOCKSTEP_CAPTURE_STORE_RECORDS_JOIN_H_
+#define LOCKSTEP_CAPTURE_STORE_RECORDS_JOIN_H_
 
 #include <cstdint>
 #include <vector>
@@ -10,21 +10,21 @@
 #include "capture/model/capture.h"
 #include "capture/store/records_process.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
-// NCCL's communicator id → Capture::groups.
+// NCCL's communicator id → index into Capture::groups.
 using GroupIndex = absl::flat_hash_map<uint64_t, uint32_t>;
 
-// Makes one group per communicator that any process mentions. Members are known when every one of them
-// described itself; `processes[i]` is world rank `ranks[i]`.
+// Makes one group per communicator that any process mentions. Its members are known if every one of them
+// described itself. `processes[i]` is world rank `ranks[i]`.
 GroupIndex MakeGroups(const std::vector<ProcessTables>& processes, const std::vector<RankId>& ranks,
                       Capture& capture);
 
-// Fills tables.data.collectives through launch serial → correlation → kernel. A description whose kernel is
-// not in the capture is dropped: the kernel ran after the window, or is counted among the lost. Returns how
-// many descriptions name no launch that is known, though one inside the window.
+// Fills tables.data.collectives through launch serial → correlation → kernel. Drops a description whose
+// kernel is not in the capture, because the kernel ran after the window or counts as lost. Returns the number
+// of descriptions inside the window that name no known launch or fit several kernels.
 uint64_t JoinCollectives(const GroupIndex& groups, const StringTable& strings, ProcessTables& tables);
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_RECORDS_JOIN_H_
+#endif  // LOCKSTEP_CAPTURE_STORE_RECORDS_JOIN_H_

@@ -1,11 +1,11 @@
-// What NCCL says of collectives, against kernels: rows as records hold them in, tables out.
+// Joins of NCCL's descriptions to kernels, from rows as records hold them.
 #include "capture/store/records_join.h"
 
 #include <gtest/gtest.h>
 
 #include "capture/store/records_timings.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 constexpr uint64_t kComm = 0xABC;
@@ -55,10 +55,11 @@ class JoinTest : public testing::Test {
   GroupIndex groups_;
 };
 
-TEST_F(JoinTest, ACallOfNvtxIsTheCommunicationKernelAmongAllThatItLaunched) {
+TEST_F(JoinTest, JoinsAnNvtxCallToItsCommunicationKernel) {
   Kernel("memset_kernel", 1);
   const uint32_t nccl = Kernel(kAllReduceKernel, 2);
-  for (uint32_t correlation : {1u, 2u, 3u}) Pushed(7, correlation);  // 3: no kernel, an event's record
+  for (uint32_t correlation : {1u, 2u, 3u})
+    Pushed(7, correlation);  // 3 has no kernel: it is the record of an event
   NcclRow& row = FromNvtx(CollectiveOp::kAllReduce, 7, 4096);
   row.reduction = capture_.strings.Intern("Max");
   EXPECT_EQ(Join(), 0u);
@@ -71,7 +72,7 @@ TEST_F(JoinTest, ACallOfNvtxIsTheCommunicationKernelAmongAllThatItLaunched) {
   EXPECT_EQ(capture_.groups[c.group].key, "0000000000000abc");
 }
 
-TEST_F(JoinTest, ManyCallsOfAGroupMayRunInOneKernel) {
+TEST_F(JoinTest, JoinsManyCallsOfAGroupToOneKernel) {
   Kernel(kAllReduceKernel, 1);
   Pushed(7, 1);
   for (uint64_t bytes : {8u, 16u, 32u}) FromNvtx(CollectiveOp::kAllReduce, 7, bytes);
@@ -79,7 +80,7 @@ TEST_F(JoinTest, ManyCallsOfAGroupMayRunInOneKernel) {
   EXPECT_EQ(Activities(), (std::vector<uint32_t>{0, 0, 0}));
 }
 
-TEST_F(JoinTest, CallsOfDifferentOperationsAreToldApartByTheKernelsNames) {
+TEST_F(JoinTest, KernelNamesDistinguishCallsOfDifferentOperations) {
   const uint32_t gather = Kernel(kAllGatherKernel, 2);
   const uint32_t reduce = Kernel(kAllReduceKernel, 1);
   const uint32_t messages = Kernel(kSendRecvKernel, 3);
@@ -92,7 +93,7 @@ TEST_F(JoinTest, CallsOfDifferentOperationsAreToldApartByTheKernelsNames) {
   EXPECT_EQ(Activities(), (std::vector<uint32_t>{reduce, gather, messages, messages}));
 }
 
-TEST_F(JoinTest, CallsThatAreAlikeAreToldApartByOrderAndOthersAreNotGuessed) {
+TEST_F(JoinTest, OrderDistinguishesEqualCallsOnly) {
   const uint32_t second = Kernel(kAllReduceKernel, 9);
   const uint32_t first = Kernel(kAllReduceKernel, 4);
   Pushed(7, 4);
@@ -108,7 +109,7 @@ TEST_F(JoinTest, CallsThatAreAlikeAreToldApartByOrderAndOthersAreNotGuessed) {
   EXPECT_TRUE(Activities().empty());
 }
 
-TEST_F(JoinTest, WithoutACommunicatorTheOperationIsInNoGroup) {
+TEST_F(JoinTest, OperationsWithoutACommunicatorHaveNoGroup) {
   Kernel(kAllReduceKernel, 1);
   Pushed(7, 1);
   FromNvtx(CollectiveOp::kAllReduce, 7, 8, /*comm=*/0);
@@ -119,7 +120,7 @@ TEST_F(JoinTest, WithoutACommunicatorTheOperationIsInNoGroup) {
   EXPECT_TRUE(capture_.groups.empty());
 }
 
-TEST_F(JoinTest, ASequenceThatOnlyThisRankCountsIsNotUsedToMatch) {
+TEST_F(JoinTest, DoesNotMatchByASequenceThatOnlyOneRankCounts) {
   Kernel(kAllReduceKernel, 1);
   Pushed(7, 1);
   NcclRow row;
@@ -136,8 +137,8 @@ TEST_F(JoinTest, ASequenceThatOnlyThisRankCountsIsNotUsedToMatch) {
   EXPECT_EQ(tables_.data.collectives[0].bytes, 12);
 }
 
-TEST_F(JoinTest, ChannelsAreMappedByTheMedianKernelAndKeepTheirGpuLengths) {
-  // Kernel i starts at 10'000 * i on the host and 5'000 less on the GPU's timer, give or take a little.
+TEST_F(JoinTest, MapsChannelTimesByTheMedianKernel) {
+  // Kernel i starts at 10'000 * i on the host, and 5'000 less plus some jitter on the GPU's timer.
   for (uint32_t i = 1; i <= 5; ++i) {
     Kernel(kAllReduceKernel, i, 10'000 * i);
     Pushed(i + 10, i);
@@ -172,7 +173,7 @@ TEST_F(JoinTest, ChannelsAreMappedByTheMedianKernelAndKeepTheirGpuLengths) {
   EXPECT_EQ(timings[10].start, HostTime(77));
 }
 
-TEST_F(JoinTest, NetworkOperationsKnowTheirGroup) {
+TEST_F(JoinTest, NetworkOperationsHaveTheirGroup) {
   FromNvtx(CollectiveOp::kSend, 0, 8);
   ProxyRow row;
   row.comm = kComm;
@@ -190,4 +191,4 @@ TEST_F(JoinTest, NetworkOperationsKnowTheirGroup) {
 }
 
 }  // namespace
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -2,11 +2,11 @@
 
 #include <cstdio>
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
-// Length of the UTF-8 sequence at the start of `text`, 0 when there is none: names come from other people's
-// processes.
+// Length of the UTF-8 sequence at the start of `text`; 0: there is none. Names come from foreign processes
+// and may hold any bytes.
 size_t Utf8Length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -19,7 +19,7 @@ size_t Utf8Length(std::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
-  // Overlong forms, surrogates and what lies above U+10FFFF.
+  // Overlong forms, surrogates and values above U+10FFFF are not UTF-8.
   if (length == 3 && ((first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) >= 0xA0))) return 0;
   if (length == 4 && ((first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) >= 0x90))) return 0;
   return length;
@@ -49,4 +49,4 @@ std::string JsonQuoted(std::string_view text) {
   return out + '"';
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

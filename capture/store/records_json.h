@@ -1,16 +1,16 @@
-// A text as JSON writes it.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_JSON_H_
-#define LOCKSTEP_AGGREGATOR_STORE_RECORDS_JSON_H_
+// Text in JSON's notation.
+#ifndef LOCKSTEP_CAPTURE_STORE_RECORDS_JSON_H_
+#define LOCKSTEP_CAPTURE_STORE_RECORDS_JSON_H_
 
 #include <string>
 #include <string_view>
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
-// With its quotes. Bytes that are no UTF-8 become U+FFFD: names come from other people's processes, and a
-// document that cannot be read again would be worse.
+// Includes the quotes. Bytes that are not UTF-8 become U+FFFD. Names come from foreign processes, and the
+// document must stay readable.
 std::string JsonQuoted(std::string_view text);
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_RECORDS_JSON_H_
+#endif  // LOCKSTEP_CAPTURE_STORE_RECORDS_JSON_H_

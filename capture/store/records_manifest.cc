@@ -11,13 +11,13 @@
 #include "simdjson.h"
 #include "wire/columns/schema.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 using simdjson::dom::element;
 using simdjson::dom::object;
 
-// ---- out ----
+// ---- writing ----
 
 std::string QuotedList(const std::vector<std::string>& texts) {
   return absl::StrCat(
@@ -81,7 +81,7 @@ std::string ProcessJson(const ManifestProcess& p) {
   return out;
 }
 
-// ---- in: every accessor has a default, so a missing or mistyped field never fails a whole capture ----
+// ---- reading: every accessor has a default, so a missing or mistyped field never fails a whole capture ----
 
 int64_t Int(const object& o, std::string_view key, int64_t otherwise = 0) {
   int64_t value = 0;
@@ -196,7 +196,7 @@ std::string RankInName(RankId rank) {
   return rank >= RankId(0) ? absl::StrFormat("%05d", rank.value()) : "x";
 }
 
-// "r00003" and "p00003", or "rx".
+// Reads "r00003" and "p00003", or "rx".
 bool ParseOwner(const std::vector<std::string>& parts, RankId* rank, uint32_t* process) {
   if (parts[0].empty() || parts[1].empty() || parts[0][0] != 'r' || parts[1][0] != 'p') return false;
   int32_t number = -1;
@@ -307,4 +307,4 @@ bool IsPlainFileName(std::string_view name) {
   });
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -1,6 +1,6 @@
-// records/manifest.json: what a capture is, beside its rows. docs/formats/records.md.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_MANIFEST_H_
-#define LOCKSTEP_AGGREGATOR_STORE_RECORDS_MANIFEST_H_
+// records/manifest.json: the facts of a capture beside its rows. See docs/formats/records.md.
+#ifndef LOCKSTEP_CAPTURE_STORE_RECORDS_MANIFEST_H_
+#define LOCKSTEP_CAPTURE_STORE_RECORDS_MANIFEST_H_
 
 #include <cstdint>
 #include <optional>
@@ -14,27 +14,27 @@
 #include "capture/model/capture.h"
 #include "capture/store/records_blocks.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
 inline constexpr char kRecordsSchema[] = "lockstep.records/1";
 inline constexpr char kManifestName[] = "manifest.json";
-// The same document as it stood when the capture began; gone once manifest.json is written.
+// The same document as of the capture's start; deleted after manifest.json is written.
 inline constexpr char kOpenManifestName[] = "manifest.open.json";
 
-// One segment of one client process: string ids of different files never mix.
+// The file of one segment of a client process. String ids of different files never mix.
 struct ManifestFile {
   std::string name;  // plain file name
   uint64_t bytes = 0;
   RowCounts rows = {};
 };
 
-// What PyTorch's profiler wrote for a process, as gzip; bytes 0: there is none.
+// The gzip file that PyTorch's profiler wrote for a process. bytes 0: none.
 struct ManifestTrace {
   std::string name;  // plain file name
   uint64_t bytes = 0;
 };
 
-// What Python's profiler took of a process, as cProfile writes it, and when it did; bytes 0: there is none.
+// The file that Python's profiler wrote for a process, in cProfile's format, and its interval. bytes 0: none.
 struct ManifestPythonProfile {
   std::string name;  // plain file name
   uint64_t bytes = 0;
@@ -51,11 +51,11 @@ struct ManifestProcess {
   std::string program;
   std::string rank_source;
   HostInterval window;
-  // How it ended: "done", "failed", "gone" or "unfinished", and why where not done.
+  // Final state: "done", "failed", "gone" or "unfinished". `text` has the reason unless it is done.
   std::string state;
   std::string text;
-  Nanos late;  // T0 had passed by so much when it learned of it
-  // How it was captured: "cupti" or "kineto".
+  Nanos late;  // time by which T0 had passed when the process learned of it
+  // Method of capture: "cupti" or "kineto".
   std::string via = "cupti";
   ManifestTrace trace;
   ManifestPythonProfile python_profile;
@@ -71,41 +71,42 @@ struct Manifest {
   uint32_t activities = 0;
   JobTime t0;
   JobTime t1;
-  bool complete = false;  // every process that was armed has ended its part
+  bool complete = false;  // every armed process has ended its part
   std::vector<RankId> missing_ranks;
   std::optional<StepSpan> wanted_steps;
   std::vector<std::string> notes;
-  std::vector<Host> hosts;  // clock exchanges with them
+  std::vector<Host> hosts;  // with their clock exchanges
   std::vector<ManifestProcess> processes;
 };
 
-// One JSON document ending in a newline.
+// Returns one JSON document that ends in a newline.
 std::string ManifestToJson(const Manifest& manifest);
-// kInvalidArgument with the place for text that is not this document; fields of later versions are ignored.
+// Returns kInvalidArgument with the reason if the text is not this document. Ignores fields of later
+// versions.
 absl::StatusOr<Manifest> ParseManifest(std::string_view json);
 
-// A file's name says whose it is, so that a capture whose manifest is gone can still be read.
+// A file's name contains its owner, so that a capture without a manifest can still be read.
 struct RecordsFile {
   RankId rank = kNoRank;
-  uint32_t process = 0;  // place in Manifest::processes
-  uint32_t number = 0;   // of the file in its capture
+  uint32_t process = 0;  // index into Manifest::processes
+  uint32_t number = 0;   // number of the file in its capture
 };
 std::string RecordsFileName(const RecordsFile& file);
 std::optional<RecordsFile> ParseRecordsFileName(std::string_view name);
 
-// A file that came whole from a process's host: a ManifestTrace or a ManifestPythonProfile.
+// A file other than records that comes from a process's host: a ManifestTrace or a ManifestPythonProfile.
 enum class TraceFileKind : uint8_t { kKineto, kPythonProfile };
 struct TraceFileOwner {
   RankId rank = kNoRank;
-  uint32_t process = 0;  // place in Manifest::processes
+  uint32_t process = 0;  // index into Manifest::processes
   TraceFileKind kind = TraceFileKind::kKineto;
 };
 std::string TraceFileName(const TraceFileOwner& owner);
 std::optional<TraceFileOwner> ParseTraceFileName(std::string_view name);
 
-// Is it a name this program would give a file: no folders, nothing hidden?
+// True for a name that this program would give a file: no folders, not hidden.
 bool IsPlainFileName(std::string_view name);
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_RECORDS_MANIFEST_H_
+#endif  // LOCKSTEP_CAPTURE_STORE_RECORDS_MANIFEST_H_

@@ -6,12 +6,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 using ::testing::HasSubstr;
 
-TEST(RecordsManifest, SurvivesAWriteAndARead) {
+TEST(RecordsManifest, ReadsBackUnchanged) {
   Manifest m;
   m.id = "x";
   m.job = "na\"me\\ \xff\n";
@@ -50,7 +50,7 @@ TEST(RecordsManifest, SurvivesAWriteAndARead) {
   EXPECT_EQ(back->processes[0].python_profile.window, p.python_profile.window);
 }
 
-TEST(RecordsManifest, AnotherSchemaIsRefusedByName) {
+TEST(RecordsManifest, RefusesAnotherSchemaByName) {
   const auto m = ParseManifest("{\"schema\": \"lockstep.records/9\"}");
   ASSERT_FALSE(m.ok());
   EXPECT_THAT(std::string(m.status().message()), HasSubstr("lockstep.records/9"));
@@ -58,7 +58,7 @@ TEST(RecordsManifest, AnotherSchemaIsRefusedByName) {
   EXPECT_FALSE(ParseManifest("[]").ok());
 }
 
-TEST(RecordsFileNames, SayWhoseTheyAre) {
+TEST(RecordsFileNames, NamesGiveTheProcess) {
   const std::string name = RecordsFileName({RankId(12), 3, 4});
   const auto file = ParseRecordsFileName(name);
   ASSERT_TRUE(file.has_value());
@@ -86,4 +86,4 @@ TEST(RecordsFileNames, SayWhoseTheyAre) {
 }
 
 }  // namespace
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -6,10 +6,10 @@
 #include "absl/strings/str_format.h"
 #include "wire/columns/schema.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
-// A number from outside as one of ours, 0 where it is none.
+// Converts a number from outside to a narrower type; 0 if it is out of range.
 template <typename Number>
 Number InRangeOrZero(uint64_t value) {
   return std::in_range<Number>(value) ? static_cast<Number>(value) : Number{0};
@@ -32,7 +32,7 @@ void ProcessObjects::AddDevice(const BlockRows& rows, uint32_t row, std::string_
   namespace c = columns::device;
   constexpr uint64_t kHidden = 1, kMig = 2, kEcc = 4;
   const uint64_t flags = rows.U64(c::kFlags, row);
-  if ((flags & kHidden) != 0) return;  // its number may be that of a device which the process does use
+  if ((flags & kHidden) != 0) return;  // a device that the process uses may have the same number
   DeviceProperties p;
   p.name = name;
   const bool part = (flags & kMig) != 0;
@@ -87,15 +87,15 @@ void ProcessObjects::AddMemoryOp(const BlockRows& rows, uint32_t row) {
   MemoryOp op;
   op.time = rows.Time(c::kTime, row);
   op.correlation = CorrelationId(rows.U32(c::kCorrelation, row));
-  op.address = rows.U64(c::kAddress, row);
-  op.bytes = rows.U64(c::kBytes, row);
+#define KEPT(type, member, column, text, index, encoding, zero, unit, meaning) \
+  op.member = static_cast<type>(rows.U64(index, row));
+#include "wire/fields/memory_op.def"
   op.context = ContextId(rows.U32(c::kContext, row));
   op.stream = StreamId(rows.U64(c::kIsAsync, row) != 0 ? rows.U32(c::kStream, row) : kNone);
   op.pool = KnownOr(rows.U64(c::kPoolType, row), MemoryPoolType::kImported, MemoryPoolType::kNone);
   op.pool_address = rows.U64(c::kPoolAddress, row);
   op.pool_bytes = rows.U64(c::kPoolBytes, row);
   op.pool_used_bytes = rows.U64(c::kPoolUsed, row);
-  op.memory_kind = static_cast<uint8_t>(rows.U64(c::kMemoryKind, row));
   op.release = rows.U64(c::kIsRelease, row) != 0;
   memory_ops_.push_back(op);
   memory_devices_.push_back(rows.U32(c::kDevice, row));
@@ -108,7 +108,7 @@ void ProcessObjects::Give(Belongs belongs, RankData& entry) const {
   }
   for (const auto& [id, stream] : streams_) {
     const auto context = contexts_.find(stream.context.value());
-    // Of a context that was lost nobody knows the device: such a stream is nobody's.
+    // If a context's record was lost, the device of its streams is unknown, so no entry gets them.
     if (context != contexts_.end() && belongs(context->second.device.value()))
       entry.streams.push_back(stream);
   }
@@ -141,4 +141,4 @@ void ProcessObjects::DescribeRest(const std::vector<uint32_t>& with_entries, Ran
        entry);
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

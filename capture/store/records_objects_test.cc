@@ -10,18 +10,18 @@
 #include "gtest/gtest.h"
 #include "wire/columns/columns.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 using columns::Kind;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr int64_t kT0 = 1'700'000'000'000'000'000;
+constexpr int64_t kObjectsT0 = 1'700'000'000'000'000'000;
 
 using Values = std::vector<std::pair<size_t, uint64_t>>;
 
-// What the client's rows become, through the encoding and back.
+// Passes rows of the client through the encoding and back.
 class ObjectsTest : public ::testing::Test {
  protected:
   void Add(Kind kind, const Values& values) {
@@ -88,7 +88,7 @@ class ObjectsTest : public ::testing::Test {
   ProcessTables tables_;
 };
 
-TEST_F(ObjectsTest, ADevicesPropertiesAreThoseOfTheEntryOnIt) {
+TEST_F(ObjectsTest, DevicePropertiesBelongToTheEntryOfThatDevice) {
   namespace c = columns::device;
   Name(1, "NVIDIA H100 80GB HBM3");
   Device(2, 4,
@@ -123,7 +123,7 @@ TEST_F(ObjectsTest, ADevicesPropertiesAreThoseOfTheEntryOnIt) {
   EXPECT_FALSE(Entry(0).has_properties);
 }
 
-TEST_F(ObjectsTest, APartOfADeviceHasItsOwnIdentity) {
+TEST_F(ObjectsTest, AMigInstanceHasItsOwnUuid) {
   namespace c = columns::device;
   Device(0, 2, {{c::kUuidLast, 1}, {c::kMigUuidLast, 0x2a}});
   EXPECT_EQ(Entry(0).properties.uuid, "MIG-00000000-0000-0000-0000-00000000002a");
@@ -132,7 +132,7 @@ TEST_F(ObjectsTest, APartOfADeviceHasItsOwnIdentity) {
       << "where CUPTI does not tell the part's";
 }
 
-TEST_F(ObjectsTest, AHiddenDeviceIsNotTakenForTheOneWithItsNumber) {
+TEST_F(ObjectsTest, DistinguishesAHiddenDeviceFromTheVisibleOneOfItsNumber) {
   Name(1, "right");
   Name(2, "hidden");
   Device(0, 0);
@@ -140,7 +140,7 @@ TEST_F(ObjectsTest, AHiddenDeviceIsNotTakenForTheOneWithItsNumber) {
   EXPECT_EQ(Entry(0).properties.name, "right");
 }
 
-TEST_F(ObjectsTest, NumbersThatCannotBeAreUnknown) {
+TEST_F(ObjectsTest, ImpossibleNumbersAreUnknown) {
   namespace c = columns::device;
   Device(0, 0,
          {{c::kMultiprocessors, ~0ull},
@@ -157,7 +157,7 @@ TEST_F(ObjectsTest, NumbersThatCannotBeAreUnknown) {
   EXPECT_EQ(entry.streams.at(0).type, StreamType::kUnknown);
 }
 
-TEST_F(ObjectsTest, EachEntryHasWhatIsOnItsDevice) {
+TEST_F(ObjectsTest, EachEntryHasTheObjectsOfItsDevice) {
   Context(1, 0);
   Context(2, 1);
   Context(9, 5);
@@ -166,9 +166,9 @@ TEST_F(ObjectsTest, EachEntryHasWhatIsOnItsDevice) {
   Stream(2, 7);
   Stream(9, 7);
   Stream(77, 1);
-  Memory(kT0, 4096, 1, false);
-  Memory(kT0 + 5, 4096, 1, true);
-  Memory(kT0, 8192, 5, false);
+  Memory(kObjectsT0, 4096, 1, false);
+  Memory(kObjectsT0 + 5, 4096, 1, true);
+  Memory(kObjectsT0, 8192, 5, false);
   RankData zero = Entry(0), one = Entry(1);
   EXPECT_THAT(Contexts(zero), ElementsAre(1u));
   EXPECT_THAT(Streams(zero), ElementsAre(7u, 13u));
@@ -180,13 +180,13 @@ TEST_F(ObjectsTest, EachEntryHasWhatIsOnItsDevice) {
   EXPECT_FALSE(one.memory_ops[0].release);
   EXPECT_TRUE(one.memory_ops[1].release);
   EXPECT_EQ(one.memory_ops[0].stream.value(), kNone)
-      << "the stream of what is not asynchronous means nothing";
+      << "the stream of a synchronous operation has no meaning";
   tables_.objects.DescribeRest({0, 1}, one);
   EXPECT_THAT(Contexts(one), ElementsAre(2u, 9u));
   EXPECT_EQ(one.memory_ops.size(), 3u);
 }
 
-TEST_F(ObjectsTest, TheDeviceOfAProcessThatDidNothingIsThatOfItsContexts) {
+TEST_F(ObjectsTest, AnIdleProcesssDeviceIsThatOfItsContexts) {
   EXPECT_FALSE(tables_.objects.OnlyDevice().has_value());
   Context(1, 3);
   Context(2, 3);
@@ -195,7 +195,7 @@ TEST_F(ObjectsTest, TheDeviceOfAProcessThatDidNothingIsThatOfItsContexts) {
   EXPECT_FALSE(tables_.objects.OnlyDevice().has_value());
 }
 
-TEST_F(ObjectsTest, WhatIsToldOfTwiceIsThereOnce) {
+TEST_F(ObjectsTest, StoresRepeatedObjectsOnce) {
   Context(1, 0);
   Context(1, 0);
   Stream(1, 13, 0);
@@ -206,17 +206,17 @@ TEST_F(ObjectsTest, WhatIsToldOfTwiceIsThereOnce) {
   EXPECT_EQ(entry.streams[0].priority, -3);
 }
 
-TEST_F(ObjectsTest, AMemoryOperationAtNoPossibleTimeIsRefusedAndCounted) {
+TEST_F(ObjectsTest, RefusesAndCountsMemoryOperationsAtImpossibleTimes) {
   Memory(std::numeric_limits<int64_t>::max(), 4096, 0, false);
   EXPECT_THAT(Entry(0).memory_ops, IsEmpty());
   EXPECT_EQ(tables_.refused[static_cast<size_t>(Kind::kMemoryOp)], 1u);
 }
 
-TEST_F(ObjectsTest, NothingToldIsNothingKnown) {
+TEST_F(ObjectsTest, HasNoObjectsWithoutRecords) {
   const RankData entry = Entry(0);
   EXPECT_FALSE(entry.has_properties);
   EXPECT_THAT(entry.contexts, IsEmpty());
 }
 
 }  // namespace
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
 using columns::Kind;
 
@@ -54,7 +54,7 @@ void ProcessTables::AddRows(const columns::DecodedBlock& block, const StringTabl
     case Kind::kStream:
     case Kind::kMemoryOp:
       return AddObjects(rows, table);
-    case Kind::kOverhead:  // the tracer's own time: counted, in no table of a capture
+    case Kind::kOverhead:  // the tracer's own time: counted, but in no table of a capture
     case Kind::kString:
       return;
   }
@@ -94,9 +94,9 @@ void ProcessTables::AddKernels(const BlockRows& rows) {
       d.grid[axis] = rows.U32(c::kGridX + axis, i);
       d.block[axis] = static_cast<uint16_t>(rows.U64(c::kBlockX + axis, i));
     }
-    d.registers = static_cast<uint16_t>(rows.U64(c::kRegisters, i));
-    d.static_shared_bytes = rows.U32(c::kStaticShared, i);
-    d.dynamic_shared_bytes = rows.U32(c::kDynamicShared, i);
+#define KEPT(type, member, column, text, index, encoding, zero, unit, meaning) \
+  d.member = static_cast<type>(rows.U64(index, i));
+#include "wire/fields/kernel.def"
     d.context = ContextId(rows.U32(c::kContext, i));
     d.graph = rows.U32(c::kGraph, i);
     d.graph_node = rows.U64(c::kGraphNode, i);
@@ -165,11 +165,13 @@ void ProcessTables::AddCalls(const BlockRows& rows) {
     ApiCall call;
     call.start = rows.Time(c::kStart, i);
     call.end = call.start + Nanos(duration);
-    // Id 0 says that the client had no name for the function, which loses nothing: cbid tells it.
+    // Id 0: the client had no name for the function. This loses nothing, because cbid identifies it.
     if (rows.U64(c::kName, i) != 0) call.name = Name(rows.U64(c::kName, i));
     call.correlation = CorrelationId(rows.U32(c::kCorrelation, i));
     call.thread = ThreadId(rows.I64(c::kThread, i));
-    call.cbid = rows.U32(c::kCbid, i);
+#define KEPT(type, member, column, text, index, encoding, zero, unit, meaning) \
+  call.member = static_cast<type>(rows.U64(index, i));
+#include "wire/fields/api.def"
     call.driver = rows.U64(c::kIsDriver, i) != 0;
     data.api_calls.push_back(call);
   }
@@ -209,11 +211,11 @@ void ProcessTables::AddRanges(const BlockRows& rows) {
     r.start_unknown = (flags & kStartUnknown) != 0;
     r.end_unknown = (flags & kEndUnknown) != 0;
     const int64_t start = rows.I64(c::kStart, i);
-    // The duration of a range with an unknown end is that of a zero end.
+    // If the end of a range is unknown, its duration belongs to an end of 0, so the sum wraps around to 0.
     const auto end = static_cast<int64_t>(static_cast<uint64_t>(start) + rows.U64(c::kDuration, i));
     r.start = r.start_unknown ? data.window.start : HostTime(start);
     r.end = r.end_unknown ? data.window.end : HostTime(end);
-    // A range that began after the window's end can still be open then.
+    // A range that began after the window's end may still be open, so its end can lie before its start.
     if (r.end_unknown && r.end < r.start) r.end = r.start;
     if (r.start_unknown && r.start > r.end) r.start = r.end;
     const auto length =
@@ -233,7 +235,7 @@ void ProcessTables::AddRanges(const BlockRows& rows) {
 }
 
 void ProcessTables::AddNccl(const BlockRows& rows, const StringTable& table) {
-  constexpr uint32_t kLaunchSerial = 5;  // CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2: ours
+  constexpr uint32_t kLaunchSerial = 5;  // CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2, which Lockstep uses
   constexpr uint64_t kFromNvtx = 2, kSequenceIsLocal = 4;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     if (rows.kind() == Kind::kExternalCorrelation) {
@@ -259,7 +261,7 @@ void ProcessTables::AddNccl(const BlockRows& rows, const StringTable& table) {
       row.root = rows.I32(c::kRoot, i);
       row.bytes = rows.U64(c::kBytes, i);
       row.operation = rows.U64(c::kOperation, i);
-      // Id 0: not a reduction, or the source does not tell.
+      // Id 0: not a reduction, or the source does not name it.
       if (rows.U64(c::kReduction, i) != 0) row.reduction = Name(rows.U64(c::kReduction, i));
       nccl.push_back(row);
     } else {
@@ -271,7 +273,7 @@ void ProcessTables::AddNccl(const BlockRows& rows, const StringTable& table) {
       row.count = rows.U64(c::kCount, i);
       row.from_nvtx = (rows.U64(c::kFlags, i) & kFromNvtx) != 0;
       if (!row.from_nvtx) row.datatype = Name(rows.U64(c::kDatatype, i));
-      // Who a peer is, and which message a number means, belongs to a communicator.
+      // Peers and message numbers have a meaning only within a communicator.
       row.local_sequence = row.comm == 0;
       row.bytes = rows.U64(c::kBytes, i);
       row.operation = rows.U64(c::kOperation, i);
@@ -299,7 +301,7 @@ void ProcessTables::AddChannels(const BlockRows& rows) {
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const int64_t duration = rows.I64(c::kDuration, i);
     if (!Accept(Kind::kKernelChannel, rows.I64(c::kStart, i), duration)) continue;
-    // Both on the GPU's clock, and as far from overflow as a stamp of the host's.
+    // The GPU's times must be as far from overflow as the host's.
     if (!Accept(Kind::kKernelChannel, rows.I64(c::kGpuStart, i), rows.I64(c::kGpuDuration, i))) continue;
     ChannelRow row;
     row.start = rows.Time(c::kStart, i);
@@ -350,4 +352,4 @@ void ProcessTables::AddClocks(const BlockRows& rows) {
   }
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

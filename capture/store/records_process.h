@@ -1,6 +1,6 @@
-// The rows of one client process as tables, while LoadRecords fills them from blocks.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_PROCESS_H_
-#define LOCKSTEP_AGGREGATOR_STORE_RECORDS_PROCESS_H_
+// The rows of one client process as tables, which LoadRecords fills from blocks.
+#ifndef LOCKSTEP_CAPTURE_STORE_RECORDS_PROCESS_H_
+#define LOCKSTEP_CAPTURE_STORE_RECORDS_PROCESS_H_
 
 #include <cstdint>
 #include <utility>
@@ -13,7 +13,7 @@
 #include "capture/store/records_objects.h"
 #include "wire/columns/columns.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
 // A communicator as one member describes it.
 struct CommunicatorRow {
@@ -24,8 +24,8 @@ struct CommunicatorRow {
   int32_t device = -1;  // CUDA ordinal; -1: unknown
 };
 
-// A collective, send or receive as NCCL's profiler or its NVTX payload describes it, before it is joined to
-// its kernel.
+// A collective, send or receive as NCCL's profiler or its NVTX payload describes it, not yet joined to its
+// kernel.
 struct NcclRow {
   uint64_t comm = 0;  // 0: unknown
   uint64_t launch = 0;
@@ -35,18 +35,18 @@ struct NcclRow {
   CollectiveOp op = CollectiveOp::kUnknown;
   int32_t root = -1;
   int32_t peer = -1;
-  bool from_nvtx = false;       // then `bytes` is meant, and count, datatype and sequence are not
-  bool local_sequence = false;  // other ranks may have another number for it
+  bool from_nvtx = false;       // then `bytes` is valid, and count, datatype and sequence are not
+  bool local_sequence = false;  // other ranks may number it differently
   uint64_t bytes = 0;
   uint64_t operation = 0;
   NameId reduction;
 };
 
-// What NCCL tells of a channel of a kernel.
+// NCCL's report on one channel of a kernel.
 struct ChannelRow {
   HostTime start;  // as NCCL's proxy thread saw it
   HostTime end;
-  uint64_t gpu_start = 0;  // globaltimer; 0: not told
+  uint64_t gpu_start = 0;  // globaltimer; 0: unknown
   uint64_t gpu_length = 0;
   uint64_t operation = 0;
   uint32_t channel = 0;
@@ -57,16 +57,16 @@ struct ProxyRow {
   ProxyOp op;
 };
 
-// Not thread-safe. Everything it is given comes from other people's processes: rows whose end lies before
-// their start, or outside any calendar, are refused and counted.
+// Not thread-safe. All input comes from foreign processes. Rows that end before their start, or lie outside
+// any calendar, are refused and counted.
 class ProcessTables {
  public:
-  // Ids of one segment start anew: call before the blocks of each file.
+  // String ids start again in each segment. Call this before the blocks of each file.
   void BeginSegment() { strings_.clear(); }
   void AddStrings(const columns::DecodedBlock& block, StringTable& table);
   void AddRows(const columns::DecodedBlock& block, const StringTable& table);
 
-  // `data`'s tables without devices told apart; device[i] belongs to data.activities[i].
+  // The tables of all devices of the process together; device[i] belongs to data.activities[i].
   RankData data;
   std::vector<uint32_t> device;
   std::vector<CommunicatorRow> communicators;
@@ -75,10 +75,10 @@ class ProcessTables {
   std::vector<ProxyRow> proxy_ops;
   ProcessObjects objects;
   std::vector<std::pair<uint64_t, CorrelationId>>
-      launches;             // our launch serial, a correlation that was made under it
+      launches;             // our launch serial, and a correlation that was made under it
   uint64_t names_lost = 0;  // rows kept without their name
   uint64_t begun_unseen =
-      0;  // ranges that began before the client listened: no name, and no begin but the window's
+      0;  // ranges that began before the client was ready: they have no name, and begin with the window
   RowCounts read = {};
   RowCounts refused = {};
 
@@ -103,6 +103,6 @@ class ProcessTables {
   const absl::flat_hash_map<uint32_t, NameId>* names_ = nullptr;  // of the block being added
 };
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_RECORDS_PROCESS_H_
+#endif  // LOCKSTEP_CAPTURE_STORE_RECORDS_PROCESS_H_

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "wire/columns/columns.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 using columns::BlockBuilder;
@@ -153,7 +153,7 @@ TEST_F(RecordsTest, RowsComeBackWithTheirNamesAndDetails) {
   EXPECT_TRUE(capture.notes.empty()) << capture.notes[0];
 }
 
-TEST_F(RecordsTest, ANameDefinedAfterItsFirstUseIsStillFound) {
+TEST_F(RecordsTest, FindsANameDefinedAfterItsFirstUse) {
   Append(0, Block(Kind::kKernel, 1, {Kernel(0, 1, 5, 1)}));
   Append(0, Strings(1, {{5, "late"}}));
   Close();
@@ -161,17 +161,18 @@ TEST_F(RecordsTest, ANameDefinedAfterItsFirstUseIsStillFound) {
   EXPECT_EQ(capture.Text(capture.ranks[0].activities[0].name), "late");
 }
 
-TEST_F(RecordsTest, IdsOfAnotherEpochOrSegmentNeverNameARow) {
+TEST_F(RecordsTest, IgnoresIdsOfAnotherEpochOrSegment) {
   Append(0, Strings(1, {{5, "old"}}) + Block(Kind::kKernel, 2, {Kernel(0, 1, 5, 1)}));
   Append(0, Block(Kind::kKernel, 1, {Kernel(10, 1, 5, 1)}), /*incarnation=*/2);
   Close();
   const Capture capture = Load();
   ASSERT_EQ(capture.ranks[0].activities.size(), 2u);
   for (const DeviceActivity& a : capture.ranks[0].activities) EXPECT_EQ(a.name, kNoName);
-  EXPECT_THAT(capture.notes, ::testing::Contains(HasSubstr("2 records are kept without their name")));
+  EXPECT_THAT(capture.notes,
+              ::testing::Contains(HasSubstr("2 records have no name because its definition was lost")));
 }
 
-TEST_F(RecordsTest, ACollectiveIsJoinedToItsKernelThroughTheLaunchSerial) {
+TEST_F(RecordsTest, JoinsACollectiveToItsKernelByLaunchSerial) {
   for (uint32_t rank = 0; rank < 2; ++rank) {
     namespace m = columns::communicator;
     namespace c = columns::collective;
@@ -227,11 +228,12 @@ TEST_F(RecordsTest, ACollectiveIsJoinedToItsKernelThroughTheLaunchSerial) {
   EXPECT_EQ(group.size, 2);
   EXPECT_EQ(group.members, (std::vector<RankId>{RankId(1), RankId(0)}))
       << "in the order of their rank in the group";
-  EXPECT_THAT(capture.notes,
-              ::testing::Contains(HasSubstr("2 collectives that NCCL described name no launch")));
+  EXPECT_THAT(
+      capture.notes,
+      ::testing::Contains(HasSubstr("2 collectives that NCCL described have no launch in the capture")));
 }
 
-TEST_F(RecordsTest, AProcessWithTwoDevicesIsTwoEntriesAndNoCallIsCountedTwice) {
+TEST_F(RecordsTest, AProcessWithTwoDevicesHasTwoEntriesAndEachCallOnce) {
   namespace c = columns::api;
   Append(0,
          Strings(1, {{1, "k"}}) +
@@ -250,7 +252,7 @@ TEST_F(RecordsTest, AProcessWithTwoDevicesIsTwoEntriesAndNoCallIsCountedTwice) {
   EXPECT_EQ(capture.ranks[1].api_calls.size(), 1u);
 }
 
-TEST_F(RecordsTest, ARangeThatWasOpenAtTheEdgesOfTheWindowTakesTheWindowsStamp) {
+TEST_F(RecordsTest, ARangeOpenAtTheWindowsEdgeGetsTheWindowsTime) {
   namespace c = columns::range;
   Append(
       0,
@@ -268,7 +270,7 @@ TEST_F(RecordsTest, ARangeThatWasOpenAtTheEdgesOfTheWindowTakesTheWindowsStamp) 
   EXPECT_EQ(capture.ranks[0].ranges[1].end, HostTime(kT0 + 1'000'000));
 }
 
-TEST_F(RecordsTest, ARangeWhoseBeginNobodySawHasNoNameThatCouldBeLost) {
+TEST_F(RecordsTest, ARangeWithoutARecordedBeginHasNoLostName) {
   namespace c = columns::range;
   Append(
       0,
@@ -278,12 +280,11 @@ TEST_F(RecordsTest, ARangeWhoseBeginNobodySawHasNoNameThatCouldBeLost) {
   const Capture capture = Load();
   ASSERT_EQ(capture.ranks[0].ranges.size(), 1u);
   EXPECT_EQ(capture.ranks[0].ranges[0].name, kNoName);
-  EXPECT_THAT(capture.notes,
-              Contains(HasSubstr("1 range had begun before the client was told of the capture")));
+  EXPECT_THAT(capture.notes, Contains(HasSubstr("1 range began before the capture")));
   EXPECT_THAT(capture.notes, Not(Contains(HasSubstr("lost"))));
 }
 
-TEST_F(RecordsTest, HostileStampsAreRefusedAndCounted) {
+TEST_F(RecordsTest, RefusesAndCountsImpossibleStamps) {
   Append(0, Block(Kind::kKernel, 1,
                   {Kernel(0, -5, 0, 0), Kernel(0, std::numeric_limits<int64_t>::max(), 0, 0),
                    Kernel(std::numeric_limits<int64_t>::max() - kT0, 1, 0, 0), Kernel(0, 1, 0, 0)}));
@@ -293,7 +294,7 @@ TEST_F(RecordsTest, HostileStampsAreRefusedAndCounted) {
   EXPECT_EQ(Lost(capture.ranks[0], "kernel"), 3u);
 }
 
-TEST_F(RecordsTest, AFileCutAnywhereIsReadUpToTheDamageAndTheRestIsCounted) {
+TEST_F(RecordsTest, ReadsATruncatedFileUpToTheDamageAndCountsTheRest) {
   std::string blocks = Strings(1, {{1, "k"}});
   for (int i = 0; i < 4; ++i)
     blocks += Block(Kind::kKernel, 1, {Kernel(10 * i, 1, 1, 0), Kernel(10 * i + 5, 1, 1, 0)});
@@ -310,7 +311,7 @@ TEST_F(RecordsTest, AFileCutAnywhereIsReadUpToTheDamageAndTheRestIsCounted) {
   }
 }
 
-TEST_F(RecordsTest, AByteFlippedAnywhereNeverInventsRowsAndLosesNoneUncounted) {
+TEST_F(RecordsTest, AFlippedByteNeverAddsRowsAndCountsLostOnes) {
   std::string blocks = Strings(1, {{1, "k"}});
   for (int i = 0; i < 3; ++i) blocks += Block(Kind::kKernel, 1, {Kernel(10 * i, 1, 1, 0)});
   Append(0, blocks);
@@ -327,7 +328,7 @@ TEST_F(RecordsTest, AByteFlippedAnywhereNeverInventsRowsAndLosesNoneUncounted) {
   }
 }
 
-TEST_F(RecordsTest, ADamagedBlockCostsOnlyItself) {
+TEST_F(RecordsTest, ADamagedBlockLosesOnlyItself) {
   Append(0, Strings(1, {{1, "k"}}));
   Append(0, Block(Kind::kKernel, 1, {Kernel(0, 1, 1, 0)}));
   const uint64_t middle = writer_->bytes();
@@ -342,13 +343,13 @@ TEST_F(RecordsTest, ADamagedBlockCostsOnlyItself) {
   EXPECT_EQ(Lost(capture.ranks[0], "kernel"), 1u);
 }
 
-TEST_F(RecordsTest, WithoutItsManifestACaptureIsReadAndSaysThatItIsIncomplete) {
+TEST_F(RecordsTest, ReadsACaptureWithoutAManifestAsIncomplete) {
   Append(1, Strings(1, {{1, "k"}}) + Block(Kind::kKernel, 1, {Kernel(0, 1, 1, 0)}));
   const Capture open = Load();
   ASSERT_EQ(open.ranks.size(), 2u);
   EXPECT_EQ(open.ranks[1].activities.size(), 1u);
   EXPECT_EQ(open.hosts[open.ranks[1].host].name, "n0");
-  EXPECT_THAT(open.notes, ::testing::Contains(HasSubstr("never completed")));
+  EXPECT_THAT(open.notes, ::testing::Contains(HasSubstr("this capture is incomplete")));
 
   fs::remove(folder_ + "/records/" + kOpenManifestName);
   const Capture bare = Load();
@@ -358,7 +359,7 @@ TEST_F(RecordsTest, WithoutItsManifestACaptureIsReadAndSaysThatItIsIncomplete) {
   EXPECT_THAT(bare.notes, ::testing::Contains(HasSubstr("no manifest")));
 }
 
-TEST_F(RecordsTest, ARankThatRanNothingIsStillOnItsDevice) {
+TEST_F(RecordsTest, AnIdleRankHasItsDevice) {
   const auto device = [](uint32_t number, int64_t sms) {
     return Row(Kind::kDevice, {{columns::device::kDevice, number}, {columns::device::kMultiprocessors, sms}});
   };
@@ -373,7 +374,7 @@ TEST_F(RecordsTest, ARankThatRanNothingIsStillOnItsDevice) {
   EXPECT_FALSE(capture.ranks[1].has_properties);
 }
 
-TEST_F(RecordsTest, OfAProcessWithTwoDevicesEachEntryHasItsOwn) {
+TEST_F(RecordsTest, EachEntryOfAProcessWithTwoDevicesHasItsOwnRows) {
   const auto device = [](uint32_t number, int64_t sms) {
     return Row(Kind::kDevice, {{columns::device::kDevice, number}, {columns::device::kMultiprocessors, sms}});
   };
@@ -390,12 +391,11 @@ TEST_F(RecordsTest, OfAProcessWithTwoDevicesEachEntryHasItsOwn) {
   EXPECT_EQ(capture.ranks[0].properties.sms, 108);
   EXPECT_EQ(capture.ranks[1].properties.sms, 132);
   EXPECT_EQ(capture.ranks[0].contexts.size(), 1u);
-  ASSERT_EQ(capture.ranks[1].contexts.size(), 2u)
-      << "the busiest has also what is on devices that did nothing";
+  ASSERT_EQ(capture.ranks[1].contexts.size(), 2u) << "the busiest entry also has the objects of idle devices";
   EXPECT_EQ(capture.ranks[1].contexts[1].device, DeviceId(2));
 }
 
-TEST_F(RecordsTest, AManifestThatIsNoJsonIsNamedAndTheFilesAreStillRead) {
+TEST_F(RecordsTest, ReadsFilesBesideAnInvalidManifest) {
   Append(1, Block(Kind::kKernel, 1, {Kernel(0, 1, 0, 0)}));
   Close();
   Write(folder_ + "/records/" + kManifestName, "{\"schema\": ");
@@ -414,7 +414,7 @@ TEST_F(RecordsTest, AManifestCannotPointOutsideItsFolder) {
   EXPECT_THAT(capture.notes, ::testing::Contains(HasSubstr("outside the folder")));
 }
 
-TEST_F(RecordsTest, AFolderWithoutRecordsIsOneClearSentence) {
+TEST_F(RecordsTest, AFolderWithoutRecordsGivesOneSentence) {
   fs::create_directory(folder_ + "/empty");
   const auto capture = LoadRecords(folder_ + "/empty");
   EXPECT_EQ(capture.status().code(), absl::StatusCode::kInvalidArgument);
@@ -422,7 +422,7 @@ TEST_F(RecordsTest, AFolderWithoutRecordsIsOneClearSentence) {
   EXPECT_EQ(LoadRecords(folder_ + "/none").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(RecordsTest, BytesThatAreNoBlocksAreNotStored) {
+TEST_F(RecordsTest, RefusesToStoreBytesThatAreNotBlocks) {
   const absl::Status s =
       writer_->Append({0, 1}, RankId(0), "garbage that is long enough to hold a whole header, and more");
   EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
@@ -433,4 +433,4 @@ TEST_F(RecordsTest, BytesThatAreNoBlocksAreNotStored) {
 }
 
 }  // namespace
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 int64_t Median(std::vector<int64_t>& values) {
@@ -32,7 +32,7 @@ GpuTimers JoinTimings(const GroupIndex& groups, ProcessTables& tables) {
   for (const Collective& c : data.collectives) {
     if (c.operation != 0) activity_of[c.operation] = c.activity;
   }
-  // Several operations may share a kernel: its first channel is the first of them all.
+  // Several operations may share a kernel, so its first channel is the first one of them all.
   absl::flat_hash_map<uint32_t, uint64_t> first_channel;
   for (const ChannelRow& row : tables.channels) {
     const auto activity = activity_of.find(row.operation);
@@ -68,4 +68,4 @@ GpuTimers JoinTimings(const GroupIndex& groups, ProcessTables& tables) {
   return timers;
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

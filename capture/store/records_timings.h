@@ -1,7 +1,7 @@
-// What NCCL's proxy thread told of a process's operations, as tables: channels at work on the host's clock,
-// and network operations.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_RECORDS_TIMINGS_H_
-#define LOCKSTEP_AGGREGATOR_STORE_RECORDS_TIMINGS_H_
+// Tables of the reports of NCCL's proxy thread on a process's operations: work of channels on the host's
+// clock, and network operations.
+#ifndef LOCKSTEP_CAPTURE_STORE_RECORDS_TIMINGS_H_
+#define LOCKSTEP_CAPTURE_STORE_RECORDS_TIMINGS_H_
 
 #include <cstdint>
 
@@ -9,18 +9,17 @@
 #include "capture/store/records_join.h"
 #include "capture/store/records_process.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
-// GPU → its globaltimer against the host's clock.
+// GPU → its globaltimer relative to the host's clock.
 using GpuTimers = absl::flat_hash_map<uint32_t, GpuTimer>;
 
-// Fills tables.data's channel_timings and proxy_ops; call after JoinCollectives. A GPU's offset is the
-// median, over the kernels whose channels are known, of the kernel's start minus the first of its channels'
-// starts: a channel begins within its kernel, so the mapped stamps are early by the time the first channel
-// took to begin, if at all. A channel of a GPU without any such kernel keeps the host stamps of NCCL's proxy
-// thread.
+// Fills tables.data's channel_timings and proxy_ops. Call after JoinCollectives. A GPU's offset is the median
+// of the kernel's start minus the start of its first channel, over the kernels whose channels are known. A
+// channel begins within its kernel. So mapped times are early by the time that the first channel needed to
+// begin. Channels of a GPU without such kernels keep the host times of NCCL's proxy thread.
 GpuTimers JoinTimings(const GroupIndex& groups, ProcessTables& tables);
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_RECORDS_TIMINGS_H_
+#endif  // LOCKSTEP_CAPTURE_STORE_RECORDS_TIMINGS_H_

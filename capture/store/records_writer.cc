@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/files/file_sink.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 constexpr char kPartial[] = ".partial";
@@ -39,10 +39,10 @@ absl::StatusOr<std::unique_ptr<RecordsWriter>> RecordsWriter::Create(const std::
                                                                      const Manifest& open) {
   const std::string records = folder + "/records";
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", folder));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", folder));
   }
   if (::mkdir(records.c_str(), 0700) != 0)
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", records));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", records));
   const std::string manifest = absl::StrCat(records, "/", kOpenManifestName);
   if (absl::Status s = WriteManifest(manifest, open); !s.ok()) return s;
   return std::unique_ptr<RecordsWriter>(new RecordsWriter(records));
@@ -52,7 +52,7 @@ absl::StatusOr<RecordsWriter::File*> RecordsWriter::Open(SegmentKey key, RankId 
   std::lock_guard<std::mutex> lock(mutex_);
   std::unique_ptr<File>& file = files_[key];
   if (file == nullptr) {
-    // The numbers keep two processes that claim one rank, and two segments of one process, apart.
+    // The numbers distinguish two processes that claim one rank, and two segments of one process.
     auto made = std::make_unique<File>();
     made->entry.name = RecordsFileName({rank, key.process, static_cast<uint32_t>(files_.size())});
     const std::string path = absl::StrCat(records_, "/", made->entry.name);
@@ -78,9 +78,9 @@ absl::Status RecordsWriter::Append(SegmentKey key, RankId rank, std::string_view
   File& file = **opened;
   std::lock_guard<std::mutex> lock(file.mutex);
   const std::string path = absl::StrCat(records_, "/", file.entry.name);
-  if (file.broken) return absl::DataLossError(absl::StrCat("writing ", path, " failed before"));
+  if (file.broken) return absl::DataLossError(absl::StrCat("an earlier write to ", path, " failed"));
   if (absl::Status s = WriteAll(file.fd.get(), blocks, path); !s.ok()) {
-    // A torn block can be cut off again; where even that fails, its reader stops at it.
+    // Cuts off the torn block. If that fails, a reader stops at it.
     file.broken = ::ftruncate(file.fd.get(), static_cast<off_t>(file.entry.bytes)) != 0;
     return s;
   }
@@ -105,11 +105,11 @@ absl::Status RecordsWriter::AppendTrace(const TraceFileOwner& owner, uint64_t of
     }
   }
   if (trace.broken || trace.whole)
-    return absl::DataLossError(absl::StrCat(trace.entry.name, " has ended already"));
+    return absl::DataLossError(absl::StrCat(trace.entry.name, " is already complete"));
   if (offset != trace.entry.bytes) {
     trace.broken = true;
-    return absl::InvalidArgumentError(absl::StrCat("a piece of ", trace.entry.name, " at byte ", offset,
-                                                   " came where ", trace.entry.bytes, " was due"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("got byte ", offset, " of ", trace.entry.name, ", expected byte ", trace.entry.bytes));
   }
   absl::Status written = WriteAll(trace.fd.get(), bytes, absl::StrCat(records_, "/", trace.entry.name));
   trace.broken = !written.ok();
@@ -191,4 +191,4 @@ absl::Status RecordsWriter::Close(const Manifest& manifest) {
   return absl::OkStatus();
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

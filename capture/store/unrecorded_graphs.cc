@@ -5,10 +5,10 @@
 
 #include "absl/container/flat_hash_set.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
-// What is launched so shortly before the window's end may run behind it.
+// A launch this shortly before the window's end may run after it.
 constexpr Nanos kMayRunLater = Nanos::Millis(50);
 
 // CUPTI's callback ids of cudaGraphLaunch and cuGraphLaunch, each with its per-thread-stream form.
@@ -23,17 +23,17 @@ struct Launch {
 
 }  // namespace
 
-uint64_t UnseenGraphLaunches(const RankData& rank) {
+uint64_t UnrecordedGraphLaunches(const RankData& rank) {
   std::vector<Launch> launches;
   absl::flat_hash_set<uint32_t>
-      seen_calls;  // the runtime's call and the driver's under it share their correlation
+      seen_calls;  // the runtime's call and the driver's call inside it share their correlation
   for (const ApiCall& call : rank.api_calls) {
     if (LaunchesGraph(call) && seen_calls.insert(call.correlation.value()).second)
       launches.push_back({call.end, call.correlation});
   }
   if (launches.empty()) return 0;
   absl::flat_hash_set<uint32_t> recorded;
-  uint32_t last_run = 0;  // of what was launched in the window
+  uint32_t last_run = 0;  // highest correlation whose work ran in the window
   bool graph_without_launch = false;
   for (const DeviceActivity& a : rank.activities) {
     last_run = std::max(last_run, a.correlation.value());
@@ -42,12 +42,13 @@ uint64_t UnseenGraphLaunches(const RankData& rank) {
                            : kernel          ? rank.kernel_details[a.detail].graph
                                              : rank.copy_details[a.detail].graph;
     if (graph == 0)
-      continue;  // of a call of its own, whatever its number: CUPTI 13.0 gives graphs' launches those of
-                 // others
+      continue;  // not of a graph, even under a graph launch's number: CUPTI 13.0 gives graph launches
+                 // numbers of other calls
     recorded.insert(a.correlation.value());
     graph_without_launch |= a.correlation == CorrelationId(0);
   }
-  // A CUPTI whose correlations of graphs cannot be trusted: that some were recorded is all there is to know.
+  // A graph's record without a correlation shows that this CUPTI's correlations of graphs cannot be trusted.
+  // Then nothing can be counted.
   if (graph_without_launch) return 0;
   return static_cast<uint64_t>(std::count_if(launches.begin(), launches.end(), [&](const Launch& launch) {
     if (recorded.contains(launch.correlation.value())) return false;
@@ -55,4 +56,4 @@ uint64_t UnseenGraphLaunches(const RankData& rank) {
   }));
 }
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture

@@ -1,19 +1,19 @@
-// CUDA graphs that replayed without a record: CUPTI sees the kernels of a graph only when it was set up
-// before the graph was instantiated.
-#ifndef LOCKSTEP_AGGREGATOR_STORE_UNSEEN_GRAPHS_H_
-#define LOCKSTEP_AGGREGATOR_STORE_UNSEEN_GRAPHS_H_
+// Detects CUDA graphs that ran without records. CUPTI sees a graph's kernels only if it was set up before the
+// graph was instantiated.
+#ifndef LOCKSTEP_CAPTURE_STORE_UNRECORDED_GRAPHS_H_
+#define LOCKSTEP_CAPTURE_STORE_UNRECORDED_GRAPHS_H_
 
 #include <cstdint>
 
 #include "capture/model/capture.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 
-// Launches of CUDA graphs in `rank`'s calls of which nothing was recorded, though their turn had come: the
-// device went on to what was launched later, or so much of the window was left that it must have. 0 where all
-// is well, or nothing tells. Tables in any order.
-uint64_t UnseenGraphLaunches(const RankData& rank);
+// Counts launches of CUDA graphs in `rank`'s calls that must have run but left no record. Either the device
+// ran work that was launched later, or the launch was long enough before the window's end. 0: there is no
+// such launch, or no evidence. Tables may be in any order.
+uint64_t UnrecordedGraphLaunches(const RankData& rank);
 
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
 
-#endif  // LOCKSTEP_AGGREGATOR_STORE_UNSEEN_GRAPHS_H_
+#endif  // LOCKSTEP_CAPTURE_STORE_UNRECORDED_GRAPHS_H_

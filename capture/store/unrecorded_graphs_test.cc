@@ -2,14 +2,14 @@
 
 #include "gtest/gtest.h"
 
-namespace lockstep::store {
+namespace lockstep::capture {
 namespace {
 
 constexpr HostTime At(int64_t ms) { return HostTime(1'000'000'000 + ms * 1'000'000); }
 
-class UnseenGraphs : public testing::Test {
+class UnrecordedGraphs : public testing::Test {
  protected:
-  UnseenGraphs() { rank_.window = {At(0), At(1000)}; }
+  UnrecordedGraphs() { rank_.window = {At(0), At(1000)}; }
   void Launch(uint32_t correlation, int64_t ms, uint32_t cbid = 311, bool driver = false) {
     ApiCall call;
     call.start = At(ms);
@@ -32,52 +32,52 @@ class UnseenGraphs : public testing::Test {
   RankData rank_;
 };
 
-TEST_F(UnseenGraphs, LaunchesWithKernelsAreSeen) {
+TEST_F(UnrecordedGraphs, IgnoresLaunchesWithKernels) {
   Launch(1, 10);
   Launch(1, 10, 514, true);
   Kernel(1, 11, 7);
-  EXPECT_EQ(UnseenGraphLaunches(rank_), 0u);
+  EXPECT_EQ(UnrecordedGraphLaunches(rank_), 0u);
 }
 
-TEST_F(UnseenGraphs, LaunchesOfWhichNothingCameAreCountedOnce) {
+TEST_F(UnrecordedGraphs, CountsLaunchesWithoutKernelsOnce) {
   for (uint32_t i = 1; i <= 3; ++i) {
     Launch(i, 10 * i);
     Launch(i, 10 * i, 514, true);
   }
-  EXPECT_EQ(UnseenGraphLaunches(rank_), 3u);
+  EXPECT_EQ(UnrecordedGraphLaunches(rank_), 3u);
 }
 
-TEST_F(UnseenGraphs, OneOfTwoGraphsMayBeSeen) {
+TEST_F(UnrecordedGraphs, CountsOnlyTheGraphWithoutKernels) {
   Launch(1, 10);
   Launch(2, 20);
   Launch(3, 990);
   Kernel(2, 21, 7);
-  EXPECT_EQ(UnseenGraphLaunches(rank_), 1u) << "the last one's kernels may lie behind the window";
+  EXPECT_EQ(UnrecordedGraphLaunches(rank_), 1u) << "the last one's kernels may lie behind the window";
   Launch(4, 991, 211);
   Kernel(4, 995, 0);
-  EXPECT_EQ(UnseenGraphLaunches(rank_), 2u) << "what was launched after it has run";
+  EXPECT_EQ(UnrecordedGraphLaunches(rank_), 2u) << "later launches have run";
 }
 
-TEST_F(UnseenGraphs, WhereCorrelationsCannotBeTrustedNothingIsClaimed) {
+TEST_F(UnrecordedGraphs, ReportsNothingWithUnreliableCorrelations) {
   Launch(1, 10);
   Launch(2, 20);
   Kernel(0, 21, 7);
-  EXPECT_EQ(UnseenGraphLaunches(rank_), 0u);
+  EXPECT_EQ(UnrecordedGraphLaunches(rank_), 0u);
 }
 
-TEST_F(UnseenGraphs, WorkOfItsOwnUnderTheNumberOfALaunchIsNotTheGraphs) {
+TEST_F(UnrecordedGraphs, IgnoresOtherWorkWithALaunchsNumber) {
   Launch(1, 10);
   Launch(2, 20);
   Kernel(1, 12, 0);
   Kernel(2, 22, 0);
-  EXPECT_EQ(UnseenGraphLaunches(rank_), 2u);
+  EXPECT_EQ(UnrecordedGraphLaunches(rank_), 2u);
 }
 
-TEST_F(UnseenGraphs, OtherCallsDoNotCount) {
+TEST_F(UnrecordedGraphs, IgnoresOtherCalls) {
   Launch(1, 10, 211);
   Launch(2, 10, 311, true);
-  EXPECT_EQ(UnseenGraphLaunches(rank_), 0u);
+  EXPECT_EQ(UnrecordedGraphLaunches(rank_), 0u);
 }
 
 }  // namespace
-}  // namespace lockstep::store
+}  // namespace lockstep::capture
