@@ -22,12 +22,12 @@
 #include "base/service_manager.h"
 #include "base/settings/log_options.h"
 
-namespace lockstep {
+namespace lockstep::aggregator {
 namespace {
 
 constexpr int kDone = 0, kFailed = 1, kUsage = 2;
 
-// Blocked before any thread starts, so that they reach sigwait and nobody else.
+// Blocks the signals before any thread starts, so that only sigwait receives them.
 sigset_t BlockEndSignals() {
   sigset_t set;
   ::sigemptyset(&set);
@@ -48,14 +48,14 @@ void EndWith(pid_t pid) {
       while (::poll(&poll, 1, -1) < 0 && errno == EINTR) {
       }
     } else if (errno == ENOSYS) {
-      // Kernels before 5.3.
+      // Kernels before 5.3 have no pidfd_open.
       while (::kill(pid, 0) == 0 || errno == EPERM) ::usleep(200'000);
     }
     ::kill(::getpid(), SIGTERM);
   }).detach();
 }
 
-// Before there is a log, or where it is for people: a sentence. Programs that read the log find it there.
+// Prints the error as a sentence, or as a log line if the log is JSON, because programs read that.
 int Fail(const LogSink& log, LogFormat format, const absl::Status& status, int code) {
   if (format == LogFormat::kJson) {
     log(LogLevel::kError, "start_failed", {{"reason", status.message()}});
@@ -65,16 +65,17 @@ int Fail(const LogSink& log, LogFormat format, const absl::Status& status, int c
   return code;
 }
 
-// For scripts, on stdout: that it is ready, and where. A log that is JSON has no other lines beside it.
-void TellWhere(const Server& server, const LogSink& log, LogFormat format) {
-  const auto tell = [&](const char* event, const char* words, const std::string& address) {
+// Reports on stdout, for scripts, that the server is ready and its addresses. Omitted if the log is JSON,
+// which must not be mixed with other lines.
+void PrintAddresses(const Server& server, const LogSink& log, LogFormat format) {
+  const auto announce = [&](const char* event, const char* words, const std::string& address) {
     log(LogLevel::kInfo, event, {{"address", address}});
     if (format == LogFormat::kText) std::printf("%s on %s\n", words, address.c_str());
   };
-  for (const std::string& address : server.addresses()) tell("listening", "listening", address);
+  for (const std::string& address : server.addresses()) announce("listening", "listening", address);
   if (const std::string http = server.http_address(); !http.empty()) {
-    tell("metrics", "metrics", http);
-    tell("pages", "pages", "http://" + http + "/");
+    announce("metrics", "metrics", http);
+    announce("pages", "pages", "http://" + http + "/");
   }
   std::fflush(stdout);
 }
@@ -108,13 +109,13 @@ int Serve(const AggregatorOptions& options, const LogSink& log, const sigset_t& 
                        server.status().code() == absl::StatusCode::kFailedPrecondition;
     return Fail(log, format, server.status(), usage ? kUsage : kFailed);
   }
-  TellWhere(**server, log, format);
+  PrintAddresses(**server, log, format);
   if (options.until_exit > 0) EndWith(options.until_exit);
   const char* manager = std::getenv(kServiceManagerVariable);
-  TellServiceManager(manager, kServiceReady);
+  NotifyServiceManager(manager, kServiceReady);
   int signal = 0;
   ::sigwait(&signals, &signal);
-  TellServiceManager(manager, kServiceStopping);
+  NotifyServiceManager(manager, kServiceStopping);
   log(LogLevel::kInfo, "stopping", {});
   (*server)->Shutdown();
   if (options.until_exit > 0 && !options.token_file.empty()) std::remove(options.token_file.c_str());
@@ -144,4 +145,4 @@ int AggregatorMain(int argc, char** argv, char** environment) {
   return Serve(*options, sink, signals);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::aggregator

@@ -14,34 +14,34 @@
 #include "base/settings/duration.h"
 #include "base/settings/settings.h"
 
-namespace lockstep {
+namespace lockstep::aggregator {
 namespace {
 
-constexpr char kVersion[] = "lockstep-aggregator " LOCKSTEP_VERSION;
-// For --audit-log.
+constexpr char kProgramVersion[] = "lockstep-aggregator " LOCKSTEP_VERSION;
+// Value of --audit-log that disables the audit log.
 constexpr char kNoAudit[] = "off";
 
 constexpr char kAbout[] =
-    "lockstep-aggregator receives what the daemons of a job's nodes capture, analyses it and keeps it.\n"
+    "lockstep-aggregator receives the captures of a job's daemons, analyses them and stores them.\n"
     "\n"
     "Examples:\n"
     "  lockstep-aggregator --listen 0.0.0.0:7077 --token-file ~/.lockstep-token\n"
     "      for a cluster: give every lockstepd --aggregator THISHOST:7077 and the same token file, then\n"
     "      lockstep trace --aggregator THISHOST:7077 --token-file ~/.lockstep-token --duration 2s\n"
     "  lockstep-aggregator --listen 0.0.0.0:7077 --token-file /etc/lockstep/token --munge\n"
-    "      for a Slurm cluster: everybody traces their own jobs, by lockstep trace --aggregator "
-    "THISHOST:7077 --job ID\n"
+    "      for a Slurm cluster: all users trace their own jobs, by lockstep trace --aggregator THISHOST:7077 "
+    "--job ID\n"
     "  lockstep-aggregator --listen unix:$XDG_RUNTIME_DIR/lockstep/aggregator.sock\n"
-    "      for one node: no token is needed where only you can enter the folder\n";
+    "      for one node: no token is needed if only you can enter the folder\n";
 
-// A service's folder is where its unit has it (StateDirectory=); systemd names several with colons between.
+// The folder that systemd gives a service (StateDirectory=). With several folders, colons separate them.
 std::string ServiceStateDir() {
   const char* folders = std::getenv("STATE_DIRECTORY");
   if (folders == nullptr || folders[0] != '/') return DefaultStateDir();
   return std::string(folders, std::strcspn(folders, ":"));
 }
 
-// As text: they become what they mean when all is parsed.
+// Settings as text; ParseAggregatorOptions converts them after all sources have been read.
 struct OptionTexts {
   std::string keep_age;
   std::string audit;
@@ -49,60 +49,57 @@ struct OptionTexts {
 
 void AddKeeping(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
   app.add_option("--state-dir", options.state_dir,
-                 "Where captures are kept. Without it $STATE_DIRECTORY, which systemd sets, or lockstep in "
-                 "$XDG_STATE_HOME; else /var/lib/lockstep "
-                 "for root and ~/.local/state/lockstep for others");
-  app.add_option("--keep-captures", options.retention.captures, "Captures to keep; the oldest go first")
+                 "Folder for captures. Default: $STATE_DIRECTORY, which systemd sets, or lockstep in "
+                 "$XDG_STATE_HOME; else /var/lib/lockstep for root and ~/.local/state/lockstep for others");
+  app.add_option("--keep-captures", options.retention.captures,
+                 "Number of captures to keep; the oldest are removed first")
       ->capture_default_str();
-  app.add_option("--keep-bytes", options.retention.bytes, "Bytes of captures to keep; the oldest go first")
+  app.add_option("--keep-bytes", options.retention.bytes,
+                 "Total size of captures to keep; the oldest are removed first")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("20 GiB");
-  app.add_option(
-         "--keep-age", texts.keep_age,
-         "How long a capture is kept, as in 30d or 12h. Without it as long as the other two limits let it")
+  app.add_option("--keep-age", texts.keep_age,
+                 "Time for which a capture is kept, as in 30d or 12h. Default: until one of the other two "
+                 "limits is exceeded")
       ->check(CLI::Validator(settings::CheckDuration, "DURATION"));
   app.add_option("--audit-log", texts.audit,
-                 "File to append to who captured, stopped, fetched, read or was refused what, a JSON object "
-                 "per line, mode 0600; off: none. "
-                 "Without it audit.jsonl in --state-dir");
+                 "File for the audit log of captures, stops, fetches, reads and refusals: one JSON object "
+                 "per line, appended, mode 0600; off: none. Default: audit.jsonl in --state-dir");
 }
 
 void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
-  app.add_option("--listen", options.listen,
-                 "HOST:PORT (port 0: any free one) or unix:PATH, as often as wanted. A TCP port needs "
-                 "--token-file, since every "
-                 "user of the machine can reach it; a socket's folder must be closed to others")
+  app.add_option(
+         "--listen", options.listen,
+         "HOST:PORT (port 0: any free one) or unix:PATH; may be repeated. A TCP port needs --token-file, "
+         "because every user of the machine can reach it; a socket's folder must be closed to others")
       ->required();
   app.add_option(
       "--token-file", options.token_file,
-      "The secret that opens the TCP port and that of --http; made, mode 0600, where it is missing");
+      "File with the secret of the TCP port and of --http; created with mode 0600 if it is missing");
   app.add_option("--http,--metrics", options.http,
                  "IP:PORT for browsers (an index of jobs and captures, and the captures' reports, "
-                 "read-only), Prometheus (/metrics) and "
-                 "health checks (/healthz), as in 127.0.0.1:9465; port 0: any free one. All of it only for "
-                 "those who have the token, so it "
-                 "needs --token-file. Off by default");
+                 "read-only), Prometheus (/metrics) and health checks (/healthz), as in 127.0.0.1:9465; port "
+                 "0: any free one. All of it requires the token, so it needs --token-file. Off by default");
   app.add_flag("--munge", options.munge,
-               "Know callers by MUNGE as well: each user of the cluster sees and captures their own jobs, "
-               "without a token file. "
-               "Daemons still need the token");
-  app.add_option("--munge-socket", options.munge_socket, "munged's socket; default: where munge has it");
+               "Identify callers by MUNGE too: each user of the cluster sees and captures their own jobs "
+               "without a token file. Daemons still need the token");
+  app.add_option("--munge-socket", options.munge_socket, "munged's socket; default: munge's own default");
   AddKeeping(app, options, texts);
   app.add_option("--until-exit", options.until_exit,
-                 "End when the process with this pid does, and remove the token file")
+                 "End when the process with this pid ends, and remove the token file")
       ->configurable(false);
   settings::AddLogOptions(app, options.log);
   app.add_flag("--quiet", options.quiet, "Log nothing");
-  app.set_version_flag("--version", kVersion);
+  app.set_version_flag("--version", kProgramVersion);
 }
 
-// What each option alone does not tell. Of files nothing is read: who checks may be another user than who
-// runs.
-std::vector<settings::Clash> CheckOptions(const AggregatorOptions& options, const OptionTexts& texts) {
-  using Weight = settings::Clash::Weight;
-  std::vector<settings::Clash> clashes;
+// Finds contradictions between options. It reads no files, because the user who checks may differ from the
+// user who runs the aggregator.
+std::vector<settings::Conflict> CheckOptions(const AggregatorOptions& options, const OptionTexts& texts) {
+  using Weight = settings::Conflict::Weight;
+  std::vector<settings::Conflict> conflicts;
   const auto add = [&](Weight weight, std::vector<std::string> keys, const std::string& text) {
-    clashes.push_back({weight, std::move(keys), text});
+    conflicts.push_back({weight, std::move(keys), text});
   };
   const auto refuse = [&](std::vector<std::string> keys, const absl::Status& status) {
     if (!status.ok()) add(Weight::kError, std::move(keys), std::string(status.message()));
@@ -126,18 +123,18 @@ std::vector<settings::Clash> CheckOptions(const AggregatorOptions& options, cons
   }
   if (options.munge && !tcp)
     add(Weight::kWarning, {"munge", "listen"},
-        "--munge knows callers from other machines, and --listen names no TCP port");
+        "--munge identifies callers from other machines, but --listen names no TCP port");
   if (texts.audit != kNoAudit && !texts.audit.empty() && texts.audit == options.log.file) {
     add(Weight::kError, {"audit-log", "log"},
-        "--audit-log and --log are one file: give two, since they are kept and read by others");
+        "--audit-log and --log are one file: give two, because their readers and retention differ");
   }
   if (!texts.keep_age.empty() &&
       settings::ParseDuration(texts.keep_age).value_or(Nanos()) < Nanos::Seconds(60)) {
     add(Weight::kError, {"keep-age"},
         absl::StrCat("--keep-age ", texts.keep_age,
-                     ": a capture would go while it is read; give a minute or more, as in 30d"));
+                     ": a capture would be removed while it is read; give a minute or more, as in 30d"));
   }
-  return clashes;
+  return conflicts;
 }
 
 }  // namespace
@@ -153,14 +150,14 @@ std::optional<AggregatorOptions> ParseAggregatorOptions(int argc, char** argv, c
   settings::Settings settings(
       app,
       {.name = "lockstep-aggregator",
-       .version = kVersion,
+       .version = kProgramVersion,
        .summary = "receives, analyses and keeps captures of GPU jobs",
        .prefix = "LOCKSTEP_AGGREGATOR_",
        .file_name = "aggregator.conf",
        .defaults_here = {{"state-dir", usual_state_dir}},
        .files = {{"/var/lib/lockstep/captures",
                   "A folder for each capture: records, report.json, report.txt, report.html."},
-                 {"/var/lib/lockstep/audit.jsonl", "Who did what, unless --audit-log names another file."}},
+                 {"/var/lib/lockstep/audit.jsonl", "The audit log, unless --audit-log names another file."}},
        .rules = [&] { return CheckOptions(options, texts); }},
       environment);
   if (const std::optional<int> code = settings.Parse(argc, argv)) {
@@ -173,4 +170,4 @@ std::optional<AggregatorOptions> ParseAggregatorOptions(int argc, char** argv, c
   return options;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::aggregator

@@ -1,4 +1,4 @@
-// What lockstep-aggregator is told: flags, environment and a file (common/settings/).
+// Settings of lockstep-aggregator from flags, environment and a file (base/settings/).
 #ifndef LOCKSTEP_AGGREGATOR_AGGREGATOR_OPTIONS_H_
 #define LOCKSTEP_AGGREGATOR_AGGREGATOR_OPTIONS_H_
 
@@ -9,7 +9,7 @@
 #include "aggregator/retention.h"
 #include "base/settings/log_options.h"
 
-namespace lockstep {
+namespace lockstep::aggregator {
 
 struct AggregatorOptions {
   std::vector<std::string> listen;
@@ -19,17 +19,17 @@ struct AggregatorOptions {
   Retention retention;
   bool munge = false;
   std::string munge_socket;
-  int until_exit = 0;  // pid to end with; 0: none
+  int until_exit = 0;  // the aggregator ends when this pid ends; 0: none
   bool quiet = false;
   settings::LogOptions log;
-  std::string audit_file;  // empty: none is kept
+  std::string audit_file;  // empty: no audit log
 };
 
-// Nothing when the program is to end now, with `*exit_code`: --help and the like (0), a wrong argument,
-// variable or file (2, said on stderr). `environment` as main gets it.
+// Returns nothing if the program is to end now with `*exit_code`: 0 for --help and similar, 2 for a wrong
+// argument, variable or file (with a message on stderr). `environment` is main's third argument.
 std::optional<AggregatorOptions> ParseAggregatorOptions(int argc, char** argv, char** environment,
                                                         int* exit_code);
 
-}  // namespace lockstep
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_AGGREGATOR_OPTIONS_H_

@@ -1,5 +1,5 @@
-// From batches as daemons send them to the report, stage by stage, in events per second of CPU time.
-// "vs_decode" is the time beside the floor of the same run: decoding the same blocks and nothing else.
+// Measures each stage from the daemons' batches to the report, in events per second of CPU time. "vs_decode"
+// is the time relative to the lower limit in the same run: decoding the same blocks and nothing else.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -15,7 +15,7 @@
 #include "report/report.h"
 #include "wire/columns/columns.h"
 
-namespace lockstep {
+namespace lockstep::aggregator {
 namespace {
 
 constexpr uint32_t kRanks = 8;
@@ -23,14 +23,14 @@ constexpr uint32_t kSteps = 16;
 constexpr uint32_t kKernelsPerStep = 400;
 constexpr uint64_t kStart = 1'790'000'000'000'000'000;
 
-// CPU time of all threads: a neighbour on the same cores must not show in the figures.
+// CPU time of all threads, so that other processes on the same cores do not affect the result.
 double CpuSeconds() {
   timespec t = {};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// A rank's steps: launches, kernels of twelve shapes, and an all-reduce every twentieth.
+// A rank's steps: launches, kernels of twelve shapes, and an all-reduce after every twentieth kernel.
 struct RankSteps {
   columns::BlockBuilder kernels{columns::Kind::kKernel};
   columns::BlockBuilder calls{columns::Kind::kApi};
@@ -104,7 +104,7 @@ const std::vector<std::string>& Batches() {
 uint64_t Events() {
   uint64_t events = 0;
   for (const std::string& batch : Batches())
-    events += store::TotalRows(store::CountRows(store::WalkBlocks(batch).blocks));
+    events += capture::TotalRows(capture::CountRows(capture::WalkBlocks(batch).blocks));
   return events;
 }
 
@@ -129,13 +129,13 @@ double FloorSeconds() {
   return floor;
 }
 
-void Tell(benchmark::State& state, double seconds) {
+void ReportSpeed(benchmark::State& state, double seconds) {
   const double rounds = static_cast<double>(state.iterations());
   state.counters["events_per_s"] = rounds * static_cast<double>(Events()) / seconds;
   state.counters["vs_decode"] = seconds / rounds / FloorSeconds();
 }
 
-// A folder of records that is removed at the end.
+// A folder of records; the destructor removes it.
 class Folder {
  public:
   Folder() {
@@ -150,19 +150,19 @@ class Folder {
 };
 
 void Store(const std::string& folder) {
-  store::Manifest manifest;
+  capture::Manifest manifest;
   manifest.world_size = kRanks;
   manifest.complete = true;
   manifest.hosts = {{"node", "n0", {}}};
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
-    store::ManifestProcess process;
+    capture::ManifestProcess process;
     process.rank = RankId(static_cast<int32_t>(rank));
     process.host = 0;
     process.window = {HostTime(static_cast<int64_t>(kStart)),
                       HostTime(static_cast<int64_t>(kStart) + 2'000'000'000)};
     manifest.processes.push_back(process);
   }
-  auto writer = *store::RecordsWriter::Create(folder, manifest);
+  auto writer = *capture::RecordsWriter::Create(folder, manifest);
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     if (!writer->Append({rank, 1}, manifest.processes[rank].rank, Batches()[rank]).ok()) std::abort();
     manifest.processes[rank].files = writer->Files(rank);
@@ -173,7 +173,7 @@ void Store(const std::string& folder) {
 void BM_Decode(benchmark::State& state) {
   const double start = CpuSeconds();
   for (auto _ : state) Decode();
-  Tell(state, CpuSeconds() - start);
+  ReportSpeed(state, CpuSeconds() - start);
 }
 
 void BM_StoreBatches(benchmark::State& state) {
@@ -181,24 +181,24 @@ void BM_StoreBatches(benchmark::State& state) {
   int round = 0;
   const double start = CpuSeconds();
   for (auto _ : state) Store(folder.path() + "/" + std::to_string(round++));
-  Tell(state, CpuSeconds() - start);
+  ReportSpeed(state, CpuSeconds() - start);
 }
 
 void BM_LoadRecords(benchmark::State& state) {
   const Folder folder;
   Store(folder.path() + "/c");
   const double start = CpuSeconds();
-  for (auto _ : state) benchmark::DoNotOptimize(store::LoadRecords(folder.path() + "/c"));
-  Tell(state, CpuSeconds() - start);
+  for (auto _ : state) benchmark::DoNotOptimize(capture::LoadRecords(folder.path() + "/c"));
+  ReportSpeed(state, CpuSeconds() - start);
 }
 
 void BM_Analyze(benchmark::State& state) {
   const Folder folder;
   Store(folder.path() + "/c");
-  const store::Capture capture = *store::LoadRecords(folder.path() + "/c");
+  const capture::Capture capture = *capture::LoadRecords(folder.path() + "/c");
   const double start = CpuSeconds();
   for (auto _ : state) benchmark::DoNotOptimize(report::Analyze(capture));
-  Tell(state, CpuSeconds() - start);
+  ReportSpeed(state, CpuSeconds() - start);
 }
 
 BENCHMARK(BM_Decode)->Unit(benchmark::kMillisecond);
@@ -207,6 +207,6 @@ BENCHMARK(BM_LoadRecords)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Analyze)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::aggregator
 
 BENCHMARK_MAIN();

@@ -4,11 +4,11 @@
 #include <optional>
 #include <utility>
 
-namespace lockstep {
+namespace lockstep::aggregator {
 
-Housekeeper::Housekeeper(HousekeeperOptions options, const ingest::Clock& clock, ingest::CaptureUse& use,
-                         std::function<bool(const std::string&)> in_use, AuditLog& audit,
-                         ServerMetrics& metrics)
+Housekeeper::Housekeeper(HousekeeperOptions options, const aggregator::JobClock& clock,
+                         aggregator::CaptureUse& use, std::function<bool(const std::string&)> in_use,
+                         AuditLog& audit, ServerMetrics& metrics)
     : options_(std::move(options)),
       clock_(clock),
       use_(use),
@@ -45,19 +45,19 @@ void Housekeeper::Run() {
 void Housekeeper::Tidy() {
   std::lock_guard<std::mutex> lock(tidying_);
   std::optional<JobTime> now = clock_.Now();
-  if (!steady_.Trusts(*now, options_.mono())) {
+  if (!step_detector_.IsReliable(*now, options_.mono())) {
     now.reset();
     if (options_.retention.age) {
       options_.log(LogLevel::kWarning, "clock_stepped",
-                   {{"text", "the time of day has stepped: no capture is removed for its age this time"}});
+                   {{"text", "the clock has stepped: this run removes no capture by age"}});
     }
   }
   const Retired retired = Retire(options_.folder, options_.retention, now, use_, in_use_);
-  Tell(retired);
+  LogRetired(retired);
   metrics_.NoteRetired(retired);
 }
 
-void Housekeeper::Tell(const Retired& retired) {
+void Housekeeper::LogRetired(const Retired& retired) {
   for (const RetiredCapture& capture : retired.captures) {
     options_.log(LogLevel::kInfo, "capture_removed",
                  {{"capture", capture.name}, {"limit", capture.reason}, {"bytes", capture.bytes}});
@@ -68,4 +68,4 @@ void Housekeeper::Tell(const Retired& retired) {
     options_.log(LogLevel::kError, "capture_not_removed", {{"reason", reason}});
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::aggregator

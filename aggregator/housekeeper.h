@@ -1,5 +1,5 @@
-// Keeps the aggregator's captures within their limits: at the start, after each capture, and from time to
-// time, since captures grow old without anything happening.
+// Housekeeper keeps the stored captures within their limits. It runs at the start, after each capture, and
+// periodically, because captures also expire by age.
 #ifndef LOCKSTEP_AGGREGATOR_HOUSEKEEPER_H_
 #define LOCKSTEP_AGGREGATOR_HOUSEKEEPER_H_
 
@@ -16,49 +16,49 @@
 #include "base/log/audit_log.h"
 #include "base/log/log.h"
 
-namespace lockstep {
+namespace lockstep::aggregator {
 
 struct HousekeeperOptions {
-  std::string folder;  // of captures
+  std::string folder;  // holds one folder per capture
   Retention retention;
   Nanos period = Nanos::Seconds(3600);
-  std::function<MonoTime()> mono = &ingest::MonoNow;
+  std::function<MonoTime()> mono = &aggregator::MonoNow;
   LogSink log = &LogNothing;
 };
 
-// Any thread.
+// Thread-safe.
 class Housekeeper {
  public:
-  // All references outlive it, and what `in_use` stands on.
-  Housekeeper(HousekeeperOptions options, const ingest::Clock& clock, ingest::CaptureUse& use,
+  // All references, and the objects that `in_use` refers to, outlive the housekeeper.
+  Housekeeper(HousekeeperOptions options, const aggregator::JobClock& clock, aggregator::CaptureUse& use,
               std::function<bool(const std::string&)> in_use, AuditLog& audit, ServerMetrics& metrics);
   ~Housekeeper();
   Housekeeper(const Housekeeper&) = delete;
   Housekeeper& operator=(const Housekeeper&) = delete;
 
-  // A thread that tidies now and once per period.
+  // Starts a thread that tidies now and once per period.
   void Start();
   void Tidy();
   void Stop();
 
  private:
   void Run();
-  void Tell(const Retired& retired);
+  void LogRetired(const Retired& retired);
 
   const HousekeeperOptions options_;
-  const ingest::Clock& clock_;
-  ingest::CaptureUse& use_;
+  const aggregator::JobClock& clock_;
+  aggregator::CaptureUse& use_;
   const std::function<bool(const std::string&)> in_use_;
   AuditLog& audit_;
   ServerMetrics& metrics_;
   std::mutex tidying_;
-  SteadyTime steady_;  // by `tidying_`
+  ClockStepDetector step_detector_;  // guarded by `tidying_`
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
   std::thread thread_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_HOUSEKEEPER_H_

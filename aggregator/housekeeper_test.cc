@@ -10,14 +10,14 @@
 
 #include "base/log/line_sink_fake.h"
 
-namespace lockstep {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class SetClock final : public ingest::Clock {
+class SetClock final : public aggregator::JobClock {
  public:
   JobTime Now() const override { return JobTime(ns); }
   std::atomic<int64_t> ns = 0;
@@ -49,17 +49,17 @@ class HousekeeperTest : public ::testing::Test {
   std::string folder_;
   SetClock clock_;
   std::atomic<int64_t> mono_ns_ = 0;
-  ingest::CaptureUse use_;
+  aggregator::CaptureUse use_;
   ServerMetrics metrics_;
   std::vector<std::string> events_;
-  KeptLines audited_;
+  RecordedLines audited_;
   SystemClock audit_clock_;
   AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr},
                   std::make_unique<FakeLineSink>(audited_),
                   audit_clock_};
 };
 
-TEST_F(HousekeeperTest, WhatItRemovesIsLoggedAuditedAndCounted) {
+TEST_F(HousekeeperTest, LogsAuditsAndCountsRemovals) {
   Housekeeper house(
       Options(), clock_, use_, [](const std::string&) { return false; }, audit_, metrics_);
   house.Tidy();
@@ -71,7 +71,7 @@ TEST_F(HousekeeperTest, WhatItRemovesIsLoggedAuditedAndCounted) {
   EXPECT_EQ(metrics_.store().captures, 1u);
 }
 
-TEST_F(HousekeeperTest, AClockThatStepsAheadTakesNothing) {
+TEST_F(HousekeeperTest, AClockStepRemovesNothing) {
   Housekeeper house(
       Options(), clock_, use_, [](const std::string&) { return false; }, audit_, metrics_);
   house.Tidy();
@@ -81,11 +81,11 @@ TEST_F(HousekeeperTest, AClockThatStepsAheadTakesNothing) {
   EXPECT_THAT(events_, ElementsAre("capture_removed", "clock_stepped"));
 }
 
-TEST_F(HousekeeperTest, CapturesGrowOldWithoutAnythingHappening) {
+TEST_F(HousekeeperTest, RemovesExpiredCapturesWithoutNewCaptures) {
   Housekeeper house(
       Options(Nanos::Millis(5)), clock_, use_, [](const std::string&) { return false; }, audit_, metrics_);
   house.Start();
-  // Both clocks a month on, in steps that no clock is suspected for.
+  // Advances both clocks together, one day at a time, so that the time of day stays trusted.
   for (int i = 0; i < 400 && Exists("20260201-000000-00000b"); ++i) {
     const int64_t day = Nanos::Seconds(86400).ns();
     mono_ns_ += day;
@@ -97,4 +97,4 @@ TEST_F(HousekeeperTest, CapturesGrowOldWithoutAnythingHappening) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::aggregator

@@ -1,4 +1,4 @@
-// lockstep-aggregator: receives what daemons capture, analyses it, and answers `lockstep`.
+// Starts lockstep-aggregator, which receives and analyses the daemons' captures and answers `lockstep`.
 #include <unistd.h>
 
 #include "aggregator/aggregator_main.h"
@@ -6,5 +6,5 @@
 
 int main(int argc, char** argv) {
   lockstep::BeginProgram("lockstep-aggregator", environ);
-  return lockstep::AggregatorMain(argc, argv, environ);
+  return lockstep::aggregator::AggregatorMain(argc, argv, environ);
 }

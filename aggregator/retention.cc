@@ -13,15 +13,15 @@
 #include "base/files/folder_size.h"
 #include "base/files/read_files.h"
 
-namespace lockstep {
+namespace lockstep::aggregator {
 namespace {
 
 namespace fs = std::filesystem;
 
-// No capture's name begins so.
-constexpr char kAside[] = ".removing-";
+// Capture names never begin with this prefix.
+constexpr char kRemovingPrefix[] = ".removing-";
 
-// Of a capture's name: the second in which it began.
+// Length of the part of a capture's name that gives the second of its begin.
 constexpr size_t kSecondLength = sizeof("20260301-120000") - 1;
 
 struct Kept {
@@ -31,15 +31,15 @@ struct Kept {
   std::string_view second() const { return std::string_view(name).substr(0, kSecondLength); }
 };
 
-// Oldest first. What follows the second in a name is chance: of one second, the one that was written last is
-// the newest.
+// Returns the captures, oldest first. The rest of a name is random, so within one second the time of the last
+// write decides.
 std::vector<Kept> CapturesIn(const std::string& folder) {
   std::vector<Kept> captures;
   std::error_code error;
   for (const fs::directory_entry& entry : FolderEntries(folder)) {
     const std::string name = entry.path().filename().string();
     if (name[0] == '.' || !entry.is_directory(error) || entry.is_symlink(error)) continue;
-    captures.push_back({name, store::FolderBytes(entry.path().string()), entry.last_write_time(error)});
+    captures.push_back({name, FolderBytes(entry.path().string()), entry.last_write_time(error)});
   }
   std::sort(captures.begin(), captures.end(), [](const Kept& a, const Kept& b) {
     return std::forward_as_tuple(a.second(), a.changed, a.name) <
@@ -55,19 +55,19 @@ StoreUse UseOf(const std::vector<Kept>& captures) {
   return use;
 }
 
-// What an earlier life did not get to remove.
+// Removes captures that an earlier process had renamed but not removed.
 void RemoveLeftovers(const std::string& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : FolderEntries(folder)) {
-    if (entry.path().filename().string().rfind(kAside, 0) == 0) fs::remove_all(entry.path(), error);
+    if (entry.path().filename().string().rfind(kRemovingPrefix, 0) == 0) fs::remove_all(entry.path(), error);
   }
 }
 
 std::error_code Remove(const std::string& folder, const std::string& name) {
   std::error_code error;
-  const fs::path aside = fs::path(folder) / absl::StrCat(kAside, name);
-  fs::rename(fs::path(folder) / name, aside, error);
-  if (!error) fs::remove_all(aside, error);
+  const fs::path renamed = fs::path(folder) / absl::StrCat(kRemovingPrefix, name);
+  fs::rename(fs::path(folder) / name, renamed, error);
+  if (!error) fs::remove_all(renamed, error);
   return error;
 }
 
@@ -90,7 +90,7 @@ std::optional<JobTime> CaptureTime(const std::string& name) {
   utc.tm_mon -= 1;
   const std::tm written = utc;
   const std::time_t seconds = ::timegm(&utc);
-  // timegm takes the 40th of a month for a day of the next.
+  // timegm accepts day 40 of a month and converts it to a day of the next month.
   if (seconds < 0 || utc.tm_mday != written.tm_mday || utc.tm_mon != written.tm_mon ||
       utc.tm_hour != written.tm_hour)
     return std::nullopt;
@@ -100,7 +100,7 @@ std::optional<JobTime> CaptureTime(const std::string& name) {
 StoreUse MeasureStore(const std::string& folder) { return UseOf(CapturesIn(folder)); }
 
 Retired Retire(const std::string& folder, const Retention& limits, std::optional<JobTime> now,
-               ingest::CaptureUse& use, const std::function<bool(const std::string&)>& in_use) {
+               aggregator::CaptureUse& use, const std::function<bool(const std::string&)>& in_use) {
   RemoveLeftovers(folder);
   const std::vector<Kept> captures = CapturesIn(folder);
   Retired retired;
@@ -128,7 +128,7 @@ Retired Retire(const std::string& folder, const Retention& limits, std::optional
   return retired;
 }
 
-bool SteadyTime::Trusts(JobTime now, MonoTime mono) {
+bool ClockStepDetector::IsReliable(JobTime now, MonoTime mono) {
   const Nanos difference = Nanos(now.ns() - mono.ns());
   const bool steady =
       !difference_ || std::max(difference - *difference_, *difference_ - difference) <= kLargestStep;
@@ -136,4 +136,4 @@ bool SteadyTime::Trusts(JobTime now, MonoTime mono) {
   return steady;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::aggregator

@@ -1,4 +1,4 @@
-// How much the aggregator keeps, and for how long.
+// Limits for the number, size and age of stored captures, and their enforcement.
 #ifndef LOCKSTEP_AGGREGATOR_RETENTION_H_
 #define LOCKSTEP_AGGREGATOR_RETENTION_H_
 
@@ -12,58 +12,59 @@
 #include "aggregator/ingest/capture_use.h"
 #include "base/time.h"
 
-namespace lockstep {
+namespace lockstep::aggregator {
 
 struct Retention {
   size_t captures = 100;
   uint64_t bytes = 20ull << 30;
-  std::optional<Nanos> age;  // nothing: however old they become
+  std::optional<Nanos> age;  // nothing: no limit
 };
 
-// What a folder of captures holds.
+// The content of a folder of captures.
 struct StoreUse {
   size_t captures = 0;
   uint64_t bytes = 0;
 };
-// Looks at every file.
+// Reads the size of every file, so it may be slow.
 StoreUse MeasureStore(const std::string& folder);
 
 struct RetiredCapture {
   std::string name;
   uint64_t bytes = 0;
-  const char* reason = "";  // "age", "captures" or "bytes": the limit that it was removed for
+  const char* reason = "";  // the exceeded limit: "age", "captures" or "bytes"
 };
 struct Retired {
   std::vector<RetiredCapture> captures;  // oldest first
-  // Captures that were to go and could not be removed, with the reason.
+  // One sentence per capture that could not be removed.
   std::vector<std::string> failed;
   StoreUse left;
 };
 
-// When the capture of this name began, by the clock of the aggregator that named it; nothing where the name
-// is none of ours.
+// Returns the time in the capture's name, by the clock of the aggregator that named it. Returns nothing if
+// the name does not have our format.
 std::optional<JobTime> CaptureTime(const std::string& name);
 
-// Removes the captures of `folder` that are older than the limit, the newest too, and then the oldest (their
-// names sort by time) until both other limits hold, the newest never. Those that `in_use` names, or that
-// somebody reads, stay. Without `now` no age is known, and nothing is removed for it; what is from the future
-// is not old. A capture is moved aside before it is removed, so that none is seen in part; what an earlier
-// process had moved aside goes too.
+// First removes the captures of `folder` that are older than the age limit, including the newest. Then
+// removes the oldest until both other limits hold, but never the newest. Names sort by time.
+//
+// Keeps captures that `in_use` names or that are being read. Without `now` no capture is removed for its age.
+// A capture whose time is in the future is not old. A capture is renamed before it is removed, so that no
+// reader sees a part of it. Renamed captures that an earlier process left behind are removed too.
 Retired Retire(const std::string& folder, const Retention& limits, std::optional<JobTime> now,
-               ingest::CaptureUse& use, const std::function<bool(const std::string&)>& in_use);
+               aggregator::CaptureUse& use, const std::function<bool(const std::string&)>& in_use);
 
-// Whether the time of day can be trusted to tell ages: it went as the monotonic clock did since it was asked
-// last. After a step, in either direction, it is trusted again when it was steady from one asking to the
-// next. One thread.
-class SteadyTime {
+// Decides whether the time of day is reliable for ages: since the last call it must have advanced as much as
+// the monotonic clock. After a step in either direction it is trusted again once two successive calls agree.
+// One thread at a time.
+class ClockStepDetector {
  public:
-  bool Trusts(JobTime now, MonoTime mono);
+  bool IsReliable(JobTime now, MonoTime mono);
 
  private:
   static constexpr Nanos kLargestStep = Nanos::Seconds(600);
   std::optional<Nanos> difference_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_RETENTION_H_

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace lockstep {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::ElementsAre;
@@ -34,11 +34,11 @@ class RetireTest : public ::testing::Test {
     return names;
   }
   std::string folder_;
-  ingest::CaptureUse use_;
+  aggregator::CaptureUse use_;
   Retired last_;
 };
 
-TEST_F(RetireTest, TakesTheOldestUntilTheBytesFitAndSparesWhatIsInUseAndTheNewest) {
+TEST_F(RetireTest, RemovesTheOldestExceptThoseInUseAndTheNewest) {
   for (const char* name : {"a", "b", "c", "d"}) Add(name);
   EXPECT_THAT(Names({.captures = 100, .bytes = 10000, .age = std::nullopt}), IsEmpty());
   EXPECT_THAT(Names({.captures = 100, .bytes = 2500, .age = std::nullopt}, std::nullopt, "b"),
@@ -52,7 +52,7 @@ TEST_F(RetireTest, TakesTheOldestUntilTheBytesFitAndSparesWhatIsInUseAndTheNewes
       IsEmpty());
 }
 
-TEST_F(RetireTest, OfOneSecondTheOneThatWasWrittenLastIsTheNewest) {
+TEST_F(RetireTest, TheLastWrittenCaptureOfASecondIsTheNewest) {
   const std::string last = "20260101-000000-00000a", first = "20260101-000000-ffffff";
   for (const std::string& name : {first, last}) Add(name);
   const auto now = fs::last_write_time(folder_ + "/" + last);
@@ -61,7 +61,7 @@ TEST_F(RetireTest, OfOneSecondTheOneThatWasWrittenLastIsTheNewest) {
               ElementsAre(first + " captures"));
 }
 
-TEST_F(RetireTest, TakesWhatIsTooOldTheNewestTooAndNothingOfTheFutureOrOfAnotherName) {
+TEST_F(RetireTest, RemovesExpiredCapturesButNoFutureOnesAndNoOtherNames) {
   for (const char* name :
        {"20260101-000000-00000a", "20260115-120000-00000b", "20270101-000000-00000c", "mine"})
     Add(name);
@@ -74,7 +74,7 @@ TEST_F(RetireTest, TakesWhatIsTooOldTheNewestTooAndNothingOfTheFutureOrOfAnother
   EXPECT_THAT(Names(month, now + Nanos::Seconds(90 * 86400)), ElementsAre("20260115-120000-00000b age"));
 }
 
-TEST_F(RetireTest, WhatIsReadStaysUntilItsReaderIsDone) {
+TEST_F(RetireTest, KeepsACaptureUntilItsReaderIsDone) {
   for (const char* name : {"a", "b", "c"}) Add(name);
   auto reading = use_.Read("a");
   ASSERT_NE(reading, nullptr);
@@ -88,7 +88,7 @@ TEST_F(RetireTest, WhatIsReadStaysUntilItsReaderIsDone) {
   EXPECT_NE(use_.Read("c"), nullptr);
 }
 
-TEST_F(RetireTest, WhatAnEarlierLifeHalfRemovedIsFinished) {
+TEST_F(RetireTest, FinishesTheRemovalsOfAnEarlierProcess) {
   Add(".removing-a");
   Add("b");
   EXPECT_EQ(MeasureStore(folder_).captures, 1u);
@@ -96,7 +96,7 @@ TEST_F(RetireTest, WhatAnEarlierLifeHalfRemovedIsFinished) {
   EXPECT_FALSE(fs::exists(folder_ + "/.removing-a"));
 }
 
-TEST(CaptureTime, ReadsOurNamesAlone) {
+TEST(CaptureTime, ParsesOnlyOurNames) {
   EXPECT_EQ(CaptureTime("19700102-000001-00000a"), JobTime(86'401'000'000'000));
   for (const char* other : {"", "a", "20260101", "20261301-000000-a", "20260132-000000-a",
                             "20260101-250000-a", "2026010a-000000-a"}) {
@@ -104,14 +104,14 @@ TEST(CaptureTime, ReadsOurNamesAlone) {
   }
 }
 
-TEST(SteadyTime, AStepInEitherDirectionIsNotTrustedOnce) {
-  SteadyTime steady;
+TEST(ClockStepDetector, AStepInEitherDirectionIsUnreliableOnce) {
+  ClockStepDetector detector;
   JobTime now(1'790'000'000'000'000'000);
   MonoTime mono(5);
   const auto pass = [&](Nanos wall, Nanos real) {
     now += wall;
     mono += real;
-    return steady.Trusts(now, mono);
+    return detector.IsReliable(now, mono);
   };
   EXPECT_TRUE(pass(Nanos(), Nanos()));
   EXPECT_TRUE(pass(Nanos::Seconds(3601), Nanos::Seconds(3600)));
@@ -121,4 +121,4 @@ TEST(SteadyTime, AStepInEitherDirectionIsNotTrustedOnce) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::aggregator

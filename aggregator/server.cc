@@ -1,7 +1,6 @@
 #include "aggregator/server.h"
 
 #include <grpcpp/grpcpp.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,25 +19,27 @@
 #include "aggregator/server_metrics.h"
 #include "aggregator/site/sign_in.h"
 #include "aggregator/site/site.h"
-#include "aggregator/trace/readers.h"
 #include "base/clock.h"
 #include "base/files/file_sink.h"
 #include "base/log/audit_log.h"
 #include "base/metrics/endpoint.h"
+#include "base/random_number.h"
 #include "base/rpc/address.h"
 #include "base/rpc/server.h"
 #include "base/rpc/status_macros.h"
+#include "formats/common/read_options.h"
+#include "formats/input/read_input.h"
 #include "report/report.h"
 #include "web/page/page.h"
 
-namespace lockstep {
+namespace lockstep::aggregator {
 namespace {
 
 constexpr char kVersion[] = "lockstep-aggregator " LOCKSTEP_VERSION;
-// A report of megabytes to a slow reader.
-constexpr Nanos kTimeToRead = Nanos::Seconds(60);
+// A slow reader may fetch a report of several megabytes.
+constexpr Nanos kAnswerTimeout = Nanos::Seconds(60);
 
-// Where samples lie while they are looked at, by id.
+// Holds samples during their analysis, by id.
 std::string SamplesFolder(const std::string& state_dir) { return state_dir + "/samples"; }
 
 absl::Status MakeFolders(const std::string& state_dir) {
@@ -47,42 +48,40 @@ absl::Status MakeFolders(const std::string& state_dir) {
   std::filesystem::create_directories(CapturesFolder(state_dir), error);
   if (error)
     return absl::PermissionDeniedError(
-        absl::StrCat("cannot make ", state_dir, ": ", error.message(), "; give --state-dir"));
+        absl::StrCat("cannot create ", state_dir, ": ", error.message(), "; give --state-dir"));
   if (!there && ::chmod(state_dir.c_str(), 0700) != 0)
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot close ", state_dir));
-  // What an aggregator that was killed left there: nobody wants it.
+  // Removes the samples of a killed aggregator, which are no longer needed.
   std::filesystem::remove_all(SamplesFolder(state_dir), error);
   std::filesystem::create_directory(SamplesFolder(state_dir), error);
   if (error)
     return absl::PermissionDeniedError(
-        absl::StrCat("cannot make ", SamplesFolder(state_dir), ": ", error.message()));
+        absl::StrCat("cannot create ", SamplesFolder(state_dir), ": ", error.message()));
   return absl::OkStatus();
 }
 
 absl::Status WriteWhole(const std::string& path, const std::string& text) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink, store::OpenAtomicFile(path));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> sink, OpenAtomicFile(path));
   LOCKSTEP_RETURN_IF_ERROR(sink->Append(text));
   return sink->Finish();
 }
 
-enum class Page { kNo, kYes };
+enum class WritesPage { kNo, kYes };
 
-absl::StatusOr<report::Report> WriteReports(const std::string& folder, Page page) {
-  trace::ReadOptions options;
-  // The page shows the operators too.
-  if (page == Page::kYes) options.host = trace::HostDetail::kFrames;
-  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture, trace::LoadCapture(folder, options));
+absl::StatusOr<report::Report> WriteReports(const std::string& folder, WritesPage page) {
+  formats::ReadOptions options;
+  // The page also shows operators.
+  if (page == WritesPage::kYes) options.host = formats::HostDetail::kFrames;
+  LOCKSTEP_ASSIGN_OR_RETURN(capture::Capture capture, formats::LoadCapture(folder, options));
   report::Analysis analysis = report::Analyze(capture);
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json,
-                            store::OpenAtomicFile(folder + "/report.json"));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> json, OpenAtomicFile(folder + "/report.json"));
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
   LOCKSTEP_RETURN_IF_ERROR(json->Finish());
   LOCKSTEP_RETURN_IF_ERROR(WriteWhole(
       folder + "/report.txt", report::RenderText(analysis.report, {.source = analysis.report.capture.id})));
-  if (page == Page::kYes) {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> html,
-                              store::OpenAtomicFile(folder + "/report.html"));
-    LOCKSTEP_RETURN_IF_ERROR(html::WritePage(
+  if (page == WritesPage::kYes) {
+    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> html, OpenAtomicFile(folder + "/report.html"));
+    LOCKSTEP_RETURN_IF_ERROR(web::WritePage(
         {.capture = capture, .analysis = analysis, .source = analysis.report.capture.id}, *html));
     LOCKSTEP_RETURN_IF_ERROR(html->Finish());
   }
@@ -99,11 +98,12 @@ class GrpcServer final : public Server {
             {.folder = CapturesFolder(options_.state_dir),
              .retention = options_.retention,
              .log = options_.log},
-            clock_, use_, [this](const std::string& id) { return hub_.IsWriting(id); }, audit_, metrics_),
+            clock_, use_, [this](const std::string& id) { return hub_.captures().IsWriting(id); }, audit_,
+            metrics_),
         ingest_(hub_, calls_, audit_, clock_, options_.token),
-        samplers_(hub_, {.log = options_.log}),
+        samplers_(hub_.captures(), {.log = options_.log}),
         control_(
-            hub_, samplers_, calls_, use_, audit_, ingest::Callers(options_.token, options_.credentials),
+            hub_, samplers_, calls_, use_, audit_, aggregator::Callers(options_.token, options_.credentials),
             kVersion, [this](v1::AggregatorStatus& status) { Describe(status); },
             [this](const std::string& folder, v1::TraceFinished& finished) {
               AfterCapture(folder, finished);
@@ -127,7 +127,7 @@ class GrpcServer final : public Server {
       if (server_ == nullptr || (!addresses[i].is_unix() && ports[i] == 0)) {
         return absl::UnavailableError(
             absl::StrCat("cannot listen on ", addresses[i].target(),
-                         ": is another program there, or is the address not this machine's?"));
+                         ": another program may use the port, or the address may not be this machine's"));
       }
       addresses_.push_back(addresses[i].is_unix() ? absl::StrCat("unix:", addresses[i].path())
                            : addresses[i].host().find(':') != std::string::npos
@@ -139,21 +139,21 @@ class GrpcServer final : public Server {
 
   absl::Status OpenHttp() {
     if (options_.http.empty()) return absl::OkStatus();
-    metrics_.NoteStore(MeasureStore(hub_.options().captures_folder));
-    metrics::HttpServerOptions http;
+    metrics_.NoteStore(MeasureStore(hub_.captures().folder()));
+    HttpServerOptions http;
     http.address = options_.http;
     http.flag = "--http";
     http.token = options_.token;
-    http.answer_time = kTimeToRead;
-    LOCKSTEP_ASSIGN_OR_RETURN(site::SignIn sign_in, site::SignIn::Make());
+    http.answer_time = kAnswerTimeout;
+    LOCKSTEP_ASSIGN_OR_RETURN(aggregator::SignIn sign_in, aggregator::SignIn::Make());
     LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(options_.http));
-    site::SiteOptions pages{.program = kVersion, .listen = addresses_};
-    if (!site::IsLoopbackHost(address.host())) pages.port = site::SiteOptions::Port::kAnywhere;
-    site_ =
-        std::make_unique<site::Site>(std::move(pages), hub_, std::move(sign_in), audit_, &ingest::MonoNow);
-    http.admit = [this](const metrics::HttpRequest& request) { return site_->Admits(request); };
-    http.refused = [this](const metrics::HttpRequest& request) {
-      // Its first part only: below /s/ a path is half of a session's secret.
+    aggregator::SiteOptions pages{.program = kVersion, .listen = addresses_};
+    if (!aggregator::IsLoopbackHost(address.host())) pages.port = aggregator::SiteOptions::Port::kAnywhere;
+    site_ = std::make_unique<aggregator::Site>(std::move(pages), hub_, std::move(sign_in), audit_,
+                                               &aggregator::MonoNow);
+    http.admit = [this](const HttpRequest& request) { return site_->Admits(request); };
+    http.refused = [this](const HttpRequest& request) {
+      // Only the first part of the path: after /s/ it contains half of a session's secret.
       audit_.Refused("http", {"", std::nullopt, request.peer}, "neither the token nor a session",
                      {{"path", request.path.substr(0, request.path.find('/', 1))}});
     };
@@ -163,9 +163,9 @@ class GrpcServer final : public Server {
       return absl::OkStatus();
     };
     source.health = [this]() -> absl::StatusOr<std::string> {
-      return absl::StrCat("ok daemons=", hub_.stats().daemons);
+      return absl::StrCat("ok daemons=", hub_.daemons().counts().daemons);
     };
-    source.others = [this](const metrics::HttpRequest& request) { return site_->Answer(request); };
+    source.others = [this](const HttpRequest& request) { return site_->Answer(request); };
     LOCKSTEP_ASSIGN_OR_RETURN(
         endpoint_, metrics::Endpoint::Start(std::move(http), "lockstep_aggregator", std::move(source)));
     return absl::OkStatus();
@@ -173,9 +173,9 @@ class GrpcServer final : public Server {
 
   const std::vector<std::string>& addresses() const override { return addresses_; }
   std::string http_address() const override { return endpoint_ == nullptr ? "" : endpoint_->address(); }
-  bool WaitForDaemon(Nanos at_most) override { return hub_.WaitForDaemon(at_most); }
+  bool WaitForDaemon(Nanos at_most) override { return hub_.daemons().WaitForDaemon(at_most); }
 
-  // The CLI's own for one capture keeps nothing, so there is nothing to tidy.
+  // The CLI's server for one capture stores no captures, so it needs no housekeeping.
   void StartHousekeeping() {
     if (options_.analysis == ServerAnalysis::kHere) housekeeper_.Start();
   }
@@ -191,19 +191,14 @@ class GrpcServer final : public Server {
 
  private:
   static AuditLog::Options MakeAuditOptions(const ServerOptions& options) {
-    uint64_t session = 0;
-    // Blocks only before the machine has its first entropy; then it always gives 8 bytes.
-    [[maybe_unused]] const ssize_t n = ::getrandom(&session, sizeof(session), 0);
-    return {.program = kVersion, .session = session, .user_name = &SystemUserName, .log = options.log};
+    return {.program = kVersion, .session = RandomNumber(), .user_name = &SystemUserName, .log = options.log};
   }
 
-  static ingest::HubOptions MakeHubOptions(const ServerOptions& options) {
-    ingest::HubOptions hub;
-    hub.captures_folder = CapturesFolder(options.state_dir);
-    hub.samples_folder = SamplesFolder(options.state_dir);
-    hub.limits = options.limits;
-    hub.log = options.log;
-    return hub;
+  static aggregator::HubOptions MakeHubOptions(const ServerOptions& options) {
+    return {.captures = {.folder = CapturesFolder(options.state_dir),
+                         .samples_folder = SamplesFolder(options.state_dir),
+                         .limits = options.limits,
+                         .log = options.log}};
   }
 
   void Describe(v1::AggregatorStatus& status) const {
@@ -234,36 +229,36 @@ class GrpcServer final : public Server {
 
   void Analyse(const std::string& folder, const v1::TraceFinished& finished) {
     if (options_.analysis != ServerAnalysis::kHere || finished.t0_ns() == 0) return;
-    const std::unique_ptr<ingest::CaptureUse::Hold> hold =
+    const std::unique_ptr<aggregator::CaptureUse::Hold> hold =
         use_.Read(std::filesystem::path(folder).filename().string());
-    // Records are what counts; a report can be made from them again.
-    const MonoTime begun = ingest::MonoNow();
+    // An error here does not fail the capture, because the report can be made again from the records.
+    const MonoTime begun = aggregator::MonoNow();
     absl::StatusOr<report::Report> report =
-        WriteReports(folder, options_.http.empty() ? Page::kNo : Page::kYes);
+        WriteReports(folder, options_.http.empty() ? WritesPage::kNo : WritesPage::kYes);
     if (!report.ok())
       options_.log(LogLevel::kError, "report_failed",
                    {{"folder", folder}, {"reason", report.status().message()}});
     metrics_.NoteReport(report.ok() ? std::optional(*std::move(report)) : std::nullopt,
-                        ingest::MonoNow() - begun, clock_.Now() - JobTime());
+                        aggregator::MonoNow() - begun, clock_.Now() - JobTime());
   }
 
   const ServerOptions options_;
-  const ingest::SystemClock clock_;
+  const aggregator::SystemJobClock clock_;
   const SystemClock host_clock_;
   AuditLog audit_;
-  ingest::Hub hub_;
-  ingest::RpcCounts calls_;
-  ingest::CaptureUse use_;
+  aggregator::Hub hub_;
+  aggregator::RpcCounts calls_;
+  aggregator::CaptureUse use_;
   ServerMetrics metrics_;
   Housekeeper housekeeper_;
-  ingest::IngestService ingest_;
-  live::Samplers samplers_;
-  ingest::ControlService control_;
+  aggregator::IngestService ingest_;
+  aggregator::Samplers samplers_;
+  aggregator::ControlService control_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
-  // Null where it is off, as the next.
-  std::unique_ptr<site::Site> site_;
-  // Last: its thread calls into the rest.
+  // Null if HTTP is off, like endpoint_.
+  std::unique_ptr<aggregator::Site> site_;
+  // Declared last, because its thread calls the other members.
   std::unique_ptr<metrics::Endpoint> endpoint_;
 };
 
@@ -292,4 +287,4 @@ std::string DefaultStateDir() {
 
 std::string CapturesFolder(const std::string& state_dir) { return state_dir + "/captures"; }
 
-}  // namespace lockstep
+}  // namespace lockstep::aggregator

@@ -1,5 +1,5 @@
-// An aggregator: ingest, store, analysis and control behind its sockets. lockstep-aggregator runs one for
-// ever, and `lockstep trace` one for a single capture.
+// Server is an aggregator: ingest, store, analysis and control behind its sockets. lockstep-aggregator runs
+// one permanently; `lockstep trace` runs one for a single capture.
 #ifndef LOCKSTEP_AGGREGATOR_SERVER_H_
 #define LOCKSTEP_AGGREGATOR_SERVER_H_
 
@@ -8,59 +8,62 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "aggregator/captures/capture_session.h"
+#include "aggregator/captures/session_limits.h"
 #include "aggregator/retention.h"
 #include "base/log/log.h"
 #include "base/rpc/munge.h"
 #include "base/rpc/token.h"
 
-namespace lockstep {
+namespace lockstep::aggregator {
 
-// Who turns records/ into report.json and report.txt: an aggregator that stays, beside its own copy; for a
-// capture that the CLI runs inside itself, only the CLI, in the user's folder.
+// The program that makes report.json and report.txt from records/. A permanent aggregator writes them beside
+// its own copy. For a capture that the CLI runs in its own process, only the CLI writes them, into the user's
+// folder.
 enum class ServerAnalysis { kHere, kByTheCaller };
 
 struct ServerOptions {
-  // HOST:PORT (with a token only) or unix:PATH (in a folder only this user can enter).
+  // HOST:PORT (only with a token) or unix:PATH (in a folder that only this user can enter).
   std::vector<std::string> listen;
   rpc::Token token;
-  // By which callers of Control are known, each for their own jobs; null: not, the token alone opens.
+  // Identifies the callers of Control, so that each reaches only their own jobs. Null: callers are not
+  // identified, and the token alone gives access.
   std::shared_ptr<const rpc::CallerCredentials> credentials;
-  std::string state_dir;  // made, mode 0700, where it is missing
+  std::string state_dir;  // created with mode 0700 if it is missing
   Retention retention;
-  // Where Prometheus is answered and the pages are (common/metrics/http_server.h, aggregator/site/site.h);
-  // empty: nowhere. Where it is not empty, each capture's report.html is made too.
+  // Address of the metrics port and the pages (base/http/http_server.h, aggregator/site/site.h); empty: off.
+  // With an address, each capture also gets a report.html.
   std::string http;
   ServerAnalysis analysis = ServerAnalysis::kHere;
-  ingest::SessionLimits limits;
-  // Who did what (common/log/audit_log.h); made where it is missing. Empty: it is not kept.
+  aggregator::SessionLimits limits;
+  // File of the audit log (base/log/audit_log.h), created if it is missing. Empty: no audit log.
   std::string audit_file;
   LogSink log = &LogNothing;
 };
 
-// Any thread, but Shutdown once. The destructor shuts down too.
+// Any thread may call all functions, but Shutdown only once. The destructor also shuts down.
 class Server {
  public:
-  // kInvalidArgument, kFailedPrecondition, kPermissionDenied: the options, with the remedy.
+  // kInvalidArgument, kFailedPrecondition, kPermissionDenied: an option is wrong; the error states the
+  // remedy.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
   virtual ~Server() = default;
 
-  // Where it listens, one for each of options.listen; port 0 is told as the port that it got.
+  // The addresses of options.listen in the same order, with port 0 replaced by the actual port.
   virtual const std::vector<std::string>& addresses() const = 0;
-  // Of options.http, with the port that it got; empty: nowhere.
+  // The address of options.http with the actual port; empty: off.
   virtual std::string http_address() const = 0;
-  // Whether a daemon is connected and has told its ranks, after waiting for it.
+  // Waits at most `at_most` for a daemon. Returns true if one is connected and has sent its ranks.
   virtual bool WaitForDaemon(Nanos at_most) = 0;
-  // Ends captures (what they have is kept) and refuses what comes.
+  // Ends running captures, which keep their records, and refuses new requests.
   virtual void Shutdown() = 0;
 };
 
-// $XDG_STATE_HOME/lockstep; where that is not set, /var/lib/lockstep for root and ~/.local/state/lockstep for
-// others.
+// Returns $XDG_STATE_HOME/lockstep. If that is not set, /var/lib/lockstep for root and
+// ~/.local/state/lockstep for other users.
 std::string DefaultStateDir();
-// <state_dir>/captures, where captures lie by id.
+// Returns <state_dir>/captures, which holds one folder per capture, named by its id.
 std::string CapturesFolder(const std::string& state_dir);
 
-}  // namespace lockstep
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_SERVER_H_

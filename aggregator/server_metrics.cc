@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-namespace lockstep {
+namespace lockstep::aggregator {
 namespace {
 
 using metrics::Page;
@@ -12,61 +12,62 @@ using Outcome = v1::TraceFinished;
 
 Nanos Whole(double ns) { return Nanos(std::llround(ns)); }
 
-void AddCaptures(const ingest::HubStats& stats, Page& page) {
-  page.Gauge("lockstep_aggregator_captures_running", "Captures that have not ended, their reports included.")
-      .Count(stats.captures_running);
-  const auto ended = page.Counter("lockstep_aggregator_captures_total",
-                                  "Captures that were asked for and have ended, by how.");
+void AddCaptures(const aggregator::CaptureCounts& counts, Page& page) {
+  page.Gauge("lockstep_aggregator_captures_running",
+             "Captures that have not ended; a capture ends with its report.")
+      .Count(counts.running);
+  const auto ended =
+      page.Counter("lockstep_aggregator_captures_total", "Requested captures that have ended, by outcome.");
   for (const auto& [outcome, name] : {std::pair(Outcome::COMPLETE, "complete"),
                                       {Outcome::FAILED, "failed"},
                                       {Outcome::NO_SUCH_JOB, "no_such_job"},
                                       {Outcome::PARTIAL, "partial"},
                                       {Outcome::TIMED_OUT, "timed_out"}}) {
-    const auto it = stats.captures.find(outcome);
-    ended.Count(it == stats.captures.end() ? 0 : it->second, {{"outcome", name}});
+    const auto it = counts.captures.find(outcome);
+    ended.Count(it == counts.captures.end() ? 0 : it->second, {{"outcome", name}});
   }
   const auto samples = page.Counter("lockstep_aggregator_samples_total",
-                                    "Short captures for `lockstep top` that have ended, by how.");
+                                    "Samples for `lockstep top` that have ended, by outcome.");
   for (const auto& [outcome, name] : {std::pair(Outcome::COMPLETE, "complete"),
                                       {Outcome::FAILED, "failed"},
                                       {Outcome::PARTIAL, "partial"},
                                       {Outcome::TIMED_OUT, "timed_out"}}) {
-    const auto it = stats.samples.find(outcome);
-    samples.Count(it == stats.samples.end() ? 0 : it->second, {{"outcome", name}});
+    const auto it = counts.samples.find(outcome);
+    samples.Count(it == counts.samples.end() ? 0 : it->second, {{"outcome", name}});
   }
-  page.Histogram("lockstep_aggregator_capture_duration_seconds", "From the request to the report.",
-                 stats.capture_took);
+  page.Histogram("lockstep_aggregator_capture_duration_seconds", "Time from the request to the report.",
+                 counts.took);
 }
 
-void AddIngest(const ingest::Hub& hub, const ingest::HubStats& stats, Page& page) {
-  page.Counter("lockstep_aggregator_ingested_messages_total",
-               "Messages of daemons that were stored or taken note of.")
-      .Count(stats.batches, {{"kind", "batch"}})
-      .Count(stats.ends, {{"kind", "end"}})
-      .Count(stats.gaps, {{"kind", "gap"}})
-      .Count(stats.trace_pieces, {{"kind", "trace_file"}});
+void AddIngest(const aggregator::Hub& hub, Page& page) {
+  const aggregator::MessageCounts counts = hub.counts();
+  page.Counter("lockstep_aggregator_ingested_messages_total", "Messages of daemons that were stored.")
+      .Count(counts.batches, {{"kind", "batch"}})
+      .Count(counts.ends, {{"kind", "end"}})
+      .Count(counts.gaps, {{"kind", "gap"}})
+      .Count(counts.trace_pieces, {{"kind", "trace_file"}});
   page.Counter("lockstep_aggregator_ingested_records_total", "Records in the batches that were stored.")
-      .Count(stats.records);
-  page.Counter("lockstep_aggregator_ingested_bytes_total", "Bytes stored, as they came.")
-      .Count(stats.record_bytes, {{"kind", "batch"}})
-      .Count(stats.trace_bytes, {{"kind", "trace_file"}});
+      .Count(counts.records);
+  page.Counter("lockstep_aggregator_ingested_bytes_total", "Bytes stored, as received.")
+      .Count(counts.record_bytes, {{"kind", "batch"}})
+      .Count(counts.trace_bytes, {{"kind", "trace_file"}});
   page.Counter("lockstep_aggregator_duplicate_messages_total",
-               "Messages that came again and were stored before.")
-      .Count(stats.duplicates);
+               "Messages that were sent again and were already stored.")
+      .Count(counts.duplicates);
   page.Counter("lockstep_aggregator_discarded_messages_total", "Messages of captures that do not run here.")
-      .Count(stats.discarded);
+      .Count(counts.discarded);
   page.Counter("lockstep_aggregator_missing_messages_total",
-               "Messages that never came and that no gap explains.")
-      .Count(stats.missing);
-  hub.losses().Write(page.Counter(
-      "lockstep_aggregator_lost_records_total",
-      "Records that were lost on the way to this disk, by the stage that lost them and their kind."));
+               "Messages that never arrived and that no gap explains.")
+      .Count(counts.missing);
+  hub.captures().losses().Write(
+      page.Counter("lockstep_aggregator_lost_records_total",
+                   "Lost records of this aggregator's captures, by stage and kind."));
 }
 
 }  // namespace
 
 void ServerMetrics::NoteReport(const std::optional<report::Report>& report, Nanos took, Nanos now) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   ++(report ? reports_written_ : reports_failed_);
   if (!report) return;
   report_took_.Observe(took);
@@ -78,12 +79,12 @@ void ServerMetrics::NoteReport(const std::optional<report::Report>& report, Nano
 }
 
 void ServerMetrics::NoteStore(const StoreUse& use) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   store_ = use;
 }
 
 void ServerMetrics::NoteRetired(const Retired& retired) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   store_ = retired.left;
   for (const RetiredCapture& capture : retired.captures) {
     RetiredCount& count = retired_[capture.reason];
@@ -93,46 +94,46 @@ void ServerMetrics::NoteRetired(const Retired& retired) {
 }
 
 StoreUse ServerMetrics::store() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   return store_;
 }
 
-void ServerMetrics::AddTo(const ingest::Hub& hub, const ingest::RpcCounts& calls, const AuditCounts& audit,
-                          Page& page) const {
-  const ingest::HubStats stats = hub.stats();
-  page.Gauge("lockstep_aggregator_build_info", "1; the version is the label.")
+void ServerMetrics::AddTo(const aggregator::Hub& hub, const aggregator::RpcCounts& calls,
+                          const AuditCounts& audit, Page& page) const {
+  const aggregator::DaemonCounts counts = hub.daemons().counts();
+  page.Gauge("lockstep_aggregator_build_info", "Always 1; the label is the version.")
       .Count(1, {{"version", LOCKSTEP_VERSION}});
-  page.Gauge("lockstep_aggregator_daemons", "Daemons that are connected.").Count(stats.daemons);
-  page.Gauge("lockstep_aggregator_ranks", "Processes that those daemons can capture.").Count(stats.ranks);
-  AddCaptures(stats, page);
-  AddIngest(hub, stats, page);
+  page.Gauge("lockstep_aggregator_daemons", "Daemons that are connected.").Count(counts.daemons);
+  page.Gauge("lockstep_aggregator_ranks", "Processes that those daemons can capture.").Count(counts.ranks);
+  AddCaptures(hub.captures().counts(), page);
+  AddIngest(hub, page);
   calls.Write(page.Counter("lockstep_aggregator_rpc_requests_total",
                            "Calls that were answered, and streams that have ended."));
-  page.Counter("lockstep_aggregator_audit_lines_total", "Lines of the audit log, by what became of them.")
+  page.Counter("lockstep_aggregator_audit_lines_total", "Lines of the audit log, by outcome.")
       .Count(audit.failed, {{"outcome", "failed"}})
       .Count(audit.suppressed, {{"outcome", "suppressed"}})
       .Count(audit.written, {{"outcome", "written"}});
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   AddReports(page);
   AddStore(page);
   AddJobs(page);
 }
 
 void ServerMetrics::AddReports(Page& page) const {
-  page.Counter("lockstep_aggregator_reports_total", "Reports of captures, by whether they could be made.")
+  page.Counter("lockstep_aggregator_reports_total", "Reports of captures, by outcome.")
       .Count(reports_failed_, {{"outcome", "failed"}})
       .Count(reports_written_, {{"outcome", "written"}});
   page.Histogram("lockstep_aggregator_report_duration_seconds",
-                 "Reading a capture, analysing it and writing its report.", report_took_);
+                 "Time to read a capture, analyse it and write its report.", report_took_);
 }
 
 void ServerMetrics::AddStore(Page& page) const {
-  page.Gauge("lockstep_aggregator_store_captures", "Captures that were kept when it was last looked.")
+  page.Gauge("lockstep_aggregator_store_captures", "Stored captures at the last cleanup.")
       .Count(store_.captures);
   page.Gauge("lockstep_aggregator_store_bytes", "Bytes of those captures.").Count(store_.bytes);
   const auto captures =
       page.Counter("lockstep_aggregator_retired_captures_total",
-                   "Captures that were removed to keep within --keep-age, --keep-bytes and --keep-captures.");
+                   "Captures that were removed because of --keep-age, --keep-bytes and --keep-captures.");
   for (const auto& [limit, count] : retired_) captures.Count(count.captures, {{"limit", limit}});
   const auto bytes = page.Counter("lockstep_aggregator_retired_bytes_total", "Bytes of those captures.");
   for (const auto& [limit, count] : retired_) bytes.Count(count.bytes, {{"limit", limit}});
@@ -140,16 +141,16 @@ void ServerMetrics::AddStore(Page& page) const {
 
 void ServerMetrics::AddJobs(Page& page) const {
   const auto at = page.Gauge("lockstep_aggregator_job_report_timestamp_seconds",
-                             "When the job's last report was made, in seconds since 1970.");
+                             "Time of the job's last report, in seconds since 1970.");
   for (const Job& job : jobs_) at.Seconds(job.reported_at, {{"job", job.name}});
   const auto step =
       page.Gauge("lockstep_aggregator_job_step_seconds", "Length of a step in the job's last report.");
   for (const Job& job : jobs_) {
     if (job.slowdown.step_ns) step.Seconds(Whole(*job.slowdown.step_ns), {{"job", job.name}});
   }
-  const auto lost =
-      page.Gauge("lockstep_aggregator_job_lost_seconds_per_step",
-                 "What a step loses to ranks that are slower than their peers, in the job's last report.");
+  const auto lost = page.Gauge(
+      "lockstep_aggregator_job_lost_seconds_per_step",
+      "Time that a step loses to ranks that are slower than their peers, in the job's last report.");
   for (const Job& job : jobs_) {
     if (job.slowdown.lost_ns_per_step)
       lost.Seconds(Whole(*job.slowdown.lost_ns_per_step), {{"job", job.name}});
@@ -164,4 +165,4 @@ void ServerMetrics::AddJobs(Page& page) const {
   for (const Job& job : jobs_) stragglers.Count(job.stragglers, {{"job", job.name}});
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::aggregator

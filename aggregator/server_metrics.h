@@ -1,11 +1,10 @@
-// What an aggregator shows at its metrics port. Home of the list: docs/formats/metrics.md.
+// ServerMetrics collects and formats an aggregator's metrics. docs/formats/metrics.md defines the list.
 #ifndef LOCKSTEP_AGGREGATOR_SERVER_METRICS_H_
 #define LOCKSTEP_AGGREGATOR_SERVER_METRICS_H_
 
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -14,25 +13,27 @@
 #include "aggregator/retention.h"
 #include "base/log/audit_log.h"
 #include "base/metrics/page.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "report/model.h"
 
-namespace lockstep {
+namespace lockstep::aggregator {
 
-// Any thread.
+// Thread-safe.
 class ServerMetrics {
  public:
-  // A report was made of a capture; nullopt: it could not be. `now`: since 1970.
+  // Counts a report; nullopt: it could not be made. `now` is the time since 1970.
   void NoteReport(const std::optional<report::Report>& report, Nanos took, Nanos now);
   void NoteStore(const StoreUse& use);
   void NoteRetired(const Retired& retired);
 
-  void AddTo(const ingest::Hub& hub, const ingest::RpcCounts& calls, const AuditCounts& audit,
+  void AddTo(const aggregator::Hub& hub, const aggregator::RpcCounts& calls, const AuditCounts& audit,
              metrics::Page& page) const;
   StoreUse store() const;
 
  private:
-  // Whoever starts jobs names them, so their number has to be bounded: the oldest report's job goes.
+  // Users choose the names of jobs, so the number of labels must be bounded. The job of the oldest report is
+  // dropped.
   static constexpr size_t kMostJobs = 32;
   static constexpr size_t kLongestJob = 128;
 
@@ -46,19 +47,21 @@ class ServerMetrics {
     uint64_t captures = 0;
     uint64_t bytes = 0;
   };
-  void AddReports(metrics::Page& page) const;
-  void AddStore(metrics::Page& page) const;
-  void AddJobs(metrics::Page& page) const;
+  void AddReports(metrics::Page& page) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddStore(metrics::Page& page) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddJobs(metrics::Page& page) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable std::mutex mutex_;
-  uint64_t reports_written_ = 0;
-  uint64_t reports_failed_ = 0;
-  metrics::DurationHistogram report_took_;
-  StoreUse store_;
-  std::map<std::string, RetiredCount> retired_{{"age", {}}, {"bytes", {}}, {"captures", {}}};  // by limit
-  std::deque<Job> jobs_;  // the newest report last
+  mutable Mutex mutex_;
+  uint64_t reports_written_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t reports_failed_ ABSL_GUARDED_BY(mutex_) = 0;
+  metrics::DurationHistogram report_took_ ABSL_GUARDED_BY(mutex_);
+  StoreUse store_ ABSL_GUARDED_BY(mutex_);
+  // By limit.
+  std::map<std::string, RetiredCount> retired_ ABSL_GUARDED_BY(mutex_) = {
+      {"age", {}}, {"bytes", {}}, {"captures", {}}};
+  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);  // the newest report last
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_SERVER_METRICS_H_

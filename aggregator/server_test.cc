@@ -1,4 +1,4 @@
-// The server as programs start it, and what it keeps.
+// Tests the server as programs start it, and the captures that it keeps.
 #include "aggregator/server.h"
 
 #include <grpcpp/grpcpp.h>
@@ -18,7 +18,7 @@
 #include "lockstep/v1/control.grpc.pb.h"
 #include "wire/columns/columns.h"
 
-namespace lockstep {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::ElementsAre;
@@ -36,9 +36,9 @@ class ServerTest : public ::testing::Test {
   }
   ~ServerTest() override { fs::remove_all(folder_); }
 
-  // One rank's capture of a few kernels; returns its id.
+  // Records one rank's capture of a few kernels and returns its id.
   std::string CaptureOnce(Server& server) {
-    ingest::FakeDaemon daemon(*rpc::Connect(server.addresses()[0]), "node", ++session_);
+    aggregator::FakeDaemon daemon(*rpc::Connect(server.addresses()[0]), "node", ++session_);
     daemon.Connect(options_.token.text());
     daemon.SendRanks(0, 1, 1);
     EXPECT_TRUE(server.WaitForDaemon(Nanos::Seconds(5)));
@@ -76,7 +76,7 @@ class ServerTest : public ::testing::Test {
   uint64_t session_ = 0;
 };
 
-TEST_F(ServerTest, NoTcpPortIsOpenedWithoutAToken) {
+TEST_F(ServerTest, OpensNoTcpPortWithoutAToken) {
   options_.listen = {"127.0.0.1:0"};
   const auto server = Server::Start(options_);
   ASSERT_FALSE(server.ok());
@@ -87,7 +87,7 @@ TEST_F(ServerTest, NoTcpPortIsOpenedWithoutAToken) {
   EXPECT_THAT((*with_token)->addresses(), ElementsAre(MatchesRegex("127\\.0\\.0\\.1:[1-9][0-9]+")));
 }
 
-TEST_F(ServerTest, ASocketInAFolderOpenToOthersIsRefused) {
+TEST_F(ServerTest, RefusesASocketInAFolderOpenToOthers) {
   ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);
   const auto server = Server::Start(options_);
   ASSERT_FALSE(server.ok());
@@ -95,7 +95,7 @@ TEST_F(ServerTest, ASocketInAFolderOpenToOthersIsRefused) {
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("chmod 700"));
 }
 
-TEST_F(ServerTest, APlaceThatIsTakenIsNamed) {
+TEST_F(ServerTest, NamesAnAddressInUse) {
   options_.token = *rpc::Token::Random();
   options_.listen = {"127.0.0.1:0"};
   const auto first = Server::Start(options_);
@@ -106,7 +106,7 @@ TEST_F(ServerTest, APlaceThatIsTakenIsNamed) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("cannot listen on " + options_.listen[0]));
 }
 
-TEST_F(ServerTest, ItsStateIsForItsUserOnly) {
+TEST_F(ServerTest, TheStateFolderIsForItsUserOnly) {
   const auto server = Server::Start(options_);
   ASSERT_TRUE(server.ok()) << server.status();
   struct stat info = {};
@@ -114,7 +114,7 @@ TEST_F(ServerTest, ItsStateIsForItsUserOnly) {
   EXPECT_EQ(info.st_mode & 0777, 0700u);
 }
 
-TEST_F(ServerTest, ACaptureIsAnalysedWhereItIsKept) {
+TEST_F(ServerTest, AnalysesAStoredCapture) {
   const auto server = Server::Start(options_);
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string folder = CapturesFolder(options_.state_dir) + "/" + CaptureOnce(**server);
@@ -122,7 +122,7 @@ TEST_F(ServerTest, ACaptureIsAnalysedWhereItIsKept) {
     EXPECT_TRUE(fs::exists(folder + "/" + name)) << name;
 }
 
-TEST_F(ServerTest, TheCallersAnalysisIsNotDoneTwice) {
+TEST_F(ServerTest, LeavesTheAnalysisToTheCallerIfSet) {
   options_.analysis = ServerAnalysis::kByTheCaller;
   const auto server = Server::Start(options_);
   ASSERT_TRUE(server.ok()) << server.status();
@@ -131,7 +131,7 @@ TEST_F(ServerTest, TheCallersAnalysisIsNotDoneTwice) {
   EXPECT_FALSE(fs::exists(folder + "/report.json"));
 }
 
-TEST_F(ServerTest, OldCapturesAreRetiredAndToldOf) {
+TEST_F(ServerTest, RetiresAndReportsOldCaptures) {
   std::mutex mutex;
   std::vector<std::string> removed;
   options_.retention.captures = 2;
@@ -151,17 +151,16 @@ TEST_F(ServerTest, OldCapturesAreRetiredAndToldOf) {
   EXPECT_THAT(removed, ElementsAre("20200101-000000-000000"));
 }
 
-TEST_F(ServerTest, PrometheusReadsWhatWasDoneAndEachJobsLastReport) {
+TEST_F(ServerTest, MetricsCountCallsAndShowEachJobsLastReport) {
   options_.token = *rpc::Token::Random();
   options_.http = "127.0.0.1:0";
   const auto server = Server::Start(options_);
   ASSERT_TRUE(server.ok()) << server.status();
   CaptureOnce(**server);
-  EXPECT_THAT(metrics::Get((*server)->http_address(), "/metrics"), HasSubstr("401 Unauthorized"));
+  EXPECT_THAT(Get((*server)->http_address(), "/metrics"), HasSubstr("401 Unauthorized"));
   const std::string bearer = "Authorization: Bearer " + options_.token.text() + "\r\n";
-  EXPECT_THAT(metrics::BodyOf(metrics::Get((*server)->http_address(), "/healthz", bearer)),
-              MatchesRegex("ok daemons=[01]\n"));
-  const std::string page = metrics::Get((*server)->http_address(), "/metrics", bearer);
+  EXPECT_THAT(BodyOf(Get((*server)->http_address(), "/healthz", bearer)), MatchesRegex("ok daemons=[01]\n"));
+  const std::string page = Get((*server)->http_address(), "/metrics", bearer);
   for (const char* line :
        {"captures_total{outcome=\"complete\"} 1", "ingested_records_total 1",
         "ingested_messages_total{kind=\"end\"} 1", "reports_total{outcome=\"written\"} 1", "store_captures 1",
@@ -169,7 +168,7 @@ TEST_F(ServerTest, PrometheusReadsWhatWasDoneAndEachJobsLastReport) {
         "rpc_requests_total{method=\"Ingest.Stream\",code=\"UNAUTHENTICATED\"} 0", "job_stragglers{job="}) {
     EXPECT_THAT(page, HasSubstr(std::string("\nlockstep_aggregator_") + line));
   }
-  // The same port again: what Prometheus is to read must not go elsewhere.
+  // Starting on the same port again must fail, so that Prometheus never reads another server.
   options_.http = (*server)->http_address();
   options_.listen = {"unix:" + folder_ + "/s2"};
   const auto second = Server::Start(options_);
@@ -177,7 +176,7 @@ TEST_F(ServerTest, PrometheusReadsWhatWasDoneAndEachJobsLastReport) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("give another --http"));
 }
 
-TEST_F(ServerTest, ACaptureHasAPageWhereThereIsAPortToSeeItAt) {
+TEST_F(ServerTest, WritesAPageIfThePortIsOpen) {
   const auto without = Server::Start(options_);
   ASSERT_TRUE(without.ok()) << without.status();
   EXPECT_FALSE(
@@ -190,19 +189,17 @@ TEST_F(ServerTest, ACaptureHasAPageWhereThereIsAPortToSeeItAt) {
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string id = CaptureOnce(**server),
                     bearer = "Authorization: Bearer " + options_.token.text() + "\r\n";
-  const std::string index =
-      metrics::BodyOf(metrics::Get((*server)->http_address(), "/api/index.json", bearer));
+  const std::string index = BodyOf(Get((*server)->http_address(), "/api/index.json", bearer));
   EXPECT_THAT(index, HasSubstr("\"id\": \"" + id + "\""));
   EXPECT_THAT(index, HasSubstr("\"report.html\""));
-  const std::string page =
-      metrics::Get((*server)->http_address(), "/captures/" + id + "/report.html", bearer);
+  const std::string page = Get((*server)->http_address(), "/captures/" + id + "/report.html", bearer);
   EXPECT_THAT(page.substr(0, 20), HasSubstr("200 OK"));
   EXPECT_NE(page.find("id=\"lockstep-data\""), std::string::npos);
-  EXPECT_THAT(metrics::Get((*server)->http_address(), "/captures/" + id + "/report.html"),
+  EXPECT_THAT(Get((*server)->http_address(), "/captures/" + id + "/report.html"),
               HasSubstr("401 Unauthorized"));
 }
 
-TEST_F(ServerTest, WithoutATokenPrometheusGetsNoPort) {
+TEST_F(ServerTest, OpensNoHttpPortWithoutAToken) {
   options_.http = "127.0.0.1:0";
   const auto server = Server::Start(options_);
   ASSERT_FALSE(server.ok());
@@ -210,4 +207,4 @@ TEST_F(ServerTest, WithoutATokenPrometheusGetsNoPort) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::aggregator

@@ -9,11 +9,11 @@
 #include "absl/strings/str_replace.h"
 #include "base/rpc/status_macros.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 
 AuditCaller CallerAt(const grpc::ServerContextBase& context) {
   AuditCaller who;
-  // "ipv4:10.0.0.7:41234", "ipv6:%5B::1%5D:41234", "unix:".
+  // `peer` is for example "ipv4:10.0.0.7:41234", "ipv6:%5B::1%5D:41234" or "unix:".
   const std::string peer = context.peer();
   if (absl::StartsWith(peer, "ipv"))
     who.peer = absl::StrReplaceAll(peer.substr(peer.find(':') + 1), {{"%5B", "["}, {"%5D", "]"}});
@@ -28,15 +28,14 @@ absl::StatusOr<Caller> Callers::Of(const grpc::ServerContextBase& context) const
     LOCKSTEP_RETURN_IF_ERROR(token_.Check(context));
     AuditCaller who = CallerAt(context);
     who.by = token_.empty() ? "folder" : "token";
-    // Who can enter the folder of a socket is this user.
+    // Only this user can enter the socket's folder.
     if (token_.empty()) who.uid = ::geteuid();
     return Caller::All().KnownAs(std::move(who));
   }
   if (credential == metadata.end()) {
     return absl::UnauthenticatedError(
-        "this aggregator knows its callers by MUNGE, and no credential came: call it from a machine of the "
-        "cluster on which munged runs, "
-        "or give --token-file");
+        "this aggregator identifies its callers by MUNGE, and the call had no credential: call it from a "
+        "machine of the cluster on which munged runs, or give --token-file");
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
       const uid_t uid, credentials_->Read(std::string(credential->second.data(), credential->second.size())));
@@ -46,4 +45,4 @@ absl::StatusOr<Caller> Callers::Of(const grpc::ServerContextBase& context) const
   return Caller::User(uid).KnownAs(std::move(who));
 }
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator

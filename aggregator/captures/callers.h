@@ -1,6 +1,6 @@
-// Who calls, and whose jobs they may see and capture.
-#ifndef LOCKSTEP_AGGREGATOR_INGEST_CALLERS_H_
-#define LOCKSTEP_AGGREGATOR_INGEST_CALLERS_H_
+// Identifies callers and the jobs that they may see and capture.
+#ifndef LOCKSTEP_AGGREGATOR_CAPTURES_CALLERS_H_
+#define LOCKSTEP_AGGREGATOR_CAPTURES_CALLERS_H_
 
 #include <sys/types.h>
 
@@ -16,17 +16,17 @@ namespace grpc {
 class ServerContextBase;
 }
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 
 class Caller {
  public:
-  // Who holds the token, and root.
+  // A caller with the token, or root.
   static Caller All() { return Caller(true, 0); }
   static Caller User(uid_t uid) { return Caller(uid == 0, uid); }
   bool may_use_all() const { return all_; }
   bool MayUse(uid_t owner) const { return all_ || owner == uid_; }
   uid_t uid() const { return uid_; }
-  // As the audit log names them.
+  // The caller's name in the audit log.
   const AuditCaller& who() const { return who_; }
   Caller KnownAs(AuditCaller who) const {
     Caller same = *this;
@@ -41,18 +41,18 @@ class Caller {
   AuditCaller who_;
 };
 
-// From where somebody calls of whom nothing more is known.
+// Returns the address of a caller that is not identified.
 AuditCaller CallerAt(const grpc::ServerContextBase& context);
 
-// Any thread.
+// Thread-safe.
 class Callers {
  public:
-  // Null `credentials`: only the token opens. With neither, everybody who can connect is let in for all: a
-  // socket in a folder of one user.
+  // Without `credentials` only the token gives access. Without `credentials` and token, every
+  // caller may use all jobs; the socket must then be in a folder that only one user can enter.
   Callers(rpc::Token token, std::shared_ptr<const rpc::CallerCredentials> credentials)
       : token_(std::move(token)), credentials_(std::move(credentials)) {}
 
-  // kUnauthenticated says what is missing.
+  // kUnauthenticated: the error states the missing credential.
   absl::StatusOr<Caller> Of(const grpc::ServerContextBase& context) const;
 
  private:
@@ -60,6 +60,6 @@ class Callers {
   const std::shared_ptr<const rpc::CallerCredentials> credentials_;
 };
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator
 
-#endif  // LOCKSTEP_AGGREGATOR_INGEST_CALLERS_H_
+#endif  // LOCKSTEP_AGGREGATOR_CAPTURES_CALLERS_H_

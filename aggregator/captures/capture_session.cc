@@ -5,55 +5,42 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 namespace {
 
-constexpr char kStartingPhase[] = "starting";
-// A start that is nearer is not worth a phase of its own.
-constexpr Nanos kToldAhead = Nanos::Seconds(1);
-
-const char* PhaseName(int phase) {
-  constexpr const char* kNames[] = {"arming", kStartingPhase, "capturing", "draining", "closed"};
-  return kNames[phase];
-}
+// A start that is nearer gets no phase of its own.
+constexpr Nanos kReportedDelay = Nanos::Seconds(1);
 
 }  // namespace
 
-CaptureSession::CaptureSession(std::string id, Selection selection, const v1::TraceRequest& request,
-                               SessionEnvironment env)
+CaptureSession::CaptureSession(std::string id, Purpose purpose, Selection selection,
+                               const v1::TraceRequest& request, const SessionEnvironment& env)
     : id_(std::move(id)),
+      purpose_(purpose),
       selection_(std::move(selection)),
       request_(request),
-      env_(std::move(env)),
-      made_at_(env_.clock->Now()) {
-  for (const SeenRank& seen : selection_.ranks) {
-    Process process;
-    process.seen = seen;
-    *process.state.mutable_process() = seen.rank.process();
-    process.state.set_state(v1::RankState::SEEN);
-    const ChosenPath path = ChoosePath(request, seen.rank);
-    process.kineto = path.kineto;
-    process.kineto_if_held = path.kineto_if_held;
-    process.refused = path.refused;
-    if (!process.refused.empty()) {
-      process.state.set_state(v1::RankState::FAILED);
-      process.state.set_text(process.refused);
-    }
-    processes_.push_back(std::move(process));
-  }
-}
+      env_(env),
+      made_at_(env_.clock.Now()),
+      outbox_(env_.daemons),
+      ranks_(selection_, request_, env_.limits),
+      plan_(request_, env_.limits) {}
 
 absl::StatusOr<std::unique_ptr<CaptureSession>> CaptureSession::Create(std::string id,
                                                                        const std::string& folder,
-                                                                       Selection selection,
+                                                                       Purpose purpose, Selection selection,
                                                                        const v1::TraceRequest& request,
-                                                                       SessionEnvironment env) {
+                                                                       const SessionEnvironment& env) {
   std::unique_ptr<CaptureSession> session(
-      new CaptureSession(std::move(id), std::move(selection), request, std::move(env)));
-  auto writer = store::RecordsWriter::Create(folder, session->MakeManifest());
+      new CaptureSession(std::move(id), purpose, std::move(selection), request, env));
+  MutexLock lock(&session->mutex_);
+  auto writer = capture::RecordsWriter::Create(folder, MakeManifest(session->Facts(), {}));
   if (!writer.ok()) return writer.status();
-  session->writer_ = *std::move(writer);
+  session->data_ = std::make_unique<CaptureData>(*std::move(writer), session->selection_, env.lost);
   return session;
+}
+
+CaptureFacts CaptureSession::Facts() const {
+  return {id_, selection_, request_, ranks_, plan_, env_.clocks, made_at_};
 }
 
 v1::TraceFinished CaptureSession::Run(const Emit& emit) {
@@ -75,169 +62,231 @@ v1::TraceFinished CaptureSession::Run(const Emit& emit) {
 }
 
 void CaptureSession::Stop() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   stopping_ = true;
-  changed_.notify_all();
+  changed_.SignalAll();
 }
 
 void CaptureSession::Abandon() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   stopping_ = true;
   abandoned_ = MonoNow();
-  changed_.notify_all();
+  changed_.SignalAll();
+}
+
+v1::CaptureStatus CaptureSession::Status() const {
+  MutexLock lock(&mutex_);
+  v1::CaptureStatus status;
+  status.set_capture(id_);
+  status.set_job(selection_.job);
+  status.set_phase(PhaseName(phase_));
+  status.set_started_unix_ns(plan_.t0() != JobTime() ? plan_.t0().ns() : made_at_.ns());
+  status.set_records(data_->records());
+  for (const CaptureRank& rank : ranks_.all()) *status.add_states() = rank.state;
+  return status;
+}
+
+bool CaptureSession::Holds(const std::string& node_id, const v1::ProcessKey& process) const {
+  MutexLock lock(&mutex_);
+  return phase_ != CapturePhase::kClosed && ranks_.Find(node_id, process) < ranks_.all().size();
 }
 
 void CaptureSession::Arm(const Emit& emit) {
-  EmitPhase(emit, "arming");
+  EmitPhase(emit, PhaseName(CapturePhase::kArming));
   {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (const Process& process : processes_) Report(process);
+    MutexLock lock(&mutex_);
+    for (size_t i = 0; i < ranks_.all().size(); ++i) Report(i);
   }
-  for (const DaemonKey& daemon : Daemons(Of::kAll)) SendDown(daemon, ArmMessage(daemon));
+  for (const DaemonKey& daemon : Daemons(CaptureRanks::Of::kAll)) outbox_.Send(daemon, ArmMessage(daemon));
   const Nanos timeout =
       request_.arm_timeout_ns() > 0 ? Nanos(request_.arm_timeout_ns()) : env_.limits.arm_timeout;
-  WaitFor(emit, MonoNow() + timeout, [this] { return stopping_ || AllSettled(); });
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (Process& process : processes_) {
-    if (Settled(process) || stopping_) continue;
-    const std::string& waits = process.state.text();
-    SetState(process, v1::RankState::GONE,
+  WaitFor(emit, MonoNow() + timeout,
+          [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || ranks_.AllSettled(phase_); });
+  MutexLock lock(&mutex_);
+  for (size_t i = 0; i < ranks_.all().size(); ++i) {
+    if (ranks_.Settled(ranks_.at(i), phase_) || stopping_) continue;
+    const std::string waits = ranks_.at(i).state.text();
+    SetState(i, v1::RankState::GONE,
              absl::StrCat("did not arm within ", timeout.millis(), " ms", waits.empty() ? "" : ": ", waits));
   }
 }
 
+void CaptureSession::Start() {
+  const std::vector<DaemonKey> daemons = Daemons(CaptureRanks::Of::kArmed);
+  const Nanos delivery_time = DeliveryTime(daemons);
+  v1::FromAggregator start;
+  {
+    MutexLock lock(&mutex_);
+    phase_ = CapturePhase::kCapturing;
+    if (stopping_ || daemons.empty()) return;
+    plan_.Begin(ranks_, env_.clock.Now(), delivery_time);
+    start = StartMessage();
+  }
+  outbox_.Send(daemons, start);
+}
+
 void CaptureSession::AwaitStart(const Emit& emit) {
-  if (t0_ == JobTime()) return;
-  const Nanos ahead = t0_ - env_.clock->Now();
-  if (ahead > kToldAhead) {
+  bool triggered = false;
+  Nanos ahead;
+  {
+    MutexLock lock(&mutex_);
+    if (plan_.t0() == JobTime()) return;
+    triggered = plan_.triggered();
+    ahead = plan_.t0() - env_.clock.Now();
+  }
+  if (ahead > kReportedDelay) {
     v1::TraceEvent event;
-    event.mutable_progress()->set_phase(kStartingPhase);
+    event.mutable_progress()->set_phase(PhaseName(CapturePhase::kStarting));
     event.mutable_progress()->set_remaining_ns(ahead.ns());
     emit(event);
     {
-      std::lock_guard<std::mutex> lock(mutex_);
-      phase_ = Phase::kStarting;
+      MutexLock lock(&mutex_);
+      phase_ = CapturePhase::kStarting;
     }
-    WaitFor(emit, MonoNow() + ahead, [this] { return stopping_ || AllSettled(); });
-    std::lock_guard<std::mutex> lock(mutex_);
-    phase_ = Phase::kCapturing;
+    WaitFor(emit, MonoNow() + ahead, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return stopping_ || ranks_.AllSettled(phase_);
+    });
+    MutexLock lock(&mutex_);
+    phase_ = CapturePhase::kCapturing;
   }
-  EmitPhase(emit, triggered() ? "waiting" : "capturing");
+  EmitPhase(emit, triggered ? "waiting" : PhaseName(CapturePhase::kCapturing));
+}
+
+void CaptureSession::AgreeOnStep(const Emit& emit) {
+  MonoTime until;
+  {
+    MutexLock lock(&mutex_);
+    if (!plan_.NeedsStep(ranks_)) return;
+    until = MonoNow() + (plan_.t1() - env_.clock.Now());
+  }
+  WaitFor(emit, until,
+          [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || ranks_.AllKnowSteps(); });
+  const std::vector<DaemonKey> daemons = Daemons(CaptureRanks::Of::kArmed);
+  const Nanos delivery_time = DeliveryTime(daemons);
+  v1::FromAggregator start;
+  {
+    MutexLock lock(&mutex_);
+    if (stopping_ || !plan_.ChooseStep(ranks_, env_.clock.Now(), delivery_time)) return;
+    start = StartMessage();
+  }
+  outbox_.Send(daemons, start);
 }
 
 void CaptureSession::Capture(const Emit& emit) {
-  if (t1_ == JobTime()) return;
-  MonoTime until = MonoNow() + (t1_ - env_.clock->Now());
-  if (triggered()) {
-    // A begin that comes at the last moment, and then its end.
-    const v1::Trigger& trigger = request_.trigger();
-    until = until +
-            (trigger.end() == v1::Trigger::AFTER_DURATION ? Nanos(trigger.duration_ns()) : TriggerTimeout());
+  MonoTime until;
+  {
+    MutexLock lock(&mutex_);
+    if (plan_.t1() == JobTime()) return;
+    until = MonoNow() + (plan_.LatestEnd() - env_.clock.Now());
   }
-  WaitFor(emit, until, [this] { return stopping_ || AllSettled(); });
+  WaitFor(emit, until,
+          [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || ranks_.AllSettled(phase_); });
 }
 
 void CaptureSession::Drain(const Emit& emit) {
   bool early = false;
   bool nothing = false;
+  bool kineto = false;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
-    phase_ = Phase::kDraining;
-    last_news_ = MonoNow();
+    MutexLock lock(&mutex_);
+    phase_ = CapturePhase::kDraining;
+    last_message_ = MonoNow();
     early = stopping_;
-    nothing = t0_ == JobTime();
-    if (early && !nothing) t1_ = std::min(t1_, env_.clock->Now());
+    nothing = plan_.t0() == JobTime();
+    kineto = ranks_.AnyKineto();
+    if (early && !nothing) plan_.EndAt(env_.clock.Now());
   }
   v1::FromAggregator stop;
   stop.mutable_stop()->set_capture(id_);
   if (early || nothing) {
     stop.mutable_stop()->set_abort(nothing);
-    for (const DaemonKey& daemon : Daemons(Of::kAll)) SendDown(daemon, stop);
+    outbox_.Send(Daemons(CaptureRanks::Of::kAll), stop);
   }
   if (nothing) return;
-  EmitPhase(emit, "draining");
-  const Nanos quiet = AnyKineto() ? env_.limits.kineto_quiet : env_.limits.quiet;
-  WaitFor(emit, MonoNow() + (AnyKineto() ? env_.limits.kineto_drain : env_.limits.drain), [this, quiet] {
-    const MonoTime now = MonoNow();
-    return AllSettled() || now - last_news_ > quiet ||
-           (abandoned_ != MonoTime() && now - abandoned_ > env_.limits.abandon_wait);
-  });
+  EmitPhase(emit, PhaseName(CapturePhase::kDraining));
+  const Nanos quiet = kineto ? env_.limits.kineto_quiet : env_.limits.quiet;
+  WaitFor(emit, MonoNow() + (kineto ? env_.limits.kineto_drain : env_.limits.drain),
+          [this, quiet]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+            const MonoTime now = MonoNow();
+            return ranks_.AllSettled(phase_) || now - last_message_ > quiet ||
+                   (abandoned_ != MonoTime() && now - abandoned_ > env_.limits.abandon_wait);
+          });
   bool unfinished = false;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (Process& process : processes_) {
-      if (!process.armed || process.ended) continue;
+    MutexLock lock(&mutex_);
+    for (size_t i = 0; i < ranks_.all().size(); ++i) {
+      if (!ranks_.at(i).armed || ranks_.at(i).ended) continue;
       unfinished = true;
-      if (process.state.state() == v1::RankState::GONE || process.state.state() == v1::RankState::FAILED)
-        continue;
-      SetState(
-          process, v1::RankState::GONE,
-          abandoned_ != MonoTime()
-              ? std::string("the aggregator ended before its last records came")
-              : absl::StrCat("its last records did not come: nothing was heard for ", quiet.seconds(), " s"));
+      if (ranks_.at(i).lost()) continue;
+      SetState(i, v1::RankState::GONE,
+               abandoned_ != MonoTime()
+                   ? std::string("the aggregator ended before its last records arrived")
+                   : absl::StrCat("its last records did not arrive: the daemon sent nothing for ",
+                                  quiet.seconds(), " s"));
     }
   }
   if (!unfinished) return;
   stop.mutable_stop()->set_abort(true);
-  for (const DaemonKey& daemon : Daemons(Of::kArmed)) SendDown(daemon, stop);
+  outbox_.Send(Daemons(CaptureRanks::Of::kArmed), stop);
 }
 
 v1::TraceFinished CaptureSession::Close(const Emit& emit) {
-  store::Manifest manifest;
+  capture::Manifest manifest;
   v1::TraceFinished finished;
   {
-    std::unique_lock<std::mutex> lock(mutex_);
-    phase_ = Phase::kClosed;
-    EmitPending(emit, lock, MonoTime());
-    finished = Outcome();
-    manifest = MakeManifest();
+    MutexLock lock(&mutex_);
+    phase_ = CapturePhase::kClosed;
+    EmitPending(emit, MonoTime());
+    const std::vector<StoredRank> stored = data_->Stored();
+    finished = MakeOutcome(Facts(), stored, data_->error(), stopping_ ? EndedBy::kStop : EndedBy::kItself);
+    manifest = MakeManifest(Facts(), stored);
   }
-  const absl::Status closed = writer_->Close(manifest);
+  const absl::Status closed = data_->Close(manifest);
   if (!closed.ok()) {
     finished.set_outcome(v1::TraceFinished::FAILED);
-    finished.set_text(absl::StrCat(closed.message(), "; what was written stays in ", writer_->folder()));
+    finished.set_text(absl::StrCat(closed.message(), "; the written records are in ", data_->folder()));
   }
   return finished;
 }
 
 void CaptureSession::WaitFor(const Emit& emit, MonoTime until, const std::function<bool()>& done) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   while (true) {
-    EmitPending(emit, lock, until);
+    EmitPending(emit, until);
     if (done()) break;
     const MonoTime now = MonoNow();
     if (now >= until) break;
     if (!events_.empty()) continue;
-    changed_.wait_for(lock, std::chrono::nanoseconds(std::min(until - now, env_.limits.progress).ns()));
+    changed_.WaitFor(&mutex_, std::min(until - now, env_.limits.progress));
   }
-  EmitPending(emit, lock, until);
+  EmitPending(emit, until);
 }
 
-void CaptureSession::EmitPending(const Emit& emit, std::unique_lock<std::mutex>& lock, MonoTime until) {
+void CaptureSession::EmitPending(const Emit& emit, MonoTime until) {
   while (!events_.empty()) {
     const v1::TraceEvent event = std::move(events_.front());
     events_.pop_front();
-    lock.unlock();
+    mutex_.Unlock();
     emit(event);
-    lock.lock();
+    mutex_.Lock();
   }
   const MonoTime now = MonoNow();
   if (until == MonoTime() || now - last_progress_ < env_.limits.progress) return;
   last_progress_ = now;
   v1::TraceEvent event;
   v1::TraceProgress& progress = *event.mutable_progress();
-  progress.set_phase(PhaseName(static_cast<int>(phase_)));
+  progress.set_phase(PhaseName(phase_));
   progress.set_remaining_ns(std::max(until - now, Nanos()).ns());
-  progress.set_records(records_);
-  for (const Process& process : processes_) {
-    if (phase_ != Phase::kCapturing || process.state.state() != v1::RankState::WAITING) continue;
+  progress.set_records(data_->records());
+  for (const CaptureRank& rank : ranks_.all()) {
+    if (phase_ != CapturePhase::kCapturing || rank.state.state() != v1::RankState::WAITING) continue;
     progress.set_phase("waiting");
     progress.set_waiting(progress.waiting() + 1);
-    progress.set_step(std::max(progress.step(), process.state.step()));
+    progress.set_step(std::max(progress.step(), rank.state.step()));
   }
-  lock.unlock();
+  mutex_.Unlock();
   emit(event);
-  lock.lock();
+  mutex_.Lock();
 }
 
 void CaptureSession::EmitPhase(const Emit& emit, const char* phase) {
@@ -246,21 +295,32 @@ void CaptureSession::EmitPhase(const Emit& emit, const char* phase) {
   emit(event);
 }
 
-void CaptureSession::SendDown(const DaemonKey& daemon, const v1::FromAggregator& message) {
-  if (env_.send(daemon, message)) return;
-  std::lock_guard<std::mutex> lock(mutex_);
-  undelivered_[daemon].push_back(message);
+void CaptureSession::Report(size_t i) {
+  const CaptureRank& rank = ranks_.at(i);
+  v1::TraceEvent event;
+  v1::RankProgress& progress = *event.mutable_rank();
+  progress.set_rank(rank.seen.rank.rank());
+  progress.set_host_name(rank.seen.host_name);
+  *progress.mutable_state() = rank.state;
+  progress.set_lost(data_->LostRecords(i));
+  events_.push_back(std::move(event));
+  changed_.SignalAll();
 }
 
-std::vector<DaemonKey> CaptureSession::Daemons(Of processes) const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<DaemonKey> out;
-  for (const Process& process : processes_) {
-    if (processes == Of::kArmed && !process.armed) continue;
-    if (std::find(out.begin(), out.end(), process.seen.daemon) == out.end())
-      out.push_back(process.seen.daemon);
-  }
-  return out;
+void CaptureSession::SetState(size_t i, v1::RankState::State state, const std::string& text) {
+  ranks_.SetState(i, state, text);
+  Report(i);
+}
+
+std::vector<DaemonKey> CaptureSession::Daemons(CaptureRanks::Of ranks) const {
+  MutexLock lock(&mutex_);
+  return ranks_.Daemons(ranks);
+}
+
+Nanos CaptureSession::DeliveryTime(const std::vector<DaemonKey>& daemons) const {
+  Nanos p99;
+  for (const DaemonKey& daemon : daemons) p99 = std::max(p99, env_.clocks.RoundTripP99(daemon.node_id));
+  return p99 * 4;
 }
 
 v1::FromAggregator CaptureSession::ArmMessage(const DaemonKey& daemon) const {
@@ -271,31 +331,111 @@ v1::FromAggregator CaptureSession::ArmMessage(const DaemonKey& daemon) const {
   arm.set_timeout_ns(request_.arm_timeout_ns() > 0 ? request_.arm_timeout_ns()
                                                    : env_.limits.arm_timeout.ns());
   arm.set_framework(request_.framework());
-  arm.set_sample(env_.purpose == Purpose::kSample);
-  for (const Process& process : processes_) {
-    if (process.seen.daemon != daemon || !process.refused.empty()) continue;
-    *arm.add_processes() = process.seen.rank.process();
-    if (process.kineto) *arm.add_kineto() = process.seen.rank.process();
-    if (process.kineto_if_held) *arm.add_kineto_if_held() = process.seen.rank.process();
+  arm.set_sample(purpose_ == Purpose::kSample);
+  MutexLock lock(&mutex_);
+  for (const CaptureRank& rank : ranks_.all()) {
+    if (rank.seen.daemon != daemon || !rank.refused.empty()) continue;
+    *arm.add_processes() = rank.seen.rank.process();
+    if (rank.kineto) *arm.add_kineto() = rank.seen.rank.process();
+    if (rank.kineto_if_held) *arm.add_kineto_if_held() = rank.seen.rank.process();
   }
   return message;
 }
 
-bool CaptureSession::AnyKineto() const {
-  return std::any_of(processes_.begin(), processes_.end(),
-                     [](const Process& p) { return p.kineto && p.refused.empty(); });
+v1::FromAggregator CaptureSession::StartMessage() const {
+  v1::FromAggregator message;
+  *message.mutable_start() = plan_.Message(ranks_);
+  message.mutable_start()->set_capture(id_);
+  return message;
 }
 
-bool CaptureSession::Settled(const Process& process) const {
-  const bool lost =
-      process.state.state() == v1::RankState::GONE || process.state.state() == v1::RankState::FAILED;
-  if (phase_ == Phase::kArming) return process.armed || lost;
-  if (!process.armed || process.ended) return true;
-  return lost && MonoNow() - process.gone_since > env_.limits.gone_wait;
+size_t CaptureSession::NoteAlive(const DaemonKey& from, const v1::ProcessKey& process) {
+  last_message_ = MonoNow();
+  return ranks_.Find(from.node_id, process);
 }
 
-bool CaptureSession::AllSettled() const {
-  return std::all_of(processes_.begin(), processes_.end(), [this](const Process& p) { return Settled(p); });
+void CaptureSession::OnStates(const DaemonKey& from, const v1::RankStates& states) {
+  MutexLock lock(&mutex_);
+  last_message_ = MonoNow();
+  for (const v1::RankState& state : states.states()) {
+    const size_t i = NoteAlive(from, state.process());
+    if (i == ranks_.all().size() || phase_ == CapturePhase::kClosed) continue;
+    const CaptureRanks::Change change = ranks_.Update(i, state, phase_, env_.clock.Now());
+    if (change.took_over) Report(i);
+    if (change.reported) Report(i);
+  }
+  changed_.SignalAll();
 }
 
-}  // namespace lockstep::ingest
+absl::Status CaptureSession::StopIfBroken(absl::Status stored) {
+  if (!stored.ok() && !absl::IsInvalidArgument(stored)) Stop();
+  return stored;
+}
+
+absl::Status CaptureSession::OnBatch(const DaemonKey& from, const v1::Batch& batch) {
+  size_t i = 0;
+  {
+    MutexLock lock(&mutex_);
+    i = NoteAlive(from, batch.process());
+    if (i == ranks_.all().size())
+      return absl::NotFoundError("the batch belongs to a process that is not in this capture");
+    if (phase_ == CapturePhase::kClosed)
+      return absl::FailedPreconditionError("the batch came after the capture was closed");
+  }
+  return StopIfBroken(data_->AddBatch(i, batch));
+}
+
+absl::Status CaptureSession::OnTraceFile(const DaemonKey& from, const v1::TraceFile& piece) {
+  const bool profile = piece.kind() == v1::TraceFile::PYTHON_PROFILE;
+  size_t i = 0;
+  {
+    MutexLock lock(&mutex_);
+    i = NoteAlive(from, piece.process());
+    const bool requested = (request_.activities() & v1::RECORDED_ACTIVITY_PYTHON_PROFILE) != 0;
+    if (i == ranks_.all().size() || (profile ? !requested : !ranks_.at(i).kineto))
+      return absl::NotFoundError(absl::StrCat("the ", profile ? "profile" : "trace file",
+                                              " belongs to a process for which none was requested"));
+    if (phase_ == CapturePhase::kClosed)
+      return absl::FailedPreconditionError("the trace file came after the capture was closed");
+  }
+  return profile ? data_->AddProfilePiece(i, piece) : data_->AddTracePiece(i, piece);
+}
+
+void CaptureSession::OnGap(const DaemonKey& from, const v1::Gap& gap) {
+  size_t i = 0;
+  {
+    MutexLock lock(&mutex_);
+    i = NoteAlive(from, gap.process());
+    if (i == ranks_.all().size() || phase_ == CapturePhase::kClosed) return;
+  }
+  // An error costs only names, which the reader of records/ counts.
+  StopIfBroken(data_->AddGap(i, gap)).IgnoreError();
+}
+
+void CaptureSession::OnEnd(const DaemonKey& from, const v1::CaptureEnd& end) {
+  MutexLock lock(&mutex_);
+  const size_t i = NoteAlive(from, end.process());
+  if (i == ranks_.all().size() || phase_ == CapturePhase::kClosed) return;
+  data_->AddLosses(i, end.losses());
+  if (ranks_.at(i).kineto) ranks_.SetTraceBytes(i, data_->EndTrace(i));
+  // A process that is known to be gone is reported again only if its end adds losses.
+  if (ranks_.End(i, end) || data_->HasLosses(i)) Report(i);
+  changed_.SignalAll();
+}
+
+void CaptureSession::OnHole(const DaemonKey& from, uint64_t batches) {
+  // The first rank of the node stands for all.
+  for (size_t i = 0; i < selection_.ranks.size(); ++i) {
+    if (selection_.ranks[i].daemon.node_id == from.node_id) return data_->AddHole(i, batches);
+  }
+}
+
+void CaptureSession::OnDaemonBack(const DaemonKey& daemon) {
+  {
+    MutexLock lock(&mutex_);
+    last_message_ = MonoNow();
+  }
+  outbox_.Resend(daemon);
+}
+
+}  // namespace lockstep::aggregator

@@ -1,6 +1,6 @@
-// Which ranks a trace request means, out of those that daemons see. Pure.
-#ifndef LOCKSTEP_AGGREGATOR_INGEST_SELECTION_H_
-#define LOCKSTEP_AGGREGATOR_INGEST_SELECTION_H_
+// Selects the ranks of a trace request among those that daemons report. Pure functions.
+#ifndef LOCKSTEP_AGGREGATOR_CAPTURES_SELECTION_H_
+#define LOCKSTEP_AGGREGATOR_CAPTURES_SELECTION_H_
 
 #include <cstdint>
 #include <string>
@@ -8,54 +8,42 @@
 
 #include "absl/status/status.h"
 #include "aggregator/captures/callers.h"
+#include "aggregator/nodes/seen_rank.h"
 #include "lockstep/v1/control.pb.h"
 
-namespace lockstep::ingest {
-
-// A daemon process: its node, and its own random number.
-struct DaemonKey {
-  std::string node_id;
-  uint64_t session = 0;
-  auto operator<=>(const DaemonKey&) const = default;
-};
-
-struct SeenRank {
-  DaemonKey daemon;
-  std::string host_name;
-  v1::Rank rank;
-};
+namespace lockstep::aggregator {
 
 struct Selection {
   std::string job;
   uint32_t uid = 0;
   int32_t world_size = 0;
   std::vector<SeenRank> ranks;         // by rank, then pid
-  std::vector<int32_t> missing_ranks;  // asked for, or of the job's world, and seen by no daemon
-  // Not empty: nothing is to be traced; what was found instead and what to do.
+  std::vector<int32_t> missing_ranks;  // requested, or part of the job's world, but reported by no daemon
+  // Not empty: nothing can be traced. States what was found instead and the remedy.
   std::string error;
-  bool denied = false;  // there is such a job, and it is another user's
+  bool denied = false;  // the job exists but belongs to another user
 };
 
-// `daemons` counts those connected, for the error's sentence. A job is (name, uid); the name alone will do
-// while one user has a job of that name, "UID:NAME" always does; a job of Slurm's means its steps (MeansJob).
-// The caller's own ranks only are looked at, and of others' no more is told than that a job is another's.
+// `daemons` is the number of connected daemons, for the error message. A job is (name, uid). The name alone
+// suffices if only one user has a job of that name; "UID:NAME" always suffices. A Slurm job includes its
+// steps (SelectsJob). Only the caller's own ranks are considered. About other users' jobs the error says only
+// that the job is another user's.
 Selection Select(const v1::TraceRequest& request, const Caller& caller, const std::vector<SeenRank>& seen,
                  size_t daemons);
 
-// How a rank is captured: TraceRequest.via, and where that is "auto" what its daemon says leads to it.
+// How a rank is captured: by TraceRequest.via, or for "auto" by the paths that its daemon reports.
 struct ChosenPath {
-  bool kineto = false;  // through PyTorch's profiler
-  bool kineto_if_held =
-      false;            // through its client, and where that finds CUPTI held through PyTorch's profiler
-  std::string refused;  // not empty: it cannot be captured as was asked, and why
+  bool kineto = false;          // through PyTorch's profiler
+  bool kineto_if_held = false;  // through its client, or through PyTorch's profiler if CUPTI is held
+  std::string refused;          // not empty: it cannot be captured as requested; the reason
 };
 ChosenPath ChoosePath(const v1::TraceRequest& request, const v1::Rank& rank);
-// What is wrong with the request's way for every one of the ranks.
+// Returns an error if no rank of the selection can be captured in the requested way.
 absl::Status CheckVia(const v1::TraceRequest& request, const Selection& selection);
 
-// "0-3, 7, 9-11".
+// Formats ranks as "0-3, 7, 9-11".
 std::string RankList(std::vector<int32_t> ranks);
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator
 
-#endif  // LOCKSTEP_AGGREGATOR_INGEST_SELECTION_H_
+#endif  // LOCKSTEP_AGGREGATOR_CAPTURES_SELECTION_H_

@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::ElementsAre;
@@ -39,7 +39,7 @@ TEST(Selection, TheOnlyJobNeedsNoName) {
   EXPECT_THAT(s.missing_ranks, IsEmpty());
 }
 
-TEST(Selection, OfSeveralJobsNoneIsGuessedAndAllAreNamed) {
+TEST(Selection, SeveralJobsAreListedInTheError) {
   const Selection s = Select({}, Caller::All(), {Seen(0, 2, "a"), Seen(1, 2, "a"), Seen(0, 1, "b")}, 1);
   EXPECT_THAT(s.error, HasSubstr("a (ranks 0, 1), b (rank 0)"));
   EXPECT_THAT(s.error, HasSubstr("--job"));
@@ -55,7 +55,7 @@ TEST(Selection, AJobIsChosenByName) {
   EXPECT_THAT(s.error, HasSubstr("a (rank 0), b (rank 0)"));
 }
 
-SeenRank OfSlurm(const std::string& job, const std::string& number, int32_t rank = 0, uint32_t uid = 1000) {
+SeenRank SlurmRank(const std::string& job, const std::string& number, int32_t rank = 0, uint32_t uid = 1000) {
   SeenRank s = Seen(rank, 1, job, uid);
   s.rank.set_job_source("Slurm");
   s.rank.set_scheduler_job(number);
@@ -69,38 +69,38 @@ Selection Named(const std::string& job, const std::vector<SeenRank>& seen,
   return Select(request, caller, seen, 1);
 }
 
-TEST(Selection, AJobOfSlurmsMeansItsStepsAndIfThereAreSeveralTheyAreNamed) {
-  EXPECT_EQ(Named("123", {OfSlurm("123.0", "123"), OfSlurm("124.0", "124")}).job, "123.0");
-  const Selection several = Named("123", {OfSlurm("123.0", "123"), OfSlurm("123.1", "123")});
+TEST(Selection, ASlurmJobSelectsItsOnlyStepOrListsSeveral) {
+  EXPECT_EQ(Named("123", {SlurmRank("123.0", "123"), SlurmRank("124.0", "124")}).job, "123.0");
+  const Selection several = Named("123", {SlurmRank("123.0", "123"), SlurmRank("123.1", "123")});
   EXPECT_THAT(several.error, HasSubstr("123.0 (rank 0), 123.1 (rank 0)"));
   EXPECT_FALSE(several.denied);
-  EXPECT_EQ(Named("123", {OfSlurm("123", "123"), OfSlurm("123.1", "123")}).job, "123")
+  EXPECT_EQ(Named("123", {SlurmRank("123", "123"), SlurmRank("123.1", "123")}).job, "123")
       << "the batch script's own";
-  EXPECT_EQ(Named("1000:123", {OfSlurm("123.0", "123"), OfSlurm("123.0", "123", 0, 1001)}).uid, 1000u);
+  EXPECT_EQ(Named("1000:123", {SlurmRank("123.0", "123"), SlurmRank("123.0", "123", 0, 1001)}).uid, 1000u);
 }
 
-TEST(Selection, AJobIsMeantWholeThoughSomeRanksDoNotKnowTheSchedulersName) {
-  SeenRank told = OfSlurm("3735552", "88.head", 0);
-  SeenRank by_ssh = OfSlurm("3735552", "", 1);
-  for (SeenRank* seen : {&told, &by_ssh}) seen->rank.set_job_source("PMIx");
-  const Selection selection = Named("88", {told, by_ssh, OfSlurm("124.0", "124")});
+TEST(Selection, SelectsWholeJobsIfSomeRanksLackTheSchedulersName) {
+  SeenRank by_srun = SlurmRank("3735552", "88.head", 0);
+  SeenRank by_ssh = SlurmRank("3735552", "", 1);
+  for (SeenRank* seen : {&by_srun, &by_ssh}) seen->rank.set_job_source("PMIx");
+  const Selection selection = Named("88", {by_srun, by_ssh, SlurmRank("124.0", "124")});
   EXPECT_EQ(selection.job, "3735552");
   EXPECT_EQ(selection.ranks.size(), 2u);
 }
 
-TEST(Selection, ATaskOfAnArrayGoesByEachOfItsNames) {
-  const std::vector<SeenRank> seen = {OfSlurm("50_3.0", "50"), OfSlurm("50_4.0", "51")};
+TEST(Selection, SelectsAnArrayTaskByEachOfItsNames) {
+  const std::vector<SeenRank> seen = {SlurmRank("50_3.0", "50"), SlurmRank("50_4.0", "51")};
   for (const char* name : {"50_4", "50_4.0", "51"}) EXPECT_EQ(Named(name, seen).job, "50_4.0") << name;
   EXPECT_THAT(Named("50", seen).error, HasSubstr("50_3.0 (rank 0), 50_4.0 (rank 0)"));
 }
 
-TEST(Selection, AnotherUsersJobIsDeniedAndNothingElseIsToldOfIt) {
-  const std::vector<SeenRank> seen = {OfSlurm("123.0", "123", 0, 1000), OfSlurm("124.0", "124", 0, 1001)};
+TEST(Selection, DeniesAnotherUsersJobWithoutDetails) {
+  const std::vector<SeenRank> seen = {SlurmRank("123.0", "123", 0, 1000), SlurmRank("124.0", "124", 0, 1001)};
   const Selection denied = Named("123", seen, Caller::User(1001));
   EXPECT_TRUE(denied.denied);
   EXPECT_THAT(denied.error, HasSubstr("job 123.0 is user 1000's, and you are user 1001"));
   EXPECT_EQ(Named("124", seen, Caller::User(1001)).error, "");
-  EXPECT_EQ(Select({}, Caller::User(1001), seen, 1).job, "124.0") << "the only one of theirs";
+  EXPECT_EQ(Select({}, Caller::User(1001), seen, 1).job, "124.0") << "the only job of that user";
   const Selection none = Named("125", seen, Caller::User(1001));
   EXPECT_FALSE(none.denied);
   EXPECT_EQ(none.error.find("123"), std::string::npos) << none.error;
@@ -122,7 +122,7 @@ TEST(Selection, TwoUsersJobsOfOneNameNeverMerge) {
   EXPECT_EQ(s.ranks.size(), 1u);
 }
 
-TEST(Selection, RanksOfTheWorldThatNobodySeesAreMissing) {
+TEST(Selection, UnreportedRanksOfTheWorldAreMissing) {
   const Selection s = Select({}, Caller::All(), {Seen(0, 8), Seen(1, 8), Seen(5, 8)}, 1);
   EXPECT_THAT(s.missing_ranks, ElementsAre(2, 3, 4, 6, 7));
   v1::TraceRequest request;
@@ -130,39 +130,39 @@ TEST(Selection, RanksOfTheWorldThatNobodySeesAreMissing) {
   request.add_ranks(7);
   const Selection chosen = Select(request, Caller::All(), {Seen(0, 8), Seen(1, 8)}, 1);
   EXPECT_THAT(Ranks(chosen), ElementsAre(1));
-  EXPECT_THAT(chosen.missing_ranks, ElementsAre(7)) << "only what was asked for";
+  EXPECT_THAT(chosen.missing_ranks, ElementsAre(7)) << "only the requested ranks";
 }
 
-TEST(Selection, ARequestForRanksThatAreNotThereSaysWhichAre) {
+TEST(Selection, ARequestForMissingRanksListsThePresentOnes) {
   v1::TraceRequest request;
   request.add_ranks(6);
   EXPECT_THAT(Select(request, Caller::All(), {Seen(0, 4), Seen(1, 4)}, 1).error,
               HasSubstr("has no rank 6 here; it has 0, 1"));
 }
 
-TEST(Selection, PidsChooseProcessesAndUnknownOnesAreNamed) {
+TEST(Selection, PidsSelectProcessesAndUnknownOnesAreNamed) {
   v1::TraceRequest request;
   request.add_pids(101);
   const Selection s = Select(request, Caller::All(), {Seen(0, 2), Seen(1, 2)}, 1);
   EXPECT_THAT(Ranks(s), ElementsAre(1));
-  EXPECT_THAT(s.missing_ranks, IsEmpty()) << "who names processes does not ask for the world";
+  EXPECT_THAT(s.missing_ranks, IsEmpty()) << "a request by pids does not expect the whole world";
   request.add_pids(4711);
   EXPECT_THAT(Select(request, Caller::All(), {Seen(0, 2), Seen(1, 2)}, 1).error,
               HasSubstr("no GPU process with pid 4711"));
 }
 
-TEST(Selection, NothingThereSaysWhatToDo) {
+TEST(Selection, NoRanksGivesTheRemedy) {
   EXPECT_THAT(Select({}, Caller::All(), {}, 0).error, HasSubstr("no daemon is connected"));
   EXPECT_THAT(Select({}, Caller::All(), {}, 1).error, HasSubstr("lockstep run -- COMMAND"));
 }
 
-TEST(Selection, TwoLivingProcessesOfOneRankAreBothChosen) {
-  SeenRank twin = Seen(0, 2);
-  twin.rank.mutable_process()->set_pid(999);
-  EXPECT_EQ(Select({}, Caller::All(), {Seen(0, 2), twin, Seen(1, 2)}, 1).ranks.size(), 3u);
+TEST(Selection, SelectsBothLivingProcessesOfOneRank) {
+  SeenRank second = Seen(0, 2);
+  second.rank.mutable_process()->set_pid(999);
+  EXPECT_EQ(Select({}, Caller::All(), {Seen(0, 2), second, Seen(1, 2)}, 1).ranks.size(), 3u);
 }
 
-TEST(Selection, AnAbsurdWorldSizeCostsNoMemory) {
+TEST(Selection, AHugeWorldSizeNeedsNoMemory) {
   const Selection s = Select({}, Caller::All(), {Seen(0, std::numeric_limits<int32_t>::max())}, 1);
   EXPECT_LE(s.missing_ranks.size(), size_t{1} << 20);
 }
@@ -174,7 +174,7 @@ v1::Rank Reached(const char* via, bool kineto) {
   return rank;
 }
 
-TEST(ChoosePath, TakesTheClientWhereThereIsOneUnlessPyTorchIsNeeded) {
+TEST(ChoosePath, UsesTheClientUnlessPyTorchIsNeeded) {
   v1::TraceRequest request;
   EXPECT_FALSE(ChoosePath(request, Reached("cupti", true)).kineto);
   EXPECT_FALSE(ChoosePath(request, Reached("", false)).kineto) << "of an older daemon";
@@ -184,7 +184,7 @@ TEST(ChoosePath, TakesTheClientWhereThereIsOneUnlessPyTorchIsNeeded) {
   EXPECT_THAT(ChoosePath(request, Reached("cupti", false)).refused, HasSubstr("KINETO_USE_DAEMON"));
 }
 
-TEST(ChoosePath, TakesWhatWasAskedForOrSaysWhyNot) {
+TEST(ChoosePath, UsesTheRequestedPathOrGivesTheReason) {
   v1::TraceRequest request;
   request.set_via("kineto");
   EXPECT_TRUE(ChoosePath(request, Reached("cupti", true)).kineto);
@@ -196,10 +196,10 @@ TEST(ChoosePath, TakesWhatWasAskedForOrSaysWhyNot) {
   EXPECT_FALSE(CheckVia(request, {}).ok());
 }
 
-TEST(RankList, IsShort) {
+TEST(RankList, JoinsRuns) {
   EXPECT_EQ(RankList({3, 1, 2, 0, 7, 9, 10, 10}), "0-3, 7, 9, 10");
   EXPECT_EQ(RankList({}), "");
 }
 
 }  // namespace
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator

@@ -1,4 +1,4 @@
-// Captures from ARM to their end over real gRPC streams, with daemons that do what the test says.
+// Tests captures from ARM to their end over real gRPC streams, with scripted daemons.
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::HasSubstr;
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 using CaptureSessionTest = IngestTest;
 
-TEST_F(CaptureSessionTest, ACaptureGoesFromArmToRecordsOnDisk) {
+TEST_F(CaptureSessionTest, WritesRecordsFromArmToClose) {
   Serve();
   FakeDaemon& daemon = DaemonWithRanks("n0", 0, 2, 2);
   auto running = Trace();
@@ -36,7 +36,7 @@ TEST_F(CaptureSessionTest, ACaptureGoesFromArmToRecordsOnDisk) {
   EXPECT_EQ(run.States(0), "SEEN ARMED CAPTURING DONE ");
   EXPECT_EQ(run.events.back().finished().capture(), id);
 
-  const store::Capture capture = Load(id);
+  const capture::Capture capture = Load(id);
   ASSERT_EQ(capture.ranks.size(), 2u);
   EXPECT_EQ(capture.ranks[0].activities.size(), 10u);
   EXPECT_EQ(capture.ranks[1].activities.size(), 20u);
@@ -47,7 +47,7 @@ TEST_F(CaptureSessionTest, ACaptureGoesFromArmToRecordsOnDisk) {
   EXPECT_TRUE(capture.missing_ranks.empty());
 }
 
-TEST_F(CaptureSessionTest, NoRankStartsBeforeAllAreArmedAndT0LiesAhead) {
+TEST_F(CaptureSessionTest, StartsAfterAllRanksArmedWithT0InTheFuture) {
   Serve();
   FakeDaemon& a = DaemonWithRanks("a", 0, 1, 2);
   FakeDaemon& b = DaemonWithRanks("b", 1, 1, 2);
@@ -76,7 +76,7 @@ TEST_F(CaptureSessionTest, StartAtIsTheEarliestT0) {
   running.get();
 }
 
-TEST_F(CaptureSessionTest, RanksThatDoNotArmAreNamedAndTheOthersGoOn) {
+TEST_F(CaptureSessionTest, NamesRanksThatDoNotArmAndContinuesWithTheOthers) {
   Serve();
   FakeDaemon& daemon = DaemonWithRanks("n0", 0, 3, 4);
   auto running =
@@ -91,11 +91,11 @@ TEST_F(CaptureSessionTest, RanksThatDoNotArmAreNamedAndTheOthersGoOn) {
   EXPECT_THAT(run.finished.text(), HasSubstr("rank 3 of job job reached no daemon"));
   EXPECT_THAT(run.finished.text(), HasSubstr("rank 1 failed: CUPTI is held by another tool"));
   EXPECT_THAT(run.finished.text(), HasSubstr("rank 2 gone: did not arm within 300 ms"));
-  const store::Capture capture = Load(arm.capture());
+  const capture::Capture capture = Load(arm.capture());
   EXPECT_EQ(capture.missing_ranks, (std::vector<RankId>{RankId(1), RankId(2), RankId(3)}));
 }
 
-TEST_F(CaptureSessionTest, WhenNobodyArmsTheCaptureEndsAndSaysSo) {
+TEST_F(CaptureSessionTest, EndsWithTheReasonIfNoRankArms) {
   Serve();
   FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
   auto running =
@@ -118,7 +118,7 @@ v1::Trigger StepsFrom(v1::Trigger::Begin begin, uint64_t step, Nanos timeout) {
   return trigger;
 }
 
-TEST_F(CaptureSessionTest, RanksAgreeOnAStepThatAllCanStillBegin) {
+TEST_F(CaptureSessionTest, ChoosesAStepThatAllRanksCanReach) {
   Serve();
   FakeDaemon& a = DaemonWithRanks("a", 0, 1, 2);
   FakeDaemon& b = DaemonWithRanks("b", 1, 1, 2);
@@ -154,7 +154,7 @@ TEST_F(CaptureSessionTest, RanksAgreeOnAStepThatAllCanStillBegin) {
   EXPECT_EQ(wanted->count, 4u);
 }
 
-TEST_F(CaptureSessionTest, ShortStepsAreGivenMoreOfThem) {
+TEST_F(CaptureSessionTest, ShortStepsGetMoreLead) {
   Serve();
   FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
   auto running = Trace(Nanos::Millis(50), [](v1::TraceRequest& r) {
@@ -168,12 +168,12 @@ TEST_F(CaptureSessionTest, ShortStepsAreGivenMoreOfThem) {
                                 return m.has_start() && m.start().trigger().begin() == v1::Trigger::AT_STEP;
                               })
                               .start();
-  EXPECT_GE(start.trigger().step(), 1053u) << "50 ms pass until everybody knows";
+  EXPECT_GE(start.trigger().step(), 1053u) << "50 ms pass until all ranks know the step";
   daemon.SendEnd(1, id, 0);
   EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
 }
 
-TEST_F(CaptureSessionTest, WhenNoTriggerComesThereIsNothingToKeep) {
+TEST_F(CaptureSessionTest, KeepsNothingWithoutATrigger) {
   Serve();
   FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
   auto running = Trace(Nanos::Millis(50), [](v1::TraceRequest& r) {
@@ -190,7 +190,7 @@ TEST_F(CaptureSessionTest, WhenNoTriggerComesThereIsNothingToKeep) {
   EXPECT_THAT(run.finished.text(), HasSubstr("that step did not come"));
 }
 
-TEST_F(CaptureSessionTest, ARequestThatMatchesNothingSaysWhatThereIs) {
+TEST_F(CaptureSessionTest, ARequestWithoutAMatchListsTheJobs) {
   Serve();
   DaemonWithRanks("n0", 0, 2, 2);
   const TraceRun run = Trace(Nanos::Millis(10), [](v1::TraceRequest& r) { r.set_job("other"); }).get();
@@ -198,7 +198,7 @@ TEST_F(CaptureSessionTest, ARequestThatMatchesNothingSaysWhatThereIs) {
   EXPECT_THAT(run.finished.text(), HasSubstr("job (ranks 0, 1)"));
 }
 
-TEST_F(CaptureSessionTest, TheStartReachesADaemonThatWasAwayForAMoment) {
+TEST_F(CaptureSessionTest, SendsTheStartToADaemonThatReconnects) {
   SessionLimits limits = Quick();
   limits.arm_timeout = Nanos::Seconds(5);
   Serve(limits);
@@ -218,7 +218,7 @@ TEST_F(CaptureSessionTest, TheStartReachesADaemonThatWasAwayForAMoment) {
   EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
 }
 
-TEST_F(CaptureSessionTest, ADaemonThatDiesMidCaptureLeavesAPartialCapture) {
+TEST_F(CaptureSessionTest, ADaemonThatDiesLeavesAPartialCapture) {
   SessionLimits limits = Quick();
   limits.quiet = Nanos::Millis(700);
   Serve(limits);
@@ -235,12 +235,12 @@ TEST_F(CaptureSessionTest, ADaemonThatDiesMidCaptureLeavesAPartialCapture) {
   const TraceRun run = running.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::PARTIAL);
   EXPECT_THAT(run.finished.text(), HasSubstr("rank 0 gone"));
-  const store::Capture capture = Load(id);
+  const capture::Capture capture = Load(id);
   EXPECT_EQ(capture.ranks[0].activities.size(), 4u) << "what was captured is kept";
   EXPECT_EQ(capture.missing_ranks, (std::vector<RankId>{RankId(0)}));
 }
 
-TEST_F(CaptureSessionTest, ARankThatDiedIsWaitedForOnlyBriefly) {
+TEST_F(CaptureSessionTest, WaitsOnlyBrieflyForADeadRank) {
   SessionLimits limits = Quick();
   limits.quiet = Nanos::Seconds(30);
   Serve(limits);
@@ -253,11 +253,11 @@ TEST_F(CaptureSessionTest, ARankThatDiedIsWaitedForOnlyBriefly) {
   daemon.SendState(id, 1, v1::RankState::GONE, "it was killed");
   const TraceRun run = running.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::PARTIAL)
-      << "and not after 30 s: nobody is left to capture";
+      << "and not after 30 s: no rank is left to capture";
   EXPECT_THAT(run.finished.text(), HasSubstr("ranks 0, 1 gone: it was killed"));
 }
 
-TEST_F(CaptureSessionTest, StopEndsACaptureEarlyAndKeepsIt) {
+TEST_F(CaptureSessionTest, KeepsTheRecordsOfAStoppedCapture) {
   auto [daemon, running, id] = StartCapture(Nanos::Seconds(60));
   daemon.SendBatch(1, id, 0, Kernels(4), 4);
   EXPECT_TRUE(daemon.WaitForAck(1));
@@ -274,7 +274,7 @@ TEST_F(CaptureSessionTest, StopEndsACaptureEarlyAndKeepsIt) {
   EXPECT_EQ(Load(id).ranks[0].activities.size(), 4u);
 }
 
-TEST_F(CaptureSessionTest, AnAskerThatLeavesStopsItsCapture) {
+TEST_F(CaptureSessionTest, ACallerThatDisconnectsStopsItsCapture) {
   Serve();
   FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
   v1::TraceRequest request;
@@ -306,7 +306,7 @@ TEST_F(CaptureSessionTest, OneProcessIsInOneCaptureAtATime) {
   EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
 }
 
-TEST_F(CaptureSessionTest, ShutdownEndsARunningCaptureAndKeepsWhatItHas) {
+TEST_F(CaptureSessionTest, ShutdownEndsARunningCaptureAndKeepsItsRecords) {
   auto [daemon, running, id] = StartCapture(Nanos::Seconds(60));
   daemon.SendBatch(1, id, 0, Kernels(4), 4);
   EXPECT_TRUE(daemon.WaitForAck(1));
@@ -317,4 +317,4 @@ TEST_F(CaptureSessionTest, ShutdownEndsARunningCaptureAndKeepsWhatItHas) {
 }
 
 }  // namespace
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator

@@ -1,4 +1,4 @@
-// Which kept captures are being read, so that none is removed under its reader.
+// CaptureUse records which stored captures are being read, so that none is removed while it is read.
 #ifndef LOCKSTEP_AGGREGATOR_INGEST_CAPTURE_USE_H_
 #define LOCKSTEP_AGGREGATOR_INGEST_CAPTURE_USE_H_
 
@@ -9,12 +9,12 @@
 #include <string>
 #include <utility>
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 
-// Any thread. What it hands out must not outlive it.
+// Thread-safe. A Hold must not outlive it.
 class CaptureUse {
  public:
-  // Holds one capture until it is destroyed.
+  // Protects one capture from removal while it exists.
   class Hold {
    public:
     Hold(CaptureUse* use, std::string id) : use_(use), id_(std::move(id)) {}
@@ -29,21 +29,21 @@ class CaptureUse {
     std::string id_;
   };
 
-  // Null: it is being removed.
+  // Returns null if the capture is being removed.
   std::unique_ptr<Hold> Read(const std::string& id) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (going_.count(id) != 0) return nullptr;
+    if (removing_.count(id) != 0) return nullptr;
     ++readers_[id];
     return std::make_unique<Hold>(this, id);
   }
-  // False: somebody reads it. Otherwise nobody may until EndRemoval.
+  // Returns false if the capture is being read. Otherwise Read fails until EndRemoval.
   bool BeginRemoval(const std::string& id) {
     std::lock_guard<std::mutex> lock(mutex_);
-    return readers_.count(id) == 0 && going_.insert(id).second;
+    return readers_.count(id) == 0 && removing_.insert(id).second;
   }
   void EndRemoval(const std::string& id) {
     std::lock_guard<std::mutex> lock(mutex_);
-    going_.erase(id);
+    removing_.erase(id);
   }
 
  private:
@@ -55,9 +55,9 @@ class CaptureUse {
 
   std::mutex mutex_;
   std::map<std::string, int> readers_;
-  std::set<std::string> going_;
+  std::set<std::string> removing_;
 };
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_INGEST_CAPTURE_USE_H_

@@ -18,22 +18,22 @@
 #include "base/rpc/status_macros.h"
 #include "capture/store/records_manifest.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 namespace {
 
 constexpr size_t kChunkBytes = 256 * 1024;
 
-// The manifest comes last: who has it has everything.
+// The manifest comes last, so a receiver that has it has all files.
 std::vector<std::string> FilesOf(const std::string& records) {
   std::vector<std::string> names;
   std::error_code error;
   for (const std::filesystem::directory_entry& entry : FolderEntries(records)) {
     const std::string name = entry.path().filename().string();
-    if (store::ParseRecordsFileName(name).has_value() || store::ParseTraceFileName(name).has_value())
+    if (capture::ParseRecordsFileName(name).has_value() || capture::ParseTraceFileName(name).has_value())
       names.push_back(name);
   }
   std::sort(names.begin(), names.end());
-  for (const char* manifest : {store::kOpenManifestName, store::kManifestName}) {
+  for (const char* manifest : {capture::kOpenManifestName, capture::kManifestName}) {
     if (std::filesystem::exists(absl::StrCat(records, "/", manifest), error)) names.emplace_back(manifest);
   }
   return names;
@@ -55,7 +55,7 @@ absl::Status SendFile(const std::string& folder, const std::string& name,
     data.resize(static_cast<size_t>(n));
     bytes += data.size();
     chunk.set_last_of_file(n == 0);
-    if (!writer.Write(chunk)) return absl::CancelledError("the caller left");
+    if (!writer.Write(chunk)) return absl::CancelledError("the caller disconnected");
     if (n == 0) return absl::OkStatus();
     chunk.clear_name();
   }
@@ -65,7 +65,7 @@ std::string_view Text(const absl::Status& status) {
   return {status.message().data(), status.message().size()};
 }
 
-const char* ResultWord(const absl::Status& status) {
+const char* ResultName(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return "ok";
@@ -114,7 +114,7 @@ grpc::Status ControlService::Status(grpc::ServerContext* context, const v1::Stat
   *reply = hub_.Status(request->job(), *caller);
   reply->mutable_version()->set_program(version_);
   describe_(*reply->mutable_aggregator());
-  for (v1::AbsentDaemon& absent : hub_.Absent())
+  for (v1::AbsentDaemon& absent : hub_.daemons().Absent())
     *reply->mutable_aggregator()->add_absent() = std::move(absent);
   return calls_.Ended(RpcMethod::kStatus, grpc::Status::OK);
 }
@@ -143,20 +143,20 @@ grpc::Status ControlService::Trace(grpc::ServerContext* context, const v1::Trace
       captured_ranks = static_cast<size_t>(event.accepted().ranks_size());
     }
     if (!left && writer->Write(event) && !context->IsCancelled()) return;
-    // Who asked is gone: the capture ends, and what there is of it is kept here.
-    if (!left && !capture.empty()) hub_.Stop(capture, *caller).IgnoreError();
+    // The caller has left: the capture ends, and its records are kept.
+    if (!left && !capture.empty()) hub_.captures().Stop(capture, *caller).IgnoreError();
     left = true;
   };
   v1::TraceEvent last;
-  *last.mutable_finished() =
-      hub_.Trace(*request, *caller, emit, [&](const std::string& folder, v1::TraceFinished& finished) {
+  *last.mutable_finished() = hub_.captures().Trace(
+      *request, *caller, emit, [&](const std::string& folder, v1::TraceFinished& finished) {
         v1::TraceEvent analysing;
         analysing.mutable_progress()->set_phase("analysing");
         emit(analysing);
         after_(folder, finished);
       });
   emit(last);
-  call.End(OutcomeWord(last.finished().outcome()), last.finished().text(),
+  call.End(OutcomeName(last.finished().outcome()), last.finished().text(),
            {{"capture", capture}, {"captured_job", job}, {"captured_ranks", captured_ranks}});
   return calls_.Ended(RpcMethod::kTrace, grpc::Status::OK);
 }
@@ -166,8 +166,8 @@ grpc::Status ControlService::Stop(grpc::ServerContext* context, const v1::StopRe
   const absl::StatusOr<Caller> caller = callers_.Of(*context);
   if (!caller.ok()) return Refuse("stop", RpcMethod::kStop, *context, caller.status());
   AuditLog::Call call = audit_.Begin("stop", caller->who(), {{"capture", request->capture()}});
-  const absl::Status stopped = hub_.Stop(request->capture(), *caller);
-  call.End(ResultWord(stopped), Text(stopped));
+  const absl::Status stopped = hub_.captures().Stop(request->capture(), *caller);
+  call.End(ResultName(stopped), Text(stopped));
   return calls_.Ended(RpcMethod::kStop, rpc::ToGrpc(stopped));
 }
 
@@ -178,7 +178,7 @@ grpc::Status ControlService::Fetch(grpc::ServerContext* context, const v1::Fetch
   AuditLog::Call call = audit_.Begin("fetch", caller->who(), {{"capture", request->capture()}});
   Sent sent;
   const absl::Status status = SendRecords(*caller, request->capture(), *writer, sent);
-  call.End(ResultWord(status), Text(status), {{"files", sent.files}, {"bytes", sent.bytes}});
+  call.End(ResultName(status), Text(status), {{"files", sent.files}, {"bytes", sent.bytes}});
   return calls_.Ended(RpcMethod::kFetch, rpc::ToGrpc(status));
 }
 
@@ -191,19 +191,19 @@ grpc::Status ControlService::Watch(grpc::ServerContext* context, const v1::Watch
       {{"job", request->job()}, {"every_ns", request->every_ns()}, {"window_ns", request->window_ns()}});
   StreamSink sink(*context, *writer);
   const absl::Status watched = samples_.Watch(*request, *caller, sink);
-  call.End(ResultWord(watched), Text(watched), {{"samples", sink.samples()}});
+  call.End(ResultName(watched), Text(watched), {{"samples", sink.samples()}});
   return calls_.Ended(RpcMethod::kWatch, rpc::ToGrpc(watched));
 }
 
 absl::Status ControlService::CheckOwner(const Caller& caller, const std::string& records,
                                         const std::string& id) const {
   if (caller.may_use_all()) return absl::OkStatus();
-  const std::string path = absl::StrCat(records, "/", store::kManifestName);
-  const absl::StatusOr<store::Manifest> manifest = store::ParseManifest(FileText(path).value_or(""));
+  const std::string path = absl::StrCat(records, "/", capture::kManifestName);
+  const absl::StatusOr<capture::Manifest> manifest = capture::ParseManifest(FileText(path).value_or(""));
   if (!manifest.ok()) {
-    return absl::PermissionDeniedError(absl::StrCat("whose capture ", id,
-                                                    " is cannot be told, since it has no readable manifest: "
-                                                    "only who has the aggregator's token gets it"));
+    return absl::PermissionDeniedError(absl::StrCat("the owner of capture ", id,
+                                                    " is unknown, because it has no readable manifest: only "
+                                                    "holders of the aggregator's token can fetch it"));
   }
   if (caller.MayUse(manifest->uid)) return absl::OkStatus();
   return absl::PermissionDeniedError(
@@ -212,15 +212,15 @@ absl::Status ControlService::CheckOwner(const Caller& caller, const std::string&
 
 absl::Status ControlService::SendRecords(const Caller& caller, const std::string& id,
                                          grpc::ServerWriter<v1::FetchChunk>& writer, Sent& sent) const {
-  // Until the last byte is sent: retention waits for it.
+  // Held until the last byte is sent, so that retention does not remove the capture.
   const std::unique_ptr<CaptureUse::Hold> hold = use_.Read(id);
-  const std::string records = absl::StrCat(hub_.options().captures_folder, "/", id, "/records");
+  const std::string records = absl::StrCat(hub_.captures().folder(), "/", id, "/records");
   std::error_code error;
-  if (hold == nullptr || !store::IsPlainFileName(id) || !std::filesystem::is_directory(records, error)) {
+  if (hold == nullptr || !capture::IsPlainFileName(id) || !std::filesystem::is_directory(records, error)) {
     return absl::NotFoundError(
-        absl::StrCat("no capture ", id, " is kept here: it was never made, or retention has taken it"));
+        absl::StrCat("no capture ", id, " is stored here: it never existed, or retention has removed it"));
   }
-  if (hub_.IsWriting(id))
+  if (hub_.captures().IsWriting(id))
     return absl::FailedPreconditionError(
         absl::StrCat("capture ", id, " still runs: wait until it has ended"));
   LOCKSTEP_RETURN_IF_ERROR(CheckOwner(caller, records, id));
@@ -231,4 +231,4 @@ absl::Status ControlService::SendRecords(const Caller& caller, const std::string
   return absl::OkStatus();
 }
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator

@@ -1,4 +1,4 @@
-// Control over gRPC: what the CLI asks an aggregator.
+// ControlService implements Control over gRPC: the CLI's requests to an aggregator.
 #ifndef LOCKSTEP_AGGREGATOR_INGEST_CONTROL_SERVICE_H_
 #define LOCKSTEP_AGGREGATOR_INGEST_CONTROL_SERVICE_H_
 
@@ -15,16 +15,17 @@
 #include "base/log/audit_log.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 
-// One thread of gRPC's per call: callers are people. All references must outlive the server.
+// Each call occupies one thread of gRPC, which is acceptable because people make the calls. All references
+// must outlive the server.
 class ControlService final : public v1::Control::Service {
  public:
-  // Adds what the server knows of itself to a Status. Any thread.
+  // Adds the server's own data to a Status. Any thread.
   using Describe = std::function<void(v1::AggregatorStatus&)>;
 
   ControlService(Hub& hub, SampleSource& samples, RpcCounts& calls, CaptureUse& use, AuditLog& audit,
-                 Callers callers, std::string version, Describe describe, Hub::After after)
+                 Callers callers, std::string version, Describe describe, Captures::After after)
       : hub_(hub),
         samples_(samples),
         calls_(calls),
@@ -47,15 +48,15 @@ class ControlService final : public v1::Control::Service {
                      grpc::ServerWriter<v1::WatchEvent>* writer) override;
 
  private:
-  // What a Fetch has sent.
+  // Amounts that a Fetch has sent.
   struct Sent {
     size_t files = 0;
     uint64_t bytes = 0;
   };
-  // Of a call whose caller is not known: audited and counted.
+  // Refuses a call whose caller is not identified; audits and counts it.
   grpc::Status Refuse(const char* what, RpcMethod method, const grpc::ServerContext& context,
                       const absl::Status& why);
-  // kPermissionDenied where it is another user's.
+  // kPermissionDenied: the capture belongs to another user.
   absl::Status CheckOwner(const Caller& caller, const std::string& records, const std::string& id) const;
   absl::Status SendRecords(const Caller& caller, const std::string& id,
                            grpc::ServerWriter<v1::FetchChunk>& writer, Sent& sent) const;
@@ -68,9 +69,9 @@ class ControlService final : public v1::Control::Service {
   const Callers callers_;
   const std::string version_;
   const Describe describe_;
-  const Hub::After after_;
+  const Captures::After after_;
 };
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_INGEST_CONTROL_SERVICE_H_

@@ -1,4 +1,4 @@
-// Who may see, capture, stop and fetch what, over real gRPC, where callers are known by credentials.
+// Tests over real gRPC which callers may see, capture, stop and fetch, if credentials identify them.
 #include "aggregator/ingest/control_service.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 
 #include "aggregator/ingest/ingest_fixture.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::AllOf;
@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
-constexpr uid_t kAlice = 1000;  // FakeDaemon's ranks are hers
+constexpr uid_t kAlice = 1000;  // the user of FakeDaemon's ranks
 
 class Names final : public rpc::CallerCredentials {
  public:
@@ -47,7 +47,7 @@ class ControlServiceTest : public IngestTest {
     if (name != "token" && !name.empty()) context->AddMetadata(rpc::kMungeMetadata, name);
     return context;
   }
-  // Ranks shown; -1: refused.
+  // Returns the number of visible ranks, or -1 if the call is refused.
   int Shown(const std::string& name) {
     v1::StatusReply reply;
     if (!stub_->Status(As(name).get(), {}, &reply).ok()) return -1;
@@ -90,7 +90,7 @@ class ControlServiceTest : public IngestTest {
   }
 };
 
-TEST_F(ControlServiceTest, EverybodySeesTheirOwn) {
+TEST_F(ControlServiceTest, EachUserSeesTheirOwnJobs) {
   EXPECT_EQ(Shown("alice"), 1);
   EXPECT_EQ(Shown("bob"), 0);
   EXPECT_EQ(Shown("root"), 1);
@@ -99,14 +99,14 @@ TEST_F(ControlServiceTest, EverybodySeesTheirOwn) {
   EXPECT_EQ(Shown("mallory"), -1);
 }
 
-TEST_F(ControlServiceTest, AWrongTokenIsNotMadeGoodByACredential) {
+TEST_F(ControlServiceTest, AValidCredentialDoesNotReplaceAWrongToken) {
   auto context = As("alice");
   context->AddMetadata(rpc::kTokenMetadata, "wrong-token-wrong-token");
   v1::StatusReply reply;
   EXPECT_EQ(stub_->Status(context.get(), {}, &reply).error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
-TEST_F(ControlServiceTest, ACaptureIsItsOwnersAlone) {
+TEST_F(ControlServiceTest, OnlyItsOwnerMayUseACapture) {
   const std::string job = JobOfTheRank();
   const TraceRun denied = TraceAs("bob", job);
   EXPECT_EQ(denied.finished.outcome(), v1::TraceFinished::DENIED);
@@ -130,11 +130,11 @@ TEST_F(ControlServiceTest, ACaptureIsItsOwnersAlone) {
   EXPECT_EQ(reply.captures_size(), 0);
 
   std::filesystem::remove(folder_ + "/captures/" + id + "/records/manifest.json");
-  EXPECT_EQ(FetchAs("alice", id), grpc::StatusCode::PERMISSION_DENIED) << "whose it is cannot be told";
+  EXPECT_EQ(FetchAs("alice", id), grpc::StatusCode::PERMISSION_DENIED) << "whose it is unknown";
   EXPECT_EQ(FetchAs("token", id), grpc::StatusCode::OK);
 }
 
-TEST_F(ControlServiceTest, WhoDidWhatIsKeptAndNoSecretWithIt) {
+TEST_F(ControlServiceTest, AuditsCallsWithoutSecrets) {
   const std::string job = JobOfTheRank();
   TraceAs("bob", job);
   TraceAs("mallory", job);
@@ -180,10 +180,10 @@ TEST_F(ControlServiceTest, WhoDidWhatIsKeptAndNoSecretWithIt) {
   }
 }
 
-TEST_F(ControlServiceTest, WhatIsBeingFetchedIsNotRemovedUnderItsReader) {
+TEST_F(ControlServiceTest, DoesNotRemoveACaptureDuringAFetch) {
   const std::string id = "20260101-000000-00000a", folder = folder_ + "/captures/" + id + "/records";
   std::filesystem::create_directories(folder);
-  // More than the stream holds on its way.
+  // More bytes than the stream can buffer.
   constexpr size_t kBytes = 32u << 20;
   for (const char* name : {"r0.p00000.0.lsr", "r0.p00000.1.lsr"})
     std::ofstream(folder + "/" + name) << std::string(kBytes, 'x');
@@ -204,4 +204,4 @@ TEST_F(ControlServiceTest, WhatIsBeingFetchedIsNotRemovedUnderItsReader) {
 }
 
 }  // namespace
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator

@@ -1,5 +1,5 @@
-// A daemon for tests: speaks Ingest over a real channel, does what the test says, and remembers what it was
-// told.
+// A daemon for tests. It speaks Ingest over a real channel, does what the test requests, and stores the
+// received messages.
 #ifndef LOCKSTEP_AGGREGATOR_INGEST_FAKE_DAEMON_H_
 #define LOCKSTEP_AGGREGATOR_INGEST_FAKE_DAEMON_H_
 
@@ -17,7 +17,7 @@
 
 #include "lockstep/v1/ingest.grpc.pb.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 
 class FakeDaemon {
  public:
@@ -25,7 +25,7 @@ class FakeDaemon {
       : stub_(v1::Ingest::NewStub(std::move(channel))), node_(std::move(node)), session_(session) {}
   ~FakeDaemon() { Break(); }
 
-  // Opens the stream, says hello and waits for the answer.
+  // Opens the stream, sends the hello and waits for the answer.
   v1::Register Connect(const std::string& token = "") {
     context_ = std::make_unique<grpc::ClientContext>();
     context_->set_wait_for_ready(true);
@@ -149,8 +149,8 @@ class FakeDaemon {
     Write(message);
   }
 
-  // The first message that was not taken yet and fits; an empty one after five seconds, or when the stream
-  // has ended.
+  // Returns and removes the first received message that fits. Returns an empty one after five seconds or if
+  // the stream has ended.
   v1::FromAggregator WaitFor(const std::function<bool(const v1::FromAggregator&)>& fits) {
     std::unique_lock<std::mutex> lock(mutex_);
     v1::FromAggregator found;
@@ -203,6 +203,6 @@ class FakeDaemon {
   bool ended_ = false;
 };
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_INGEST_FAKE_DAEMON_H_

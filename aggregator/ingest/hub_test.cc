@@ -1,4 +1,5 @@
-// The hub without gRPC: many daemons and askers at once, which the thread sanitizer can judge.
+// Tests the hub without gRPC, with many concurrent daemons and callers, so that the thread sanitizer can
+// check it.
 #include "aggregator/ingest/hub.h"
 
 #include <atomic>
@@ -19,13 +20,13 @@
 #include "gtest/gtest.h"
 #include "wire/columns/columns.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class TestClock final : public Clock {
+class TestClock final : public JobClock {
  public:
   JobTime Now() const override { return JobTime(now_); }
   void Set(JobTime now) { now_ = now.ns(); }
@@ -34,7 +35,7 @@ class TestClock final : public Clock {
   std::atomic<int64_t> now_{1'000'000'000'000};
 };
 
-// What went down to a daemon, in order.
+// Messages sent to a daemon, in order.
 class Inbox final : public DaemonConnection {
  public:
   bool Send(const v1::FromAggregator& message) override {
@@ -49,7 +50,7 @@ class Inbox final : public DaemonConnection {
     closed_ = true;
     changed_.notify_all();
   }
-  // Nothing once it is closed.
+  // Returns nothing once the connection is closed.
   std::optional<v1::FromAggregator> Next() {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(10), [this] { return closed_ || !messages_.empty(); });
@@ -74,7 +75,7 @@ std::string OneKernel() {
   return out;
 }
 
-// A daemon with one rank that does what it is told, on the thread that calls Serve.
+// A daemon with one rank that answers requests on the thread that calls Serve.
 class Daemon {
  public:
   Daemon(Hub& hub, int rank, int world) : hub_(hub), rank_(rank), key_{"n" + std::to_string(rank), 1} {
@@ -93,13 +94,13 @@ class Daemon {
     Up(message);
   }
 
-  // Until the hub closes the connection.
+  // Answers messages until the hub closes the connection.
   void Serve() {
     while (const auto message = inbox_->Next()) {
       if (message->has_arm()) State(message->arm().capture(), v1::RankState::ARMED);
       if (message->has_start()) Record(message->start().capture());
     }
-    hub_.Disconnect(key_, inbox_.get());
+    hub_.daemons().Disconnect(key_, inbox_.get());
   }
 
   v1::ProcessKey Process() const {
@@ -156,11 +157,11 @@ class HubTest : public ::testing::Test {
  protected:
   HubTest() {
     char pattern[] = "/tmp/lockstep-hub-XXXXXX";
-    options_.captures_folder = ::mkdtemp(pattern);
-    options_.limits.progress = Nanos::Millis(5);
-    options_.limits.abandon_wait = Nanos::Millis(200);
+    options_.captures.folder = ::mkdtemp(pattern);
+    options_.captures.limits.progress = Nanos::Millis(5);
+    options_.captures.limits.abandon_wait = Nanos::Millis(200);
   }
-  ~HubTest() override { fs::remove_all(options_.captures_folder); }
+  ~HubTest() override { fs::remove_all(options_.captures.folder); }
 
   static v1::TraceRequest Request() {
     v1::TraceRequest request;
@@ -169,19 +170,19 @@ class HubTest : public ::testing::Test {
   }
 
   HubOptions options_;
-  SystemClock clock_;
+  SystemJobClock clock_;
 };
 
-// A capture in which the daemon does what the test says, between the start and the end.
-TEST_F(HubTest, WhatIsSentTwiceOrNeverOrLostIsCounted) {
+// Runs a capture in which the test scripts the daemon between the start and the end.
+TEST_F(HubTest, CountsDuplicateMissingAndDiscardedMessages) {
   Hub hub(options_, clock_);
   Daemon daemon(hub, 0, 1);
   std::jthread capture([&] {
-    hub.Trace(
+    hub.captures().Trace(
         Request(), Caller::All(), [](const v1::TraceEvent&) {},
         [](const std::string&, v1::TraceFinished&) {});
   });
-  const auto arm = daemon.inbox().Next();  // the first is the Register
+  const auto arm = daemon.inbox().Next();  // the first message is the Register
   const std::string id = daemon.inbox().Next()->arm().capture();
   ASSERT_NE(id, "") << arm->DebugString();
   v1::FromDaemon batch;
@@ -209,18 +210,18 @@ TEST_F(HubTest, WhatIsSentTwiceOrNeverOrLostIsCounted) {
   daemon.Up(batch);
   hub.Shutdown();
   capture.join();
-  const HubStats stats = hub.stats();
-  EXPECT_EQ(stats.batches, 1u);
-  EXPECT_EQ(stats.duplicates, 1u);
-  EXPECT_EQ(stats.missing, 3u) << "2 to 4";
-  EXPECT_EQ(stats.discarded, 1u);
+  const MessageCounts counts = hub.counts();
+  EXPECT_EQ(counts.batches, 1u);
+  EXPECT_EQ(counts.duplicates, 1u);
+  EXPECT_EQ(counts.missing, 3u) << "2 to 4";
+  EXPECT_EQ(counts.discarded, 1u);
   metrics::Page page;
-  hub.losses().Write(page.Counter("lost_total", ""));
+  hub.captures().losses().Write(page.Counter("lost_total", ""));
   EXPECT_THAT(page.text(), HasSubstr("{stage=\"ring\",kind=\"kernel\"} 7\n"));
   EXPECT_THAT(page.text(), HasSubstr("{stage=\"other\",kind=\"kernel\"} 7\n"));
 }
 
-TEST_F(HubTest, HowADaemonDoesIsToldAndWhoIsAwayIsRemembered) {
+TEST_F(HubTest, ReportsDaemonHealthAndAbsentDaemons) {
   Hub hub(options_, clock_);
   Daemon daemon(hub, 0, 1);
   EXPECT_FALSE(hub.Status("", Caller::All()).daemons(0).has_health()) << "an older daemon never tells";
@@ -228,16 +229,16 @@ TEST_F(HubTest, HowADaemonDoesIsToldAndWhoIsAwayIsRemembered) {
   message.mutable_health()->set_spool_bytes(7);
   EXPECT_EQ(daemon.Up(message), std::nullopt) << "it has no number to acknowledge";
   EXPECT_EQ(hub.Status("", Caller::All()).daemons(0).health().spool_bytes(), 7u);
-  EXPECT_TRUE(hub.Absent().empty());
-  hub.Disconnect(daemon.key(), &daemon.inbox());
-  ASSERT_EQ(hub.Absent().size(), 1u);
-  EXPECT_EQ(hub.Absent()[0].node_id(), daemon.key().node_id);
-  EXPECT_LT(hub.Absent()[0].away_ns(), Nanos::Seconds(60).ns());
+  EXPECT_TRUE(hub.daemons().Absent().empty());
+  hub.daemons().Disconnect(daemon.key(), &daemon.inbox());
+  ASSERT_EQ(hub.daemons().Absent().size(), 1u);
+  EXPECT_EQ(hub.daemons().Absent()[0].node_id(), daemon.key().node_id);
+  EXPECT_LT(hub.daemons().Absent()[0].away_ns(), Nanos::Seconds(60).ns());
   Daemon again(hub, 0, 1);
-  EXPECT_TRUE(hub.Absent().empty());
+  EXPECT_TRUE(hub.daemons().Absent().empty());
 }
 
-TEST_F(HubTest, DaemonsAskersAndOnlookersAtOnceLoseNothing) {
+TEST_F(HubTest, ConcurrentDaemonsAndCallersLoseNothing) {
   constexpr int kDaemons = 8;
   constexpr int kCaptures = 5;
   Hub hub(options_, clock_);
@@ -246,37 +247,39 @@ TEST_F(HubTest, DaemonsAskersAndOnlookersAtOnceLoseNothing) {
     daemons.push_back(std::make_unique<Daemon>(hub, rank, kDaemons));
   std::vector<std::jthread> threads;
   for (auto& daemon : daemons) threads.emplace_back([&daemon] { daemon->Serve(); });
-  std::jthread onlooker([&hub](const std::stop_token& stop) {
+  std::jthread status_poller([&hub](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       hub.Status("", Caller::All());
-      hub.stats();
+      hub.counts();
     }
   });
   std::vector<std::string> captures;
   for (int i = 0; i < kCaptures; ++i) {
-    const v1::TraceFinished finished = hub.Trace(
+    const v1::TraceFinished finished = hub.captures().Trace(
         Request(), Caller::All(), [](const v1::TraceEvent&) {},
         [](const std::string&, v1::TraceFinished&) {});
     EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
     captures.push_back(finished.capture());
   }
-  const HubStats stats = hub.stats();
-  EXPECT_EQ(stats.daemons, static_cast<size_t>(kDaemons));
-  EXPECT_EQ(stats.ranks, static_cast<size_t>(kDaemons));
-  EXPECT_EQ(stats.captures.at(v1::TraceFinished::COMPLETE), static_cast<uint64_t>(kCaptures));
-  EXPECT_EQ(stats.capture_took.count(), static_cast<uint64_t>(kCaptures));
-  EXPECT_EQ(stats.records, 20u * kDaemons * kCaptures);
-  EXPECT_EQ(stats.record_bytes, stats.records * OneKernel().size());
-  EXPECT_EQ(stats.ends, 1u * kDaemons * kCaptures);
-  EXPECT_EQ(stats.duplicates + stats.discarded + stats.missing, 0u);
-  onlooker.request_stop();
+  const DaemonCounts connected = hub.daemons().counts();
+  const CaptureCounts captured = hub.captures().counts();
+  const MessageCounts stored = hub.counts();
+  EXPECT_EQ(connected.daemons, static_cast<size_t>(kDaemons));
+  EXPECT_EQ(connected.ranks, static_cast<size_t>(kDaemons));
+  EXPECT_EQ(captured.captures.at(v1::TraceFinished::COMPLETE), static_cast<uint64_t>(kCaptures));
+  EXPECT_EQ(captured.took.count(), static_cast<uint64_t>(kCaptures));
+  EXPECT_EQ(stored.records, 20u * kDaemons * kCaptures);
+  EXPECT_EQ(stored.record_bytes, stored.records * OneKernel().size());
+  EXPECT_EQ(stored.ends, 1u * kDaemons * kCaptures);
+  EXPECT_EQ(stored.duplicates + stored.discarded + stored.missing, 0u);
+  status_poller.request_stop();
   hub.Shutdown();
   threads.clear();
   for (const std::string& id : captures) {
-    const auto capture = store::LoadRecords(options_.captures_folder + "/" + id);
+    const auto capture = capture::LoadRecords(options_.captures.folder + "/" + id);
     ASSERT_TRUE(capture.ok()) << capture.status();
     ASSERT_EQ(capture->ranks.size(), static_cast<size_t>(kDaemons));
-    for (const store::RankData& rank : capture->ranks) EXPECT_EQ(rank.activities.size(), 20u);
+    for (const capture::RankData& rank : capture->ranks) EXPECT_EQ(rank.activities.size(), 20u);
   }
 }
 
@@ -303,22 +306,22 @@ TEST_F(HubTest, StopFromAnotherThreadEndsALongCapture) {
   });
   v1::TraceRequest request = Request();
   request.set_duration_ns(Nanos::Seconds(300).ns());
-  const v1::TraceFinished finished = hub.Trace(
+  const v1::TraceFinished finished = hub.captures().Trace(
       request, Caller::All(),
       [&hub](const v1::TraceEvent& event) {
         if (event.has_progress() && event.progress().phase() == "capturing") {
           const v1::StatusReply status = hub.Status("", Caller::All());
           ASSERT_EQ(status.captures_size(), 1);
-          ASSERT_EQ(hub.Running().size(), 1u);
-          EXPECT_EQ(hub.Running()[0].status.phase(), "capturing");
-          EXPECT_EQ(hub.Running()[0].world_size, 1);
-          EXPECT_TRUE(hub.Stop(status.captures(0).capture(), Caller::All()).ok());
+          ASSERT_EQ(hub.captures().Running().size(), 1u);
+          EXPECT_EQ(hub.captures().Running()[0].status.phase(), "capturing");
+          EXPECT_EQ(hub.captures().Running()[0].world_size, 1);
+          EXPECT_TRUE(hub.captures().Stop(status.captures(0).capture(), Caller::All()).ok());
         }
       },
       [](const std::string&, v1::TraceFinished&) {});
   EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
-  EXPECT_FALSE(hub.Stop("no-such", Caller::All()).ok());
-  EXPECT_TRUE(hub.Running().empty());
+  EXPECT_FALSE(hub.captures().Stop("no-such", Caller::All()).ok());
+  EXPECT_TRUE(hub.captures().Running().empty());
   hub.Shutdown();
 }
 
@@ -333,22 +336,22 @@ TEST_F(HubTest, ANewConnectionOfADaemonReplacesTheOldOne) {
   old.Up(ranks);
   EXPECT_EQ(hub.Status("", Caller::All()).daemons(0).ranks_size(), 1)
       << "what still comes over the old one is not heard";
-  hub.Disconnect(old.key(), &old.inbox());
+  hub.daemons().Disconnect(old.key(), &old.inbox());
   EXPECT_EQ(hub.Status("", Caller::All()).daemons_size(), 1) << "nor its end";
 }
 
-TEST_F(HubTest, AJobIsRememberedUntilOthersHaveCome) {
+TEST_F(HubTest, RemembersTheLastJobs) {
   TestClock clock;
   Hub hub(options_, clock);
   Daemon daemon(hub, 0, 8);
   const JobKey key{"job", 0};
-  ASSERT_EQ(hub.SeenJobs().count(key), 1u);
-  EXPECT_EQ(hub.SeenJobs().at(key).world_size, 8);
+  ASSERT_EQ(hub.daemons().SeenJobs().count(key), 1u);
+  EXPECT_EQ(hub.daemons().SeenJobs().at(key).world_size, 8);
   const JobTime left = clock.Now() + Nanos::Seconds(30);
   clock.Set(left);
-  hub.Disconnect(daemon.key(), &daemon.inbox());
-  EXPECT_EQ(hub.SeenJobs().at(key).last_seen, left) << "it was there until then";
-  // Whoever starts jobs names them.
+  hub.daemons().Disconnect(daemon.key(), &daemon.inbox());
+  EXPECT_EQ(hub.daemons().SeenJobs().at(key).last_seen, left) << "it was there until then";
+  // The number of remembered jobs is bounded, because users choose their names.
   Daemon other(hub, 1, 1);
   for (int i = 0; i < 300; ++i) {
     clock.Set(clock.Now() + Nanos::Seconds(1));
@@ -356,9 +359,9 @@ TEST_F(HubTest, AJobIsRememberedUntilOthersHaveCome) {
     message.mutable_ranks()->add_ranks()->set_job("job " + std::to_string(i));
     other.Up(message);
   }
-  EXPECT_EQ(hub.SeenJobs().size(), 256u);
-  EXPECT_EQ(hub.SeenJobs().count({"job 299", 0}), 1u);
-  EXPECT_EQ(hub.SeenJobs().count(key), 0u) << "the one that was seen longest ago";
+  EXPECT_EQ(hub.daemons().SeenJobs().size(), 256u);
+  EXPECT_EQ(hub.daemons().SeenJobs().count({"job 299", 0}), 1u);
+  EXPECT_EQ(hub.daemons().SeenJobs().count(key), 0u) << "the one that was seen longest ago";
 }
 
 TEST_F(HubTest, RanksStartFourRoundTripsFromNow) {
@@ -395,31 +398,31 @@ TEST_F(HubTest, RanksStartFourRoundTripsFromNow) {
       daemon.Up(up);
     }
   });
-  const auto finished = hub.Trace(
+  const auto finished = hub.captures().Trace(
       Request(), Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
   EXPECT_EQ(finished.outcome(), v1::TraceFinished::COMPLETE) << finished.text();
 }
 
-TEST_F(HubTest, AnImpossibleDurationIsRefusedBeforeAnythingRuns) {
+TEST_F(HubTest, RefusesAnInvalidDuration) {
   Hub hub(options_, clock_);
   Daemon daemon(hub, 0, 1);
   v1::TraceRequest request = Request();
   for (const int64_t ns : {int64_t{0}, int64_t{-5}, Nanos::Seconds(3600).ns(), Nanos::Max().ns()}) {
     request.set_duration_ns(ns);
-    const auto finished = hub.Trace(
+    const auto finished = hub.captures().Trace(
         request, Caller::All(), [](const v1::TraceEvent&) {}, [](const std::string&, v1::TraceFinished&) {});
     EXPECT_EQ(finished.outcome(), v1::TraceFinished::FAILED);
     EXPECT_THAT(finished.text(), HasSubstr("--duration"));
   }
-  EXPECT_TRUE(fs::is_empty(options_.captures_folder));
+  EXPECT_TRUE(fs::is_empty(options_.captures.folder));
 }
 
-TEST_F(HubTest, AClockIsToldByItsBestExchange) {
+TEST_F(HubTest, ReportsTheOffsetOfTheBestExchange) {
   Hub hub(options_, clock_);
   Daemon daemon(hub, 0, 1);
   EXPECT_EQ(hub.Status("", Caller::All()).daemons(0).clock_bound_ns(), 0) << "unknown";
   v1::FromDaemon samples;
-  // The daemon's clock is 1000 ahead; the second exchange was quick.
+  // The daemon's clock is 1000 ns ahead; the second exchange has the shortest round trip.
   for (const int64_t trip : {500, 20, 300}) {
     v1::ClockSample& s = *samples.mutable_clock()->add_samples();
     s.set_t1_ns(1'000'000);
@@ -433,4 +436,4 @@ TEST_F(HubTest, AClockIsToldByItsBestExchange) {
 }
 
 }  // namespace
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator

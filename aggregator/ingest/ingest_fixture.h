@@ -1,4 +1,4 @@
-// An aggregator's services behind a real socket, for tests that play the daemons and the CLI.
+// An aggregator's services behind a real socket, for tests that act as the daemons and the CLI.
 #ifndef LOCKSTEP_AGGREGATOR_INGEST_INGEST_FIXTURE_H_
 #define LOCKSTEP_AGGREGATOR_INGEST_INGEST_FIXTURE_H_
 
@@ -26,7 +26,7 @@
 #include "gtest/gtest.h"
 #include "wire/columns/columns.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 
 inline std::string Kernels(int rows, int64_t first = 0) {
   columns::BlockBuilder builder(columns::Kind::kKernel);
@@ -41,7 +41,7 @@ inline std::string Kernels(int rows, int64_t first = 0) {
   return out;
 }
 
-// What a Trace call told, collected while it runs.
+// The events of a Trace call, collected while it runs.
 struct TraceRun {
   std::vector<v1::TraceEvent> events;
   v1::TraceFinished finished;
@@ -57,17 +57,17 @@ struct TraceRun {
   }
 };
 
-// Tells what the test put in, and then that the job has ended.
+// Sends the events that the test supplied, and then reports that the job has ended.
 class FakeSamples final : public SampleSource {
  public:
   absl::Status Watch(const v1::WatchRequest& request, const Caller&, WatchSink& sink) override {
-    asked = request;
+    requested = request;
     for (const v1::WatchEvent& event : events) {
       if (!sink.Write(event)) return absl::CancelledError("left");
     }
     return end;
   }
-  v1::WatchRequest asked;
+  v1::WatchRequest requested;
   std::vector<v1::WatchEvent> events;
   absl::Status end;
 };
@@ -91,9 +91,9 @@ class IngestTest : public ::testing::Test {
   void Serve(SessionLimits limits = Quick(), const std::string& token = "",
              std::shared_ptr<const rpc::CallerCredentials> credentials = nullptr) {
     HubOptions options;
-    options.captures_folder = folder_ + "/captures";
-    options.samples_folder = folder_ + "/samples";
-    options.limits = limits;
+    options.captures.folder = folder_ + "/captures";
+    options.captures.samples_folder = folder_ + "/samples";
+    options.captures.limits = limits;
     hub_ = std::make_unique<Hub>(options, clock_);
     rpc::Token secret;
     if (!token.empty()) secret = *rpc::Token::FromText(token);
@@ -111,7 +111,8 @@ class IngestTest : public ::testing::Test {
     stub_ = v1::Control::NewStub(Channel());
   }
 
-  // Long where a busy machine must not run into it: a test that waits for a timeout sets its own.
+  // Timeouts are long, so that a busy machine does not reach them. A test that waits for a timeout sets its
+  // own.
   static SessionLimits Quick() {
     SessionLimits limits;
     limits.arm_timeout = Nanos::Seconds(20);
@@ -175,7 +176,7 @@ class IngestTest : public ::testing::Test {
     return daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_start(); }).start();
   }
 
-  // A capture that has started, of one daemon with one rank.
+  // A started capture of one daemon with one rank.
   struct Started {
     FakeDaemon& daemon;
     std::future<TraceRun> running;
@@ -190,20 +191,20 @@ class IngestTest : public ::testing::Test {
     return {daemon, std::move(running), std::move(id)};
   }
 
-  store::Capture Load(const std::string& capture) {
-    auto loaded = store::LoadRecords(folder_ + "/captures/" + capture);
+  capture::Capture Load(const std::string& capture) {
+    auto loaded = capture::LoadRecords(folder_ + "/captures/" + capture);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
-    return loaded.ok() ? *std::move(loaded) : store::Capture();
+    return loaded.ok() ? *std::move(loaded) : capture::Capture();
   }
 
   std::string folder_;
   std::string address_;
-  SystemClock clock_;
+  SystemJobClock clock_;
   std::unique_ptr<Hub> hub_;
   RpcCounts calls_;
   CaptureUse use_;
-  // Lines of the audit log, the oldest first.
-  KeptLines audited_;
+  // Lines of the audit log, oldest first.
+  RecordedLines audited_;
   lockstep::SystemClock audit_clock_;
   AuditLog audit_{{.program = "test", .session = 1, .user_name = nullptr},
                   std::make_unique<FakeLineSink>(audited_),
@@ -216,6 +217,6 @@ class IngestTest : public ::testing::Test {
   std::vector<std::unique_ptr<FakeDaemon>> daemons_;
 };
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_INGEST_INGEST_FIXTURE_H_

@@ -2,25 +2,25 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/rpc/status.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 namespace {
 
 using Reactor = grpc::ServerBidiReactor<v1::FromDaemon, v1::FromAggregator>;
 
-// What the hub and captures hold of a stream. It outlives the stream; then Send says that the connection is
-// gone. Every operation on the reactor starts here under one lock, because none may start after Finish, and
-// the reactor is deleted some time after that.
+// The hub's and the captures' handle of a stream. It outlives the stream; Send then returns false. Every
+// operation on the reactor starts here under one lock, because none may start after Finish, and the reactor
+// is deleted some time later.
 class Connection final : public DaemonConnection {
  public:
   Connection(Reactor* reactor, RpcCounts& calls) : reactor_(reactor), calls_(calls) {}
 
   bool Send(const v1::FromAggregator& message) override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     if (reactor_ == nullptr) return false;
     // Acknowledgements are cumulative: the newest replaces one that still waits.
     if (message.has_ack() && !queue_.empty() && queue_.back().has_ack()) {
@@ -32,30 +32,33 @@ class Connection final : public DaemonConnection {
     return true;
   }
 
-  void Close() override { Finish({grpc::StatusCode::UNAVAILABLE, "this connection is not wanted any more"}); }
+  void Close() override {
+    Finish({grpc::StatusCode::UNAVAILABLE,
+            "another connection has replaced this one, or the aggregator is ending"});
+  }
 
   void Read(v1::FromDaemon* message) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     if (reactor_ != nullptr) reactor_->StartRead(message);
   }
 
   void OnWritten(bool ok) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     busy_ = false;
     if (ok && reactor_ != nullptr && !queue_.empty()) WriteNext();
   }
 
-  // Once, whoever comes first.
+  // Ends the stream; only the first call has an effect.
   void Finish(const grpc::Status& status) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     if (Reactor* reactor = std::exchange(reactor_, nullptr))
       reactor->Finish(calls_.Ended(RpcMethod::kStream, status));
     queue_.clear();
   }
 
-  // The one message of a stream that is refused.
+  // Sends the only message of a refused stream and ends it.
   void SendAndFinish(const v1::FromAggregator& message) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     writing_ = message;
     if (Reactor* reactor = std::exchange(reactor_, nullptr)) {
       reactor->StartWriteAndFinish(&writing_, grpc::WriteOptions(),
@@ -64,22 +67,23 @@ class Connection final : public DaemonConnection {
   }
 
  private:
-  void WriteNext() {
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     busy_ = true;
     writing_ = std::move(queue_.front());
     queue_.pop_front();
     reactor_->StartWrite(&writing_);
   }
 
-  std::mutex mutex_;
-  Reactor* reactor_;
+  Mutex mutex_;
+  Reactor* reactor_ ABSL_GUARDED_BY(mutex_);
   RpcCounts& calls_;
-  std::deque<v1::FromAggregator> queue_;
-  v1::FromAggregator writing_;
-  bool busy_ = false;
+  std::deque<v1::FromAggregator> queue_ ABSL_GUARDED_BY(mutex_);
+  v1::FromAggregator writing_ ABSL_GUARDED_BY(mutex_);
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// One stream. gRPC calls OnReadDone one message after the other; it deletes itself when gRPC is done with it.
+// One stream. gRPC calls OnReadDone for one message at a time. The object deletes itself when gRPC has
+// finished with it.
 class StreamReactor final : public Reactor {
  public:
   StreamReactor(Hub& hub, RpcCounts& calls, const absl::Status& allowed)
@@ -101,7 +105,7 @@ class StreamReactor final : public Reactor {
     } else if (const auto through = hub_.Handle(key_, connection_.get(), message_)) {
       v1::FromAggregator ack;
       ack.mutable_ack()->set_through(*through);
-      ack.mutable_ack()->set_credits(hub_.options().credits);
+      ack.mutable_ack()->set_credits(hub_.credits());
       connection_->Send(ack);
     }
     connection_->Read(&message_);
@@ -111,14 +115,15 @@ class StreamReactor final : public Reactor {
   void OnCancel() override { connection_->Finish(grpc::Status::CANCELLED); }
 
   void OnDone() override {
-    if (registered_) hub_.Disconnect(key_, connection_.get());
+    if (registered_) hub_.daemons().Disconnect(key_, connection_.get());
     delete this;
   }
 
  private:
   void Register() {
     if (!message_.has_hello()) {
-      connection_->Finish({grpc::StatusCode::INVALID_ARGUMENT, "a daemon's first message is its hello"});
+      connection_->Finish(
+          {grpc::StatusCode::INVALID_ARGUMENT, "the first message must be the daemon's hello"});
       return;
     }
     key_ = {message_.hello().node_id(), message_.hello().session()};
@@ -159,4 +164,4 @@ grpc::ServerUnaryReactor* IngestService::Ping(grpc::CallbackServerContext* conte
   return reactor;
 }
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator

@@ -1,4 +1,4 @@
-// Ingest over gRPC: one stream per daemon, and the clock exchange.
+// IngestService implements Ingest over gRPC: one stream per daemon, and the clock exchange.
 #ifndef LOCKSTEP_AGGREGATOR_INGEST_INGEST_SERVICE_H_
 #define LOCKSTEP_AGGREGATOR_INGEST_INGEST_SERVICE_H_
 
@@ -11,12 +11,12 @@
 #include "base/rpc/token.h"
 #include "lockstep/v1/ingest.grpc.pb.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 
-// gRPC's own threads call it. References must outlive the server it is registered with.
+// Called on gRPC's own threads. References must outlive the server with which it is registered.
 class IngestService final : public v1::Ingest::CallbackService {
  public:
-  IngestService(Hub& hub, RpcCounts& calls, AuditLog& audit, const Clock& clock, rpc::Token token)
+  IngestService(Hub& hub, RpcCounts& calls, AuditLog& audit, const JobClock& clock, rpc::Token token)
       : hub_(hub), calls_(calls), audit_(audit), clock_(clock), token_(std::move(token)) {}
 
   grpc::ServerBidiReactor<v1::FromDaemon, v1::FromAggregator>* Stream(
@@ -28,10 +28,10 @@ class IngestService final : public v1::Ingest::CallbackService {
   Hub& hub_;
   RpcCounts& calls_;
   AuditLog& audit_;
-  const Clock& clock_;
+  const JobClock& clock_;
   const rpc::Token token_;
 };
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_INGEST_INGEST_SERVICE_H_

@@ -1,5 +1,5 @@
-// What daemons send and the CLI fetches, over real gRPC streams: repeats, gaps, garbage, tokens, many at
-// once.
+// Tests the daemons' messages and the CLI's fetches over real gRPC streams: repetitions, gaps, invalid data,
+// tokens, and concurrency.
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::HasSubstr;
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 using IngestServiceTest = IngestTest;
 
-TEST_F(IngestServiceTest, ABatchSentAgainAfterAReconnectIsStoredOnce) {
+TEST_F(IngestServiceTest, StoresAResentBatchOnce) {
   auto [daemon, running, id] = StartCapture(Nanos::Millis(300));
   daemon.SendBatch(1, id, 0, Kernels(10), 10);
   daemon.SendBatch(2, id, 0, Kernels(10, 100), 10);
@@ -36,7 +36,7 @@ TEST_F(IngestServiceTest, ABatchSentAgainAfterAReconnectIsStoredOnce) {
   EXPECT_EQ(Load(id).ranks[0].activities.size(), 30u);
 }
 
-TEST_F(IngestServiceTest, AGapsLossesAreCountedAndItsDefinitionsKept) {
+TEST_F(IngestServiceTest, CountsTheLossesOfAGapAndKeepsItsDefinitions) {
   auto [daemon, running, id] = StartCapture();
   v1::FromDaemon message;
   v1::Gap& gap = *message.mutable_gap();
@@ -61,27 +61,27 @@ TEST_F(IngestServiceTest, AGapsLossesAreCountedAndItsDefinitionsKept) {
   daemon.SendEnd(9, id, 0, /*lost=*/3);
   const TraceRun run = running.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::COMPLETE);
-  const store::Capture capture = Load(id);
+  const capture::Capture capture = Load(id);
   ASSERT_EQ(capture.ranks[0].activities.size(), 1u);
   EXPECT_EQ(capture.Text(capture.ranks[0].activities[0].name), "gemm")
       << "the definition came before the first batch";
   uint64_t lost = 0;
-  for (const store::Loss& l : capture.ranks[0].losses) lost += l.records;
+  for (const capture::Loss& l : capture.ranks[0].losses) lost += l.records;
   EXPECT_EQ(lost, 73u);
 }
 
-TEST_F(IngestServiceTest, SequencesThatNeverCameAreTold) {
+TEST_F(IngestServiceTest, ReportsMissingSequences) {
   auto [daemon, running, id] = StartCapture();
   daemon.SendBatch(1, id, 0, Kernels(1), 1);
   daemon.SendBatch(5, id, 0, Kernels(1), 1);
   daemon.SendEnd(6, id, 0);
   running.get();
-  const store::Capture capture = Load(id);
+  const capture::Capture capture = Load(id);
   ASSERT_EQ(capture.ranks[0].losses.size(), 1u);
   EXPECT_THAT(capture.ranks[0].losses[0].reason, HasSubstr("3 batches"));
 }
 
-TEST_F(IngestServiceTest, GarbageInABatchIsCountedAcknowledgedAndNeverStored) {
+TEST_F(IngestServiceTest, CountsAndAcknowledgesInvalidBatchesWithoutStoring) {
   auto [daemon, running, id] = StartCapture();
   daemon.SendBatch(1, id, 0, "these bytes are no block, however long they may be for that", 12);
   daemon.SendBatch(2, id, 55, Kernels(3), 3);
@@ -90,7 +90,7 @@ TEST_F(IngestServiceTest, GarbageInABatchIsCountedAcknowledgedAndNeverStored) {
   daemon.SendEnd(5, id, 0);
   EXPECT_TRUE(daemon.WaitForAck(5));
   EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
-  const store::Capture capture = Load(id);
+  const capture::Capture capture = Load(id);
   EXPECT_EQ(capture.ranks[0].activities.size(), 2u);
   ASSERT_EQ(capture.ranks[0].losses.size(), 1u);
   EXPECT_EQ(capture.ranks[0].losses[0].stage, "wire");
@@ -119,7 +119,7 @@ TEST_F(IngestServiceTest, FetchSendsTheRecordsAndTheManifestLast) {
   EXPECT_EQ(files[names[0]], Kernels(500));
 }
 
-TEST_F(IngestServiceTest, FetchLeavesItsFolderForNobody) {
+TEST_F(IngestServiceTest, FetchRefusesPathsOutsideItsFolder) {
   Serve();
   for (const char* bad : {"../captures", "", ".", "none", "a/b"}) {
     grpc::ClientContext context;
@@ -132,7 +132,7 @@ TEST_F(IngestServiceTest, FetchLeavesItsFolderForNobody) {
   }
 }
 
-TEST_F(IngestServiceTest, WithoutTheTokenNothingIsAnswered) {
+TEST_F(IngestServiceTest, RefusesCallsWithoutTheToken) {
   Serve(Quick(), "0123456789abcdef0123456789abcdef");
   FakeDaemon& daemon = Daemon("n0", 1);
   EXPECT_EQ(daemon.Connect("wrong-token-wrong-token").credits(), 0u);
@@ -148,15 +148,15 @@ TEST_F(IngestServiceTest, WithoutTheTokenNothingIsAnswered) {
   EXPECT_GT(right.Connect("0123456789abcdef0123456789abcdef").credits(), 0u);
 }
 
-TEST_F(IngestServiceTest, AnotherProtocolIsRefusedInWords) {
+TEST_F(IngestServiceTest, RefusesAnotherProtocolWithTheRemedy) {
   Serve();
   FakeDaemon& daemon = Daemon("n0", 1);
   daemon.protocol_min = 9;
   daemon.protocol_max = 12;
-  EXPECT_THAT(daemon.Connect().refused(), HasSubstr("protocol 1 to 1 and the daemon 9 to 12"));
+  EXPECT_THAT(daemon.Connect().refused(), HasSubstr("protocols 1 to 1 and the daemon 9 to 12"));
 }
 
-TEST_F(IngestServiceTest, PingStampsAreInOrder) {
+TEST_F(IngestServiceTest, PingTimeStampsAreInOrder) {
   Serve();
   grpc::ClientContext context;
   v1::PingRequest request;
@@ -169,7 +169,7 @@ TEST_F(IngestServiceTest, PingStampsAreInOrder) {
   EXPECT_LE(reply.t3_ns(), clock_.Now().ns());
 }
 
-TEST_F(IngestServiceTest, SixtyFourDaemonsAreCapturedTogether) {
+TEST_F(IngestServiceTest, CapturesSixtyFourDaemons) {
   Serve();
   constexpr int kDaemons = 64;
   for (int i = 0; i < kDaemons; ++i) {
@@ -190,15 +190,15 @@ TEST_F(IngestServiceTest, SixtyFourDaemonsAreCapturedTogether) {
   }
   const TraceRun run = running.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::COMPLETE) << run.finished.text();
-  const store::Capture capture = Load(id);
+  const capture::Capture capture = Load(id);
   size_t rows = 0;
   for (const auto& rank : capture.ranks) rows += rank.activities.size();
   EXPECT_EQ(rows, 6400u);
 }
 
-TEST_F(IngestServiceTest, AFullDiskEndsTheCaptureWithTheReasonAndTheNextOneWorks) {
+TEST_F(IngestServiceTest, AFullDiskEndsOnlyTheRunningCapture) {
   auto [daemon, running, id] = StartCapture(Nanos::Seconds(30));
-  // A folder that is gone stands for any disk that fails.
+  // A missing folder stands for any disk failure.
   fs::rename(folder_ + "/captures/" + id + "/records", folder_ + "/captures/" + id + "/away");
   daemon.SendBatch(1, id, 0, Kernels(4), 4);
   EXPECT_TRUE(daemon.WaitForAck(1)) << "it would be sent for ever";
@@ -216,4 +216,4 @@ TEST_F(IngestServiceTest, AFullDiskEndsTheCaptureWithTheReasonAndTheNextOneWorks
 }
 
 }  // namespace
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator

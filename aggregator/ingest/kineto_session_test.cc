@@ -1,5 +1,5 @@
-// Captures with ranks that PyTorch's profiler captures: a common later start, and trace files whole or not at
-// all.
+// Tests captures with ranks that PyTorch's profiler records: the common later start, and trace files that
+// arrive whole or not at all.
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::ElementsAre;
@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 class KinetoSessionTest : public IngestTest {
  protected:
-  // Ranks 0 and 1 of a job, of which `tell` says how they can be captured.
-  FakeDaemon& DaemonOfTwo(const std::function<void(v1::Rank&)>& tell) {
+  // A daemon with ranks 0 and 1 of a job; `tell` sets how each can be captured.
+  FakeDaemon& DaemonOfTwo(const std::function<void(v1::Rank&)>& set_path) {
     FakeDaemon& daemon = Daemon("n0", 1);
     EXPECT_EQ(daemon.Connect().refused(), "");
     v1::FromDaemon message;
@@ -31,14 +31,14 @@ class KinetoSessionTest : public IngestTest {
       rank.set_job("job");
       rank.set_uid(1000);
       rank.set_incarnation(1);
-      tell(rank);
+      set_path(rank);
     }
     daemon.Write(message);
     for (int i = 0; i < 200 && SeenRanks() < 2; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return daemon;
   }
-  // Rank 0 has our client, rank 1 only asks for on-demand traces.
+  // Rank 0 has our client; rank 1 only polls for on-demand traces.
   FakeDaemon& MixedDaemon() {
     return DaemonOfTwo([](v1::Rank& rank) {
       rank.set_via(rank.rank() == 0 ? "cupti" : "kineto");
@@ -67,7 +67,7 @@ class KinetoSessionTest : public IngestTest {
   }
 };
 
-TEST_F(KinetoSessionTest, AllStartWhenTheSlowestWayCan) {
+TEST_F(KinetoSessionTest, StartsWhenTheSlowestPathCan) {
   Serve();
   FakeDaemon& daemon = MixedDaemon();
   auto running = Trace();
@@ -98,10 +98,11 @@ TEST_F(KinetoSessionTest, AllStartWhenTheSlowestWayCan) {
               ElementsAre("manifest.json", "r00000.p00000.1.lsr", "r00001.p00001.kineto.json.gz"));
   std::ifstream file(folder_ + "/captures/" + id + "/records/r00001.p00001.kineto.json.gz");
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "abcdefg");
-  const store::Capture records = Load(id);
+  const capture::Capture records = Load(id);
   EXPECT_EQ(records.ranks.size(), 1u);
-  EXPECT_THAT(records.missing_ranks, ElementsAre(RankId(1))) << "whoever cannot read its trace says so";
-  // And it gets to the CLI.
+  EXPECT_THAT(records.missing_ranks, ElementsAre(RankId(1)))
+      << "a reader that cannot use the trace reports it";
+  // The CLI can fetch the file.
   grpc::ClientContext context;
   v1::FetchRequest request;
   request.set_capture(id);
@@ -116,7 +117,7 @@ TEST_F(KinetoSessionTest, AllStartWhenTheSlowestWayCan) {
   EXPECT_EQ(fetched["r00001.p00001.kineto.json.gz"], "abcdefg");
 }
 
-TEST_F(KinetoSessionTest, ALeadThatNobodyCanNeedIsCut) {
+TEST_F(KinetoSessionTest, LimitsTheLead) {
   SessionLimits limits = Quick();
   limits.longest_lead = Nanos::Millis(100);
   Serve(limits);
@@ -130,7 +131,7 @@ TEST_F(KinetoSessionTest, ALeadThatNobodyCanNeedIsCut) {
   running.get();
 }
 
-TEST_F(KinetoSessionTest, AFileThatIsGivenUpIsThrownAwayAndItsRankIsMissing) {
+TEST_F(KinetoSessionTest, DiscardsAnAbandonedFileAndReportsItsRankAsMissing) {
   Serve();
   FakeDaemon& daemon = MixedDaemon();
   auto running = Trace();
@@ -143,11 +144,11 @@ TEST_F(KinetoSessionTest, AFileThatIsGivenUpIsThrownAwayAndItsRankIsMissing) {
   daemon.SendEnd(5, id, 1);
   const TraceRun run = running.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::PARTIAL);
-  EXPECT_THAT(run.finished.text(), HasSubstr("rank 1 finished, and"));
+  EXPECT_THAT(run.finished.text(), HasSubstr("rank 1 finished, but"));
   EXPECT_THAT(Records(id), ElementsAre("manifest.json", "r00000.p00000.1.lsr"));
 }
 
-TEST_F(KinetoSessionTest, PiecesOutOfOrderAreNoFile) {
+TEST_F(KinetoSessionTest, DiscardsAFileWithPiecesOutOfOrder) {
   Serve();
   FakeDaemon& daemon = MixedDaemon();
   auto running = Trace();
@@ -156,7 +157,7 @@ TEST_F(KinetoSessionTest, PiecesOutOfOrderAreNoFile) {
   daemon.SendTraceFile(1, id, 1, 0, "abc", Nothing);
   daemon.SendTraceFile(2, id, 1, 4, "e", Last);
   daemon.SendTraceFile(3, id, 1, 5, "f", Last);
-  // Of a rank that is captured otherwise.
+  // A trace file of a rank that its client captures.
   daemon.SendTraceFile(4, id, 0, 0, "x", Last);
   daemon.SendEnd(5, id, 0);
   daemon.SendEnd(6, id, 1);
@@ -165,7 +166,7 @@ TEST_F(KinetoSessionTest, PiecesOutOfOrderAreNoFile) {
   EXPECT_THAT(Records(id), ElementsAre("manifest.json"));
 }
 
-TEST_F(KinetoSessionTest, WhatWasAskedForDecidesTheWay) {
+TEST_F(KinetoSessionTest, TheRequestDecidesThePath) {
   Serve();
   FakeDaemon& daemon = MixedDaemon();
   auto running = Trace(Nanos::Millis(50), [](v1::TraceRequest& r) { r.set_via("kineto"); });
@@ -180,10 +181,10 @@ TEST_F(KinetoSessionTest, WhatWasAskedForDecidesTheWay) {
   const TraceRun run = running.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::PARTIAL);
   EXPECT_THAT(run.finished.text(),
-              HasSubstr("rank 0 failed: it does not ask for PyTorch's on-demand traces"));
+              HasSubstr("rank 0 failed: it does not poll for PyTorch's on-demand traces"));
 }
 
-TEST_F(KinetoSessionTest, AWayThatLeadsToNobodyIsRefusedAtOnce) {
+TEST_F(KinetoSessionTest, RefusesAPathThatReachesNoRank) {
   Serve();
   DaemonWithRanks("n0", 0, 2, 2);
   const TraceRun run = Trace(Nanos::Millis(50), [](v1::TraceRequest& r) { r.set_via("kineto"); }).get();
@@ -193,16 +194,16 @@ TEST_F(KinetoSessionTest, AWayThatLeadsToNobodyIsRefusedAtOnce) {
 
 class HeldSessionTest : public KinetoSessionTest {
  protected:
-  // Both ranks have our client, and both ask for on-demand traces.
-  FakeDaemon& BothWays() {
+  // Both ranks have our client, and both poll for on-demand traces.
+  FakeDaemon& DaemonWithBothPaths() {
     return DaemonOfTwo([](v1::Rank& rank) {
       rank.set_via("cupti");
       rank.set_kineto(true);
     });
   }
-  enum class Way { kClient, kWentOver };
+  enum class Via { kClient, kSwitchedToKineto };
   static void SendHeld(FakeDaemon& daemon, const std::string& capture, int rank, v1::RankState::State state,
-                       Way way, Nanos lead = {}) {
+                       Via via, Nanos lead = {}) {
     v1::FromDaemon message;
     message.mutable_states()->set_capture(capture);
     v1::RankState& s = *message.mutable_states()->add_states();
@@ -211,15 +212,15 @@ class HeldSessionTest : public KinetoSessionTest {
     s.set_text("CUPTI's subscriber is nsys");
     s.set_refusal(v1::RankState::HELD);
     s.set_holder("nsys");
-    s.set_went_over(way == Way::kWentOver);
+    s.set_went_over(via == Via::kSwitchedToKineto);
     s.set_lead_ns(lead.ns());
     daemon.Write(message);
   }
 };
 
-TEST_F(HeldSessionTest, ARankGoesOverAndAllShareItsStart) {
+TEST_F(HeldSessionTest, ARankSwitchesToTheProfilerAndAllShareItsStart) {
   Serve();
-  FakeDaemon& daemon = BothWays();
+  FakeDaemon& daemon = DaemonWithBothPaths();
   auto running = Trace();
   const auto message = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); });
   EXPECT_EQ(message.arm().kineto_size(), 0);
@@ -227,8 +228,8 @@ TEST_F(HeldSessionTest, ARankGoesOverAndAllShareItsStart) {
   const std::string id = message.arm().capture();
   const JobTime before = clock_.Now();
   daemon.SendState(id, 0, v1::RankState::ARMED);
-  SendHeld(daemon, id, 1, v1::RankState::SEEN, Way::kWentOver);
-  SendHeld(daemon, id, 1, v1::RankState::ARMED, Way::kWentOver, Nanos::Millis(1300));
+  SendHeld(daemon, id, 1, v1::RankState::SEEN, Via::kSwitchedToKineto);
+  SendHeld(daemon, id, 1, v1::RankState::ARMED, Via::kSwitchedToKineto, Nanos::Millis(1300));
   const v1::Start start = WaitForStart(daemon);
   EXPECT_GE(JobTime(start.t0_ns()) - before, Nanos::Millis(1300));
   daemon.SendBatch(1, id, 0, Kernels(10), 10);
@@ -237,7 +238,7 @@ TEST_F(HeldSessionTest, ARankGoesOverAndAllShareItsStart) {
   daemon.SendEnd(4, id, 1);
   const TraceRun run = running.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::COMPLETE) << run.finished.text();
-  EXPECT_EQ(run.States(1), "SEEN SEEN ARMED DONE ") << "the second tells the new way";
+  EXPECT_EQ(run.States(1), "SEEN SEEN ARMED DONE ") << "the second reports the new path";
   EXPECT_THAT(Records(id),
               ElementsAre("manifest.json", "r00000.p00000.1.lsr", "r00001.p00001.kineto.json.gz"));
   std::ifstream manifest(folder_ + "/captures/" + id + "/records/manifest.json");
@@ -247,15 +248,15 @@ TEST_F(HeldSessionTest, ARankGoesOverAndAllShareItsStart) {
       HasSubstr("rank 1 was captured by PyTorch's profiler, since its client found CUPTI held by nsys"));
 }
 
-TEST_F(HeldSessionTest, ByTheClientOnlyNobodyGoesOver) {
+TEST_F(HeldSessionTest, NoRankSwitchesIfTheClientIsRequired) {
   Serve();
-  FakeDaemon& daemon = BothWays();
+  FakeDaemon& daemon = DaemonWithBothPaths();
   auto running = Trace(Nanos::Millis(50), [](v1::TraceRequest& r) { r.set_via("cupti"); });
   const auto message = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); });
   EXPECT_EQ(message.arm().kineto_if_held_size(), 0);
   const std::string id = message.arm().capture();
   daemon.SendState(id, 0, v1::RankState::ARMED);
-  SendHeld(daemon, id, 1, v1::RankState::FAILED, Way::kClient);
+  SendHeld(daemon, id, 1, v1::RankState::FAILED, Via::kClient);
   WaitForStart(daemon);
   daemon.SendEnd(1, id, 0);
   const TraceRun run = running.get();
@@ -275,7 +276,7 @@ class KinetoStepsTest : public KinetoSessionTest {
   }
 };
 
-TEST_F(KinetoStepsTest, ProfilersAloneCountIterations) {
+TEST_F(KinetoStepsTest, ProfilersWithoutClientsCountIterations) {
   Serve();
   FakeDaemon& daemon = MixedDaemon();
   auto running = Trace(Nanos::Millis(50), [](v1::TraceRequest& r) {
@@ -287,7 +288,7 @@ TEST_F(KinetoStepsTest, ProfilersAloneCountIterations) {
   daemon.SendState(id, 1, v1::RankState::ARMED, "", Nanos::Seconds(15));
   const v1::Start start = WaitForStart(daemon);
   EXPECT_EQ(start.kineto_begin(), v1::Start::BY_ITERATION);
-  EXPECT_EQ(start.kineto_multiple(), 1u) << "nobody else must begin at the same one";
+  EXPECT_EQ(start.kineto_multiple(), 1u) << "no other rank must begin at the same one";
   EXPECT_LT(JobTime(start.t0_ns()) - clock_.Now(), Nanos::Seconds(5))
       << "iterations are waited for from now on";
   daemon.SendState(id, 1, v1::RankState::WAITING);
@@ -302,22 +303,22 @@ TEST_F(KinetoStepsTest, BesideClientsTheyRecordAWindowAroundTheAgreedSteps) {
   auto running = Trace(Nanos::Millis(50), Steps);
   const std::string id = BeginMixed(daemon, Nanos::Millis(800));
   EXPECT_EQ(WaitForStart(daemon).kineto_begin(), v1::Start::LATER);
-  v1::FromDaemon told;
-  told.mutable_states()->set_capture(id);
-  v1::RankState& state = *told.mutable_states()->add_states();
+  v1::FromDaemon report;
+  report.mutable_states()->set_capture(id);
+  v1::RankState& state = *report.mutable_states()->add_states();
   *state.mutable_process() = FakeDaemon::Process(0);
   state.set_state(v1::RankState::WAITING);
   state.set_step(40);
   state.set_step_ns(Nanos::Millis(100).ns());
   const JobTime before = clock_.Now();
-  daemon.Write(told);
+  daemon.Write(report);
   const auto names_step = [](const v1::FromAggregator& m) {
     return m.has_start() && m.start().trigger().begin() == v1::Trigger::AT_STEP;
   };
   const v1::Start agreed = daemon.WaitFor(names_step).start();
   EXPECT_EQ(agreed.kineto_begin(), v1::Start::IN_WINDOW);
   EXPECT_GE(JobTime(agreed.kineto_t0_ns()) - before, Nanos::Millis(800)) << "its profiler needs that long";
-  // It begins before the step does, and ends behind the third one.
+  // The window begins before the step and ends after the third one.
   const auto begin_of = [&](uint64_t step) {
     return before + Nanos::Millis(100) * static_cast<int64_t>(step - 40);
   };
@@ -331,4 +332,4 @@ TEST_F(KinetoStepsTest, BesideClientsTheyRecordAWindowAroundTheAgreedSteps) {
 }
 
 }  // namespace
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator

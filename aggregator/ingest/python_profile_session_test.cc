@@ -1,4 +1,5 @@
-// Captures with profiles of Python: beside the records, whole or not at all, and a rank without one is named.
+// Tests captures with Python profiles: each is stored beside the records, whole or not at all, and a rank
+// without one is named.
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -8,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::Contains;
@@ -33,13 +34,13 @@ class PythonProfileSessionTest : public IngestTest {
     piece.set_last(true);
   }
   std::string RecordsOf(const std::string& id) const { return folder_ + "/captures/" + id + "/records/"; }
-  store::Manifest ManifestOf(const std::string& id) const {
+  capture::Manifest ManifestOf(const std::string& id) const {
     std::ifstream file(RecordsOf(id) + "manifest.json");
-    return store::ParseManifest(std::string(std::istreambuf_iterator<char>(file), {})).value();
+    return capture::ParseManifest(std::string(std::istreambuf_iterator<char>(file), {})).value();
   }
 };
 
-TEST_F(PythonProfileSessionTest, IsKeptWholeOrNotAtAllAndTheReasonIsTold) {
+TEST_F(PythonProfileSessionTest, IsStoredWholeOrOmittedWithTheReason) {
   Serve();
   FakeDaemon& daemon = DaemonWithRanks("n0", 0, 4, 4);
   auto running = TraceWithProfiles();
@@ -57,7 +58,7 @@ TEST_F(PythonProfileSessionTest, IsKeptWholeOrNotAtAllAndTheReasonIsTold) {
   EXPECT_TRUE(daemon.WaitForAck(9));
   EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE)
       << "a capture is complete without it";
-  const store::Manifest manifest = ManifestOf(id);
+  const capture::Manifest manifest = ManifestOf(id);
   EXPECT_EQ(manifest.processes[0].python_profile.name, "r00000.p00000.cprofile");
   EXPECT_EQ(manifest.processes[0].python_profile.bytes, 7u);
   EXPECT_EQ(manifest.processes[0].python_profile.window.start, HostTime(1));
@@ -77,17 +78,17 @@ TEST_F(PythonProfileSessionTest, IsKeptWholeOrNotAtAllAndTheReasonIsTold) {
   EXPECT_EQ(Load(id).ranks.size(), 4u);
 }
 
-TEST_F(PythonProfileSessionTest, OneThatNobodyAskedForIsNotKept) {
+TEST_F(PythonProfileSessionTest, DiscardsAnUnrequestedProfile) {
   auto [daemon, running, id] = StartCapture();
   daemon.SendTraceFile(1, id, 0, 0, "abc", Last);
   daemon.SendEnd(2, id, 0);
   EXPECT_TRUE(daemon.WaitForAck(2));
   running.get();
-  const store::Manifest manifest = ManifestOf(id);
+  const capture::Manifest manifest = ManifestOf(id);
   EXPECT_TRUE(manifest.processes[0].python_profile.name.empty());
   EXPECT_THAT(manifest.notes, IsEmpty());
   EXPECT_FALSE(fs::exists(RecordsOf(id) + "r00000.p00000.cprofile"));
 }
 
 }  // namespace
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator

@@ -1,11 +1,11 @@
 #include "aggregator/ingest/rpc_counts.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 namespace {
 
 constexpr const char* kMethodNames[] = {"Ingest.Stream", "Ingest.Ping",   "Control.Status", "Control.Trace",
                                         "Control.Stop",  "Control.Fetch", "Control.Watch"};
-// By number, as gRPC spells them.
+// Indexed by code number, in gRPC's spelling.
 constexpr const char* kCodeNames[] = {
     "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
     "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
@@ -32,4 +32,4 @@ void RpcCounts::Write(const metrics::Page::Family& family) const {
   }
 }
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator

@@ -1,4 +1,4 @@
-// Calls that this aggregator has answered, by method and code.
+// RpcCounts counts the calls that this aggregator has answered, by method and code.
 #ifndef LOCKSTEP_AGGREGATOR_INGEST_RPC_COUNTS_H_
 #define LOCKSTEP_AGGREGATOR_INGEST_RPC_COUNTS_H_
 
@@ -11,17 +11,17 @@
 
 #include "base/metrics/page.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 
-// kStream and kPing are Ingest's, the others Control's. A stream counts when it ends.
+// kStream and kPing belong to Ingest, the others to Control. A stream counts when it ends.
 enum class RpcMethod : uint8_t { kStream, kPing, kStatus, kTrace, kStop, kFetch, kWatch };
 
-// Any thread.
+// Thread-safe.
 class RpcCounts {
  public:
-  // Counts the call and returns its status, to be the method's last word.
+  // Counts the call and returns its status, which the method returns to gRPC.
   grpc::Status Ended(RpcMethod method, grpc::Status status);
-  // OK and UNAUTHENTICATED of each method, and other codes that were given.
+  // Writes OK and UNAUTHENTICATED of each method, and other codes that occurred.
   void Write(const metrics::Page::Family& family) const;
 
  private:
@@ -30,6 +30,6 @@ class RpcCounts {
   std::array<std::array<std::atomic<uint64_t>, kCodes>, kMethods> counts_{};
 };
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_INGEST_RPC_COUNTS_H_

@@ -1,23 +1,22 @@
 #include "aggregator/live/job_sampler.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 
-namespace lockstep::live {
+namespace lockstep::aggregator {
 namespace {
 
-using ingest::MonoNow;
+using aggregator::MonoNow;
 
-// Between two looks whether the job is still there, and whether the watcher is.
-constexpr Nanos kLookEvery = Nanos::Millis(250);
-// A rank that does not arm at once is shown as missing rather than waited for.
+// Interval of checks whether the job and the watcher are still there.
+constexpr Nanos kCheckInterval = Nanos::Millis(250);
+// A rank that does not arm within this time is reported as missing.
 constexpr Nanos kArmTimeout = Nanos::Seconds(3);
 
-int64_t UnixNow() { return ingest::SystemClock().Now().ns(); }
+int64_t UnixNow() { return aggregator::SystemJobClock().Now().ns(); }
 
 v1::WatchEvent Paused(const absl::Status& why) {
   v1::WatchEvent event;
@@ -29,25 +28,28 @@ v1::WatchEvent Paused(const absl::Status& why) {
 
 }  // namespace
 
-JobSampler::JobSampler(ingest::Hub& hub, const SamplersOptions& options, ingest::JobKey key)
-    : hub_(hub), options_(options), key_(std::move(key)), name_(absl::StrCat(key_.uid, ":", key_.job)) {}
+JobSampler::JobSampler(aggregator::Captures& captures, const SamplersOptions& options, aggregator::JobKey key)
+    : captures_(captures),
+      options_(options),
+      key_(std::move(key)),
+      name_(absl::StrCat(key_.uid, ":", key_.job)) {}
 
 JobSampler::~JobSampler() { Stop(); }
 
-uint64_t JobSampler::Join(const Pace& asked) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  watchers_[next_ticket_] = asked;
-  pace_.reset();
-  // Who joins is told by Follow; the others hear of the new pace.
-  if (watchers_.size() > 1) Append(PaceEvent());
+uint64_t JobSampler::Join(const SamplingSchedule& requested) {
+  MutexLock lock(&mutex_);
+  watchers_[next_ticket_] = requested;
+  schedule_.reset();
+  // Follow sends the schedule to the new watcher; the others receive it here.
+  if (watchers_.size() > 1) Append(ScheduleEvent());
   return next_ticket_++;
 }
 
 size_t JobSampler::Leave(uint64_t ticket) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   watchers_.erase(ticket);
-  pace_.reset();
-  if (!watchers_.empty()) Append(PaceEvent());
+  schedule_.reset();
+  if (!watchers_.empty()) Append(ScheduleEvent());
   return watchers_.size();
 }
 
@@ -57,66 +59,69 @@ void JobSampler::Start() {
 
 void JobSampler::Stop() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     stopped_ = true;
-    changed_.notify_all();
+    changed_.SignalAll();
   }
-  std::lock_guard<std::mutex> one(stopping_);
+  MutexLock one(&stopping_);
   if (!thread_.joinable()) return;
   thread_.request_stop();
   thread_.join();
 }
 
 bool JobSampler::ended() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   return ended_;
 }
 
-absl::Status JobSampler::Follow(ingest::WatchSink& sink) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  v1::WatchEvent event = PaceEvent();
-  uint64_t next = dropped_;
+absl::Status JobSampler::Follow(aggregator::WatchSink& sink) {
+  v1::WatchEvent event;
+  uint64_t next = 0;
+  {
+    MutexLock lock(&mutex_);
+    event = ScheduleEvent();
+    next = dropped_;
+  }
   while (true) {
-    lock.unlock();
-    if (!sink.Write(event)) return absl::CancelledError("the watcher left");
+    if (!sink.Write(event)) return absl::CancelledError("the watcher disconnected");
     if (event.has_ended()) return absl::OkStatus();
-    lock.lock();
+    MutexLock lock(&mutex_);
     while (next >= dropped_ + events_.size()) {
       if (stopped_) return absl::UnavailableError("the aggregator is ending");
-      changed_.wait_for(lock, std::chrono::nanoseconds(kLookEvery.ns()));
-      lock.unlock();
+      changed_.WaitFor(&mutex_, kCheckInterval);
+      mutex_.Unlock();
       const bool left = sink.left();
-      lock.lock();
-      if (left) return absl::CancelledError("the watcher left");
+      mutex_.Lock();
+      if (left) return absl::CancelledError("the watcher disconnected");
     }
-    // Who is too slow misses the oldest.
+    // A slow watcher misses the oldest events.
     next = std::max(next, dropped_);
     event = events_[next++ - dropped_];
   }
 }
 
-v1::WatchEvent JobSampler::PaceEvent() const {
-  std::vector<Pace> asked;
-  for (const auto& watcher : watchers_) asked.push_back(watcher.second);
+v1::WatchEvent JobSampler::ScheduleEvent() const {
+  std::vector<SamplingSchedule> requested;
+  for (const auto& watcher : watchers_) requested.push_back(watcher.second);
   v1::WatchEvent event;
   v1::SamplingPace& pace = *event.mutable_pace();
   pace.set_job(name_);
   pace.set_job_name(key_.job);
-  pace.set_watchers(static_cast<uint32_t>(asked.size()));
-  if (asked.empty()) return event;
-  const Pace now = pace_.value_or(MostFrequent(asked));
+  pace.set_watchers(static_cast<uint32_t>(requested.size()));
+  if (requested.empty()) return event;
+  const SamplingSchedule now = schedule_.value_or(MostFrequent(requested));
   pace.set_every_ns(now.every.ns());
   pace.set_window_ns(now.window.ns());
   return event;
 }
 
 void JobSampler::Publish(v1::WatchEvent event) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   Append(std::move(event));
 }
 
 void JobSampler::Append(v1::WatchEvent event) {
-  // Nothing comes after the last.
+  // No event follows the last one.
   if (ended_) return;
   ended_ = event.has_ended();
   events_.push_back(std::move(event));
@@ -124,7 +129,7 @@ void JobSampler::Append(v1::WatchEvent event) {
     events_.pop_front();
     ++dropped_;
   }
-  changed_.notify_all();
+  changed_.SignalAll();
 }
 
 void JobSampler::Run(const std::stop_token& stop) {
@@ -134,8 +139,8 @@ void JobSampler::Run(const std::stop_token& stop) {
   while (Sleep(due, stop)) {
     const MonoTime from = MonoNow();
     TakeSample(stop);
-    std::lock_guard<std::mutex> lock(mutex_);
-    const v1::SamplingPace pace = PaceEvent().pace();
+    MutexLock lock(&mutex_);
+    const v1::SamplingPace pace = ScheduleEvent().pace();
     due = std::max(from + Nanos(pace.every_ns()), MonoNow());
   }
   options_.log(LogLevel::kInfo, "sampling_ended",
@@ -150,13 +155,13 @@ bool JobSampler::Sleep(MonoTime until, const std::stop_token& stop) {
   MonoTime seen = MonoNow();
   while (!stop.stop_requested()) {
     const MonoTime now = MonoNow();
-    const absl::Status there = hub_.Resolve(Request(Nanos()), ingest::Caller::All()).status();
+    const absl::Status there = captures_.Resolve(Request(Nanos()), aggregator::Caller::All()).status();
     if (there.ok()) seen = now;
     if (there.ok() && now >= until) return true;
     if (now - seen > options_.gone_after) return false;
-    std::unique_lock<std::mutex> lock(mutex_);
-    const Nanos wait = there.ok() ? std::min(until - now, kLookEvery) : kLookEvery;
-    changed_.wait_for(lock, std::chrono::nanoseconds(wait.ns()), [this] { return stopped_; });
+    const Nanos wait = there.ok() ? std::min(until - now, kCheckInterval) : kCheckInterval;
+    MutexLock lock(&mutex_);
+    changed_.WaitFor(&mutex_, wait, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopped_; });
   }
   return false;
 }
@@ -166,21 +171,20 @@ v1::TraceRequest JobSampler::Request(Nanos window) const {
   request.set_job(name_);
   request.set_duration_ns(window.ns());
   request.set_arm_timeout_ns(kArmTimeout.ns());
-  // PyTorch's profiler needs seconds to begin and writes a file each time: nothing to do to a job again and
-  // again.
+  // PyTorch's profiler needs seconds to begin and writes a file each time, so it must not run repeatedly.
   request.set_via("cupti");
   return request;
 }
 
 void JobSampler::TakeSample(const std::stop_token& stop) {
-  Pace asked, now;
+  SamplingSchedule requested, now;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     if (watchers_.empty()) return;
-    std::vector<Pace> all;
+    std::vector<SamplingSchedule> all;
     for (const auto& watcher : watchers_) all.push_back(watcher.second);
-    asked = MostFrequent(all);
-    now = pace_.value_or(asked);
+    requested = MostFrequent(all);
+    now = schedule_.value_or(requested);
   }
   std::string id;
   bool given_up = false;
@@ -188,7 +192,7 @@ void JobSampler::TakeSample(const std::stop_token& stop) {
     if (event.has_accepted()) id = event.accepted().capture();
     if (!stop.stop_requested() || given_up || id.empty()) return;
     given_up = true;
-    hub_.Stop(id, ingest::Caller::All()).IgnoreError();
+    captures_.Stop(id, aggregator::Caller::All()).IgnoreError();
   };
   absl::StatusOr<Summary> summary = absl::UnavailableError("no rank could be captured");
   const auto after = [&](const std::string& folder, const v1::TraceFinished& finished) {
@@ -201,10 +205,10 @@ void JobSampler::TakeSample(const std::stop_token& stop) {
     summary = options_.read(folder);
   };
   const absl::StatusOr<v1::TraceFinished> finished =
-      hub_.Sample(Request(now.window), ingest::Caller::All(), emit, after);
+      captures_.Sample(Request(now.window), aggregator::Caller::All(), emit, after);
   if (stop.stop_requested()) return;
   const absl::Status failed = !finished.ok() ? finished.status() : summary.status();
-  // A job that ends amid a sample is told as ended.
+  // The job ended during the sample; Run reports its end.
   if (absl::IsNotFound(failed)) return;
   if (!failed.ok()) return Publish(Paused(failed));
   const Nanos window(finished->t1_ns() - finished->t0_ns());
@@ -219,16 +223,16 @@ void JobSampler::TakeSample(const std::stop_token& stop) {
   sample.set_took_ns(UnixNow() - finished->t1_ns());
   std::optional<v1::WatchEvent> changed;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     sample.set_number(++samples_);
-    const Pace next = NextPace(asked, now, summary->steps);
+    const SamplingSchedule next = NextSchedule(requested, now, summary->steps);
     if (next != now) {
-      pace_ = next;
-      changed = PaceEvent();
+      schedule_ = next;
+      changed = ScheduleEvent();
     }
   }
   Publish(std::move(event));
   if (changed) Publish(*std::move(changed));
 }
 
-}  // namespace lockstep::live
+}  // namespace lockstep::aggregator

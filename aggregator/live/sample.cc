@@ -6,17 +6,17 @@
 #include <utility>
 #include <vector>
 
-#include "aggregator/trace/readers.h"
 #include "analysis/prepare/steps.h"
 #include "base/rpc/status_macros.h"
+#include "formats/input/read_input.h"
 
-namespace lockstep::live {
+namespace lockstep::aggregator {
 namespace {
 
 constexpr size_t kMostStragglers = 8;
 constexpr size_t kMostGroups = 16;
 
-// Of a rank over the steps, and over those of them where the replay knows it.
+// A rank's sums over the steps, and over the steps that the replay covers.
 struct PerStep {
   double self_ns = 0;
   double lost_ns = 0;
@@ -58,7 +58,7 @@ void AddRanks(const report::Report& report, v1::Sample& sample) {
     rank.set_exposed_transfer_ns(row.exposed_transfer.ns());
     rank.set_idle_ns(row.idle.ns());
     if (row.overlap_fraction) rank.set_overlap_fraction(*row.overlap_fraction);
-    // Of a rank with several devices once.
+    // A rank with several devices has its losses in the first entry only.
     if (const auto at = lost.find(row.rank); at != lost.end())
       rank.set_lost_records(std::exchange(at->second, 0));
   }
@@ -82,10 +82,10 @@ void AddStragglers(const report::Report& report, v1::Sample& sample) {
 void AddGroups(const report::Report& report, v1::Sample& sample) {
   std::vector<const report::CollectiveRow*> rows;
   for (const report::CollectiveRow& row : report.collectives) {
-    if (row.skew_p99) rows.push_back(&row);
+    if (row.skew.p99) rows.push_back(&row);
   }
   std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto* a, const auto* b) { return *a->skew_p99 > *b->skew_p99; });
+                   [](const auto* a, const auto* b) { return *a->skew.p99 > *b->skew.p99; });
   if (rows.size() > kMostGroups) rows.resize(kMostGroups);
   for (const report::CollectiveRow* row : rows) {
     v1::SampleGroup& group = *sample.add_groups();
@@ -93,8 +93,8 @@ void AddGroups(const report::Report& report, v1::Sample& sample) {
     group.set_size(row->group_size);
     group.set_op(row->op);
     group.set_count(row->count);
-    group.set_skew_p50_ns(row->skew_p50.value_or(Nanos()).ns());
-    group.set_skew_p99_ns(row->skew_p99->ns());
+    group.set_skew_p50_ns(row->skew.p50.value_or(Nanos()).ns());
+    group.set_skew_p99_ns(row->skew.p99->ns());
     const auto most = std::max_element(row->last_arrivals.begin(), row->last_arrivals.end(),
                                        [](const auto& a, const auto& b) { return a.count < b.count; });
     if (most == row->last_arrivals.end()) continue;
@@ -122,16 +122,16 @@ void AddLosses(const report::Report& report, v1::Sample& sample) {
   }
 }
 
-uint64_t RecordsOf(const store::Capture& capture) {
+uint64_t RecordsOf(const capture::Capture& capture) {
   uint64_t records = 0;
-  for (const store::RankData& rank : capture.ranks)
+  for (const capture::RankData& rank : capture.ranks)
     records += rank.activities.size() + rank.api_calls.size() + rank.ranges.size();
   return records;
 }
 
 }  // namespace
 
-Summary Summarize(const store::Capture& capture, const report::Analysis& analysis) {
+Summary Summarize(const capture::Capture& capture, const report::Analysis& analysis) {
   const report::Report& report = analysis.report;
   Summary summary;
   v1::Sample& sample = summary.sample;
@@ -145,7 +145,7 @@ Summary Summarize(const store::Capture& capture, const report::Analysis& analysi
   AddGroups(report, sample);
   sample.set_records(RecordsOf(capture));
   AddLosses(report, sample);
-  if (report.capture.clock_bound) sample.set_clock_bound_ns(report.capture.clock_bound->ns());
+  if (report.capture.clock.bound) sample.set_clock_bound_ns(report.capture.clock.bound->ns());
 
   const analysis::Steps& steps = analysis.steps;
   if (steps.found()) {
@@ -153,7 +153,7 @@ Summary Summarize(const store::Capture& capture, const report::Analysis& analysi
     summary.steps = {static_cast<uint32_t>(steps.count()), steps.partial, report.slowdown.step_ns};
   }
   if (steps.marked() && steps.count() > 0) {
-    const store::Capture& analysed = analysis.reclassified != nullptr ? *analysis.reclassified : capture;
+    const capture::Capture& analysed = analysis.reclassified != nullptr ? *analysis.reclassified : capture;
     const analysis::StepSpan last = analysis::SpansOf(analysed, analysis.clock, steps).back();
     sample.set_last_step(last.name);
     sample.set_last_step_begin_unix_ns(last.start.ns());
@@ -162,8 +162,8 @@ Summary Summarize(const store::Capture& capture, const report::Analysis& analysi
 }
 
 absl::StatusOr<Summary> ReadSample(const std::string& folder) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const store::Capture capture, trace::LoadCapture(folder, {}));
+  LOCKSTEP_ASSIGN_OR_RETURN(const capture::Capture capture, formats::LoadCapture(folder, {}));
   return Summarize(capture, report::Analyze(capture));
 }
 
-}  // namespace lockstep::live
+}  // namespace lockstep::aggregator

@@ -1,28 +1,29 @@
-// What is told of one sample.
+// Summarizes one sample for `lockstep top`.
 #ifndef LOCKSTEP_AGGREGATOR_LIVE_SAMPLE_H_
 #define LOCKSTEP_AGGREGATOR_LIVE_SAMPLE_H_
 
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "aggregator/live/pace.h"
+#include "aggregator/live/sampling_schedule.h"
 #include "capture/model/capture.h"
 #include "lockstep/v1/live.pb.h"
 #include "report/report.h"
 
-namespace lockstep::live {
+namespace lockstep::aggregator {
 
 struct Summary {
-  v1::Sample sample;  // without its place among the job's samples: number, begin, window and how long it took
+  v1::Sample sample;  // without its number, begin, window and durations, which JobSampler sets
   StepsSeen steps;
 };
 
-// Pure.
-Summary Summarize(const store::Capture& capture, const report::Analysis& analysis);
+// Pure function.
+Summary Summarize(const capture::Capture& capture, const report::Analysis& analysis);
 
-// Reads and analyses a capture's folder. kDataLoss, kInvalidArgument as of trace::LoadCapture.
+// Reads and analyses a capture's folder. Returns the errors of formats::LoadCapture (kDataLoss,
+// kInvalidArgument).
 absl::StatusOr<Summary> ReadSample(const std::string& folder);
 
-}  // namespace lockstep::live
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_LIVE_SAMPLE_H_

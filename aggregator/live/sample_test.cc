@@ -6,10 +6,10 @@
 #include "gtest/gtest.h"
 #include "report/written_job_fixture.h"
 
-namespace lockstep::live {
+namespace lockstep::aggregator {
 namespace {
 
-TEST(Sample, SaysWhatTheReportSays) {
+TEST(Sample, EqualsTheReport) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const report::WrittenJob job = report::WriteJob(seed);
     const report::Analysis analysis = report::Analyze(job.capture);
@@ -42,7 +42,7 @@ TEST(Sample, TheLastStepBeginsWhereItsFirstRankDoes) {
   const Summary summary = Summarize(job.capture, report::Analyze(job.capture));
   int64_t first = INT64_MAX;
   for (const report::WrittenRank& rank : job.ranks) first = std::min(first, rank.steps.back().start * 1000);
-  // Where the written job has its step 0 and its microsecond 0.
+  // Number of the first step and time zero of the generated job.
   constexpr int64_t kFirstStep = 100, kZero = 1'700'000'000'000'000'000;
   EXPECT_EQ(summary.sample.last_step(), kFirstStep + job.steps - 1);
   EXPECT_EQ(summary.sample.last_step_begin_unix_ns(), kZero + first);
@@ -65,4 +65,4 @@ TEST(Sample, LossesAreSummedByStageAndByRank) {
 TEST(Sample, AFolderWithoutACaptureIsAnError) { EXPECT_FALSE(ReadSample("/nowhere").ok()); }
 
 }  // namespace
-}  // namespace lockstep::live
+}  // namespace lockstep::aggregator

@@ -1,63 +1,63 @@
-// Samples of running jobs, shared by all who watch them.
+// Samplers takes samples of running jobs and shares them among all watchers of a job.
 //
-// One thread per job that somebody watches: it takes a short capture, has it analysed, tells everybody, and
-// sleeps until the next one is due. With the last watcher it ends. Nothing is kept but the last samples, for
-// who joins later.
+// Each watched job has one thread. It takes a short capture, has it analysed, sends the result to all
+// watchers, and sleeps until the next sample. It ends with the last watcher. Only the last events are kept,
+// for watchers that join later.
 #ifndef LOCKSTEP_AGGREGATOR_LIVE_SAMPLERS_H_
 #define LOCKSTEP_AGGREGATOR_LIVE_SAMPLERS_H_
 
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "aggregator/ingest/hub.h"
+#include "aggregator/captures/captures.h"
 #include "aggregator/ingest/sample_source.h"
-#include "aggregator/live/pace.h"
 #include "aggregator/live/sample.h"
+#include "aggregator/live/sampling_schedule.h"
 #include "base/log/log.h"
+#include "base/mutex.h"
 
-namespace lockstep::live {
+namespace lockstep::aggregator {
 
 class JobSampler;
 
 struct SamplersOptions {
-  // What makes a sample of a capture's folder; ReadSample but in tests.
+  // Makes a sample from a capture's folder: ReadSample, except in tests.
   std::function<absl::StatusOr<Summary>(const std::string& folder)> read = ReadSample;
-  // A job whose ranks nobody has seen for so long has ended.
+  // A job has ended if no daemon has reported its ranks for this time.
   Nanos gone_after = Nanos::Seconds(2);
-  // What an operator wants to know; any thread.
+  // Receives messages for operators. Any thread.
   LogSink log = &LogNothing;
 };
 
-// Any thread. `hub` must outlive it.
-class Samplers final : public ingest::SampleSource {
+// Thread-safe. `captures` must outlive it.
+class Samplers final : public aggregator::SampleSource {
  public:
-  Samplers(ingest::Hub& hub, SamplersOptions options);
+  Samplers(aggregator::Captures& captures, SamplersOptions options);
   ~Samplers() override;
 
-  absl::Status Watch(const v1::WatchRequest& request, const ingest::Caller& caller,
-                     ingest::WatchSink& sink) override;
-  // Ends all sampling; who watches is told, and who comes is refused.
+  absl::Status Watch(const v1::WatchRequest& request, const aggregator::Caller& caller,
+                     aggregator::WatchSink& sink) override;
+  // Ends all sampling. Watchers receive an error, and new ones are refused.
   void Shutdown();
 
  private:
-  // The job's, made where nobody watches it yet.
-  absl::StatusOr<std::shared_ptr<JobSampler>> Join(const ingest::JobKey& key, const Pace& pace,
-                                                   uint64_t& ticket);
-  void Leave(const ingest::JobKey& key, const std::shared_ptr<JobSampler>& sampler, uint64_t ticket);
+  // Joins the job's sampler, and creates it if the job is not watched yet.
+  absl::StatusOr<std::shared_ptr<JobSampler>> Join(const aggregator::JobKey& key,
+                                                   const SamplingSchedule& schedule, uint64_t& ticket);
+  void Leave(const aggregator::JobKey& key, const std::shared_ptr<JobSampler>& sampler, uint64_t ticket);
 
-  ingest::Hub& hub_;
+  aggregator::Captures& captures_;
   const SamplersOptions options_;
-  std::mutex mutex_;
-  bool closing_ = false;
-  std::map<ingest::JobKey, std::shared_ptr<JobSampler>> jobs_;
+  Mutex mutex_;  // held while a JobSampler's is taken
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::map<aggregator::JobKey, std::shared_ptr<JobSampler>> jobs_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace lockstep::live
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_LIVE_SAMPLERS_H_

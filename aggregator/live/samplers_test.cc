@@ -1,4 +1,4 @@
-// Samples over real streams, with a daemon that does what it is told.
+// Tests samples over real streams with a scripted daemon.
 #include "aggregator/live/samplers.h"
 
 #include <atomic>
@@ -8,15 +8,15 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::live {
+namespace lockstep::aggregator {
 namespace {
 
-using ingest::Caller;
+using aggregator::Caller;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-// Collects, and leaves after so many samples.
-class Watcher final : public ingest::WatchSink {
+// Collects events and leaves after a number of samples.
+class Watcher final : public aggregator::WatchSink {
  public:
   explicit Watcher(size_t samples) : samples_(samples) {}
   bool Write(const v1::WatchEvent& event) override {
@@ -35,7 +35,7 @@ class Watcher final : public ingest::WatchSink {
   const size_t samples_;
 };
 
-class SamplersTest : public ingest::IngestTest {
+class SamplersTest : public aggregator::IngestTest {
  protected:
   void SetUp() override {
     IngestTest::SetUp();
@@ -49,7 +49,7 @@ class SamplersTest : public ingest::IngestTest {
       summary.sample.set_verdict("as it was read");
       return summary;
     };
-    samplers_ = std::make_unique<Samplers>(*hub_, options);
+    samplers_ = std::make_unique<Samplers>(hub_->captures(), options);
   }
   void TearDown() override {
     stop_ = true;
@@ -59,8 +59,8 @@ class SamplersTest : public ingest::IngestTest {
     IngestTest::TearDown();
   }
 
-  // Arms, and ends, whatever sample is asked for.
-  void Play(ingest::FakeDaemon& daemon) {
+  // Arms and ends every sample that is requested.
+  void Play(aggregator::FakeDaemon& daemon) {
     playing_ = std::async(std::launch::async, [this, &daemon] {
       uint64_t sequence = 0;
       while (!stop_) {
@@ -69,7 +69,7 @@ class SamplersTest : public ingest::IngestTest {
         const std::string last = message.arm().capture();
         EXPECT_TRUE(message.arm().sample());
         daemon.SendState(last, 0, v1::RankState::ARMED);
-        daemon.SendBatch(++sequence, last, 0, ingest::Kernels(5), 5);
+        daemon.SendBatch(++sequence, last, 0, aggregator::Kernels(5), 5);
         daemon.SendEnd(++sequence, last, 0);
       }
     });
@@ -93,7 +93,7 @@ class SamplersTest : public ingest::IngestTest {
   std::atomic<int> read_ = 0;
 };
 
-TEST_F(SamplersTest, SamplesComeAndNothingStays) {
+TEST_F(SamplersTest, StreamsSamplesAndRemovesTheirFolders) {
   Play(DaemonWithRanks("n0", 0, 1, 1));
   Watcher watcher(2);
   EXPECT_TRUE(absl::IsCancelled(samplers_->Watch(Request(), Caller::All(), watcher)));
@@ -107,13 +107,13 @@ TEST_F(SamplersTest, SamplesComeAndNothingStays) {
   EXPECT_EQ(second.sampled_ns(), Nanos::Millis(40).ns());
   EXPECT_EQ(FoldersIn("samples"), 0u);
   EXPECT_EQ(FoldersIn("captures"), 0u);
-  const ingest::HubStats stats = hub_->stats();
-  EXPECT_EQ(stats.samples.at(v1::TraceFinished::COMPLETE), 2u);
-  EXPECT_TRUE(stats.captures.empty()) << "they are no captures";
+  const aggregator::CaptureCounts counts = hub_->captures().counts();
+  EXPECT_EQ(counts.samples.at(v1::TraceFinished::COMPLETE), 2u);
+  EXPECT_TRUE(counts.captures.empty()) << "they are no captures";
   EXPECT_EQ(hub_->Status("", Caller::All()).captures_size(), 0);
 }
 
-TEST_F(SamplersTest, TwoWhoWatchShareThem) {
+TEST_F(SamplersTest, TwoWatchersShareTheSamples) {
   Play(DaemonWithRanks("n0", 0, 1, 1));
   Watcher first(4), second(2);
   auto watching =
@@ -128,8 +128,8 @@ TEST_F(SamplersTest, TwoWhoWatchShareThem) {
   EXPECT_EQ(read_, 4) << "and none twice";
 }
 
-TEST_F(SamplersTest, TheEndOfTheJobIsTold) {
-  ingest::FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+TEST_F(SamplersTest, ReportsTheEndOfTheJob) {
+  aggregator::FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
   Play(daemon);
   Watcher watcher(100);
   auto watching =
@@ -140,8 +140,8 @@ TEST_F(SamplersTest, TheEndOfTheJobIsTold) {
   EXPECT_GE(watcher.events.back().ended().samples(), 1u);
 }
 
-TEST_F(SamplersTest, ACaptureThatRunsComesFirst) {
-  ingest::FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+TEST_F(SamplersTest, ARunningCaptureTakesPrecedence) {
+  aggregator::FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
   auto capture = Trace(Nanos::Seconds(20));
   const std::string id = ArmAll(daemon);
   Watcher watcher(100);
@@ -150,7 +150,7 @@ TEST_F(SamplersTest, ACaptureThatRunsComesFirst) {
   while (hub_->Status("", Caller::All()).captures_size() != 1)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   while (watcher.pauses == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_TRUE(hub_->Stop(id, Caller::All()).ok());
+  EXPECT_TRUE(hub_->captures().Stop(id, Caller::All()).ok());
   daemon.SendEnd(1, id, 0);
   capture.get();
   watcher.leave = true;
@@ -162,8 +162,8 @@ TEST_F(SamplersTest, ACaptureThatRunsComesFirst) {
   EXPECT_EQ(read_, 0);
 }
 
-TEST_F(SamplersTest, ASampleThatGivesWayIsNotRead) {
-  ingest::FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+TEST_F(SamplersTest, DoesNotReadASampleThatGaveWay) {
+  aggregator::FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
   Watcher watcher(100);
   auto watching =
       std::async(std::launch::async, [&] { return samplers_->Watch(Request(), Caller::All(), watcher); });
@@ -187,7 +187,7 @@ TEST_F(SamplersTest, ASampleThatGivesWayIsNotRead) {
   EXPECT_EQ(FoldersIn("samples"), 0u);
 }
 
-TEST_F(SamplersTest, WhoMayNotIsTurnedAway) {
+TEST_F(SamplersTest, RefusesOtherUsers) {
   Play(DaemonWithRanks("n0", 0, 1, 1));
   Watcher watcher(1);
   v1::WatchRequest request = Request();
@@ -201,7 +201,7 @@ TEST_F(SamplersTest, WhoMayNotIsTurnedAway) {
   EXPECT_TRUE(watcher.events.empty());
 }
 
-TEST_F(SamplersTest, ShutdownEndsAWatchThatWaits) {
+TEST_F(SamplersTest, ShutdownEndsAWaitingWatch) {
   Play(DaemonWithRanks("n0", 0, 1, 1));
   Watcher watcher(100);
   auto watching = std::async(std::launch::async, [&] {
@@ -213,4 +213,4 @@ TEST_F(SamplersTest, ShutdownEndsAWatchThatWaits) {
 }
 
 }  // namespace
-}  // namespace lockstep::live
+}  // namespace lockstep::aggregator

@@ -1,22 +1,22 @@
-// The aggregator's clocks, handed in so that tests can set them.
-#ifndef LOCKSTEP_AGGREGATOR_INGEST_CLOCK_H_
-#define LOCKSTEP_AGGREGATOR_INGEST_CLOCK_H_
+// The aggregator's clocks, passed as objects so that tests can set them.
+#ifndef LOCKSTEP_AGGREGATOR_NODES_CLOCK_H_
+#define LOCKSTEP_AGGREGATOR_NODES_CLOCK_H_
 
 #include <ctime>
 
 #include "base/time.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 
-// Implemented by: SystemClock, and the tests' own. Any thread.
-class Clock {
+// Implemented by: SystemJobClock, and clocks of tests. Any thread.
+class JobClock {
  public:
-  virtual ~Clock() = default;
-  // The aggregator's CLOCK_REALTIME: the job's clock while a capture runs.
+  virtual ~JobClock() = default;
+  // Returns the aggregator's CLOCK_REALTIME, which is the job's clock while a capture runs.
   virtual JobTime Now() const = 0;
 };
 
-class SystemClock final : public Clock {
+class SystemJobClock final : public JobClock {
  public:
   JobTime Now() const override {
     timespec t = {};
@@ -25,13 +25,13 @@ class SystemClock final : public Clock {
   }
 };
 
-// For deadlines.
+// The monotonic clock, for deadlines.
 inline MonoTime MonoNow() {
   timespec t = {};
   ::clock_gettime(CLOCK_MONOTONIC, &t);
   return MonoTime(static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
 }
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator
 
-#endif  // LOCKSTEP_AGGREGATOR_INGEST_CLOCK_H_
+#endif  // LOCKSTEP_AGGREGATOR_NODES_CLOCK_H_

@@ -1,21 +1,22 @@
-// The way down to one daemon, as the hub and capture sessions use it.
-#ifndef LOCKSTEP_AGGREGATOR_INGEST_DAEMON_CONNECTION_H_
-#define LOCKSTEP_AGGREGATOR_INGEST_DAEMON_CONNECTION_H_
+// DaemonConnection sends the messages of the hub and of capture sessions to one daemon.
+#ifndef LOCKSTEP_AGGREGATOR_NODES_DAEMON_CONNECTION_H_
+#define LOCKSTEP_AGGREGATOR_NODES_DAEMON_CONNECTION_H_
 
 #include "lockstep/v1/ingest.pb.h"
 
-namespace lockstep::ingest {
+namespace lockstep::aggregator {
 
-// Implemented by: the gRPC stream (ingest_service.cc) and the tests' own. Any thread.
+// Implemented by: the gRPC stream (ingest_service.cc) and fakes of tests. Any thread.
 class DaemonConnection {
  public:
   virtual ~DaemonConnection() = default;
-  // Queues the message and returns at once; false when the connection is gone, and the message with it.
+  // Queues the message and returns at once. Returns false if the connection is gone; the message is then
+  // lost.
   virtual bool Send(const v1::FromAggregator& message) = 0;
-  // Another connection of the same daemon has taken over, or the aggregator ends.
+  // Called if another connection of the same daemon replaces this one, or the aggregator ends.
   virtual void Close() = 0;
 };
 
-}  // namespace lockstep::ingest
+}  // namespace lockstep::aggregator
 
-#endif  // LOCKSTEP_AGGREGATOR_INGEST_DAEMON_CONNECTION_H_
+#endif  // LOCKSTEP_AGGREGATOR_NODES_DAEMON_CONNECTION_H_

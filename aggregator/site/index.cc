@@ -2,10 +2,8 @@
 
 #include "base/json/json_out.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 namespace {
-
-using report::JsonOut;
 
 void WriteJob(JsonOut& out, const JobRow& job) {
   out.BeginObject();
@@ -65,4 +63,4 @@ std::string IndexToJson(const Index& index) {
   return out.Take();
 }
 
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator

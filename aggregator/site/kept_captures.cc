@@ -18,7 +18,7 @@
 #include "capture/store/records_manifest.h"
 #include "simdjson.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 namespace {
 
 namespace fs = std::filesystem;
@@ -71,20 +71,20 @@ void AddReport(const dom::element& report, CaptureRow& row) {
   }
 }
 
-absl::StatusOr<store::Manifest> ReadManifest(const std::string& folder) {
+absl::StatusOr<capture::Manifest> ReadManifest(const std::string& folder) {
   absl::Status last;
-  for (const char* name : {store::kManifestName, store::kOpenManifestName}) {
+  for (const char* name : {capture::kManifestName, capture::kOpenManifestName}) {
     simdjson::padded_string text;
     if (simdjson::padded_string::load(absl::StrCat(folder, "/records/", name)).get(text) != simdjson::SUCCESS)
       continue;
-    auto manifest = store::ParseManifest(std::string_view(text));
+    auto manifest = capture::ParseManifest(std::string_view(text));
     if (manifest.ok() || last.ok()) last = manifest.status();
     if (manifest.ok()) return manifest;
   }
   return last.ok() ? absl::NotFoundError("it has no manifest") : last;
 }
 
-void AddManifest(const store::Manifest& manifest, CaptureRow& row) {
+void AddManifest(const capture::Manifest& manifest, CaptureRow& row) {
   row.job = manifest.job;
   row.uid = manifest.uid;
   if (manifest.world_size > 0) row.world_size = static_cast<uint32_t>(manifest.world_size);
@@ -92,9 +92,9 @@ void AddManifest(const store::Manifest& manifest, CaptureRow& row) {
   row.missing_ranks = manifest.missing_ranks.size();
   std::set<RankId> ranks;
   row.records = 0;
-  for (const store::ManifestProcess& process : manifest.processes) {
+  for (const capture::ManifestProcess& process : manifest.processes) {
     ranks.insert(process.rank);
-    for (const store::ManifestFile& file : process.files)
+    for (const capture::ManifestFile& file : process.files)
       *row.records += std::accumulate(file.rows.begin(), file.rows.end(), uint64_t{0});
   }
   row.ranks = static_cast<uint32_t>(ranks.size());
@@ -103,11 +103,11 @@ void AddManifest(const store::Manifest& manifest, CaptureRow& row) {
   row.duration = manifest.t1 - manifest.t0;
 }
 
-// Why there is no report.
-std::string WhyFailed(const absl::StatusOr<store::Manifest>& manifest, const std::string& id) {
+// Returns the reason why there is no report.
+std::string FailureReason(const absl::StatusOr<capture::Manifest>& manifest, const std::string& id) {
   if (!manifest.ok())
     return absl::StrCat("records/manifest.json cannot be used: ", manifest.status().message());
-  for (const store::ManifestProcess& process : manifest->processes) {
+  for (const capture::ManifestProcess& process : manifest->processes) {
     if (process.state == "done" || process.text.empty()) continue;
     return absl::StrCat("rank ", process.rank.value(), " ", process.state, ": ", process.text);
   }
@@ -122,7 +122,7 @@ void KeptCaptures::Refresh(const std::set<std::string>& running, Nanos at_most) 
   std::error_code error;
   for (const fs::directory_entry& entry : FolderEntries(folder_)) {
     std::string id = entry.path().filename().string();
-    if (store::IsPlainFileName(id) && running.count(id) == 0 && entry.is_directory(error) &&
+    if (capture::IsPlainFileName(id) && running.count(id) == 0 && entry.is_directory(error) &&
         !entry.is_symlink(error))
       ids.push_back(std::move(id));
   }
@@ -150,14 +150,14 @@ CaptureRow KeptCaptures::Read(const std::string& id) const {
   const std::string folder = absl::StrCat(folder_, "/", id);
   CaptureRow row;
   row.id = id;
-  const absl::StatusOr<store::Manifest> manifest = ReadManifest(folder);
+  const absl::StatusOr<capture::Manifest> manifest = ReadManifest(folder);
   if (manifest.ok()) AddManifest(*manifest, row);
-  row.bytes = store::FolderBytes(folder);
+  row.bytes = FolderBytes(folder);
   dom::parser parser;
   dom::element report;
   const bool reported = parser.load(folder + "/report.json").get(report) == simdjson::SUCCESS;
   if (reported) AddReport(report, row);
-  if (!reported) row.text = WhyFailed(manifest, id);
+  if (!reported) row.text = FailureReason(manifest, id);
   const bool whole = manifest.ok() && manifest->complete && row.missing_ranks.value_or(0) == 0;
   row.state = !reported ? "failed" : whole ? "done" : "partial";
   std::error_code error;
@@ -175,4 +175,4 @@ Fd KeptCaptures::Open(const std::string& id, std::string_view file) const {
   return Fd(::open((fs::path(folder_) / id / file).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 }
 
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator

@@ -1,7 +1,7 @@
-// The captures that lie in the aggregator's folder, as rows of the index.
+// KeptCaptures lists the captures in the aggregator's folder as rows of the index.
 //
-// A capture's files are read once, when it is first seen: what has ended does not change. So one look at a
-// thousand captures is the listing of a folder.
+// The files of a capture are read once, when it is first seen, because ended captures do not change.
+// Refreshing a thousand known captures therefore costs only the listing of the folder.
 #ifndef LOCKSTEP_AGGREGATOR_SITE_KEPT_CAPTURES_H_
 #define LOCKSTEP_AGGREGATOR_SITE_KEPT_CAPTURES_H_
 
@@ -16,27 +16,28 @@
 #include "base/fd.h"
 #include "base/time.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 
 // One thread.
 class KeptCaptures {
  public:
-  // `now` is a clock that only goes forward.
+  // `now` is a monotonic clock.
   KeptCaptures(std::string folder, std::function<MonoTime()> now)
       : folder_(std::move(folder)), now_(std::move(now)) {}
 
-  // Looks again: what is gone is forgotten; what is new is read, newest first, until `at_most` has passed
-  // (one at least). Those of `running` are left alone: their files are not complete.
+  // Updates rows(): forgets removed captures and reads new ones, newest first. Stops reading after `at_most`,
+  // but reads at least one. Skips the captures of `running`, because their files are not complete.
   void Refresh(const std::set<std::string>& running, Nanos at_most);
 
-  // By id.
+  // Returns the known captures by id.
   const std::map<std::string, CaptureRow>& rows() const { return rows_; }
-  // Seen by the last Refresh and not read yet.
+  // Number of captures that the last Refresh saw but did not read.
   size_t unread() const { return unread_; }
-  // A file of a capture that rows() has; not open where either is not there. `file` is one of kFiles.
+  // Opens a file of a capture in rows(). `file` is one of kFiles. The descriptor is invalid if the capture or
+  // the file does not exist.
   Fd Open(const std::string& id, std::string_view file) const;
 
-  // What others may read of a capture.
+  // The files of a capture that readers may fetch.
   static constexpr std::string_view kFiles[] = {"report.html", "report.json", "report.txt"};
 
  private:
@@ -48,6 +49,6 @@ class KeptCaptures {
   size_t unread_ = 0;
 };
 
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_SITE_KEPT_CAPTURES_H_

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::ElementsAre;
@@ -14,14 +14,14 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-constexpr char kId[] = "20260301-120000-0a1b2c";
+constexpr char kKeptId[] = "20260301-120000-0a1b2c";
 constexpr char kLater[] = "20260301-130000-0a1b2c";
 
 class KeptCapturesTest : public ::testing::Test {
  protected:
   CapturesFolder folder_;
   Nanos now_;
-  // By a clock on which every look takes a millisecond.
+  // Uses a clock that advances by a millisecond with every reading.
   KeptCaptures kept_{folder_.path(), [this] { return MonoTime((now_ += Nanos::Millis(1)).ns()); }};
 
   const CaptureRow& Look(const std::string& id) {
@@ -35,9 +35,9 @@ class KeptCapturesTest : public ::testing::Test {
   }
 };
 
-TEST_F(KeptCapturesTest, ACaptureIsWhatItsReportAndItsManifestSay) {
-  folder_.Add(kId);
-  const CaptureRow& row = Look(kId);
+TEST_F(KeptCapturesTest, ReadsACaptureFromItsReportAndManifest) {
+  folder_.Add(kKeptId);
+  const CaptureRow& row = Look(kKeptId);
   EXPECT_EQ(row.state, "done");
   EXPECT_EQ(row.job, "llama-7b");
   EXPECT_EQ(row.uid, 1000u);
@@ -52,15 +52,15 @@ TEST_F(KeptCapturesTest, ACaptureIsWhatItsReportAndItsManifestSay) {
   EXPECT_EQ(row.lost_records, 25u);
   EXPECT_GT(*row.bytes, 1000u);
   EXPECT_THAT(row.files, ElementsAre("report.html", "report.json", "report.txt"));
-  EXPECT_EQ(Text(kId, "report.html"), std::string("<!doctype html>the report of ") + kId);
+  EXPECT_EQ(Text(kKeptId, "report.html"), std::string("<!doctype html>the report of ") + kKeptId);
 }
 
-TEST_F(KeptCapturesTest, WhatIsNotWholeSaysSo) {
-  store::Manifest m = CapturesFolder::SomeManifest(kId);
+TEST_F(KeptCapturesTest, ReportsIncompleteCaptures) {
+  capture::Manifest m = CapturesFolder::SomeManifest(kKeptId);
   m.complete = false;
-  folder_.Add(kId);
+  folder_.Add(kKeptId);
   folder_.AddManifest(m);
-  EXPECT_EQ(Look(kId).state, "partial");
+  EXPECT_EQ(Look(kKeptId).state, "partial");
 
   m.id = kLater;
   m.t0 = m.t1 = JobTime();
@@ -74,14 +74,14 @@ TEST_F(KeptCapturesTest, WhatIsNotWholeSaysSo) {
   EXPECT_THAT(failed.files, IsEmpty());
 }
 
-TEST_F(KeptCapturesTest, DamagedFilesAreARowThatSaysSo) {
-  folder_.Write(std::string(kId) + "/records/manifest.json", "{\"schema\": \"lockstep.records/1\", ");
-  folder_.Write(std::string(kId) + "/report.json", "{\"capture\": [}");
-  EXPECT_EQ(Look(kId).state, "failed");
-  EXPECT_THAT(Look(kId).text, HasSubstr("records/manifest.json cannot be used"));
-  EXPECT_EQ(Look(kId).uid, std::nullopt);
+TEST_F(KeptCapturesTest, ReportsDamagedFilesInARow) {
+  folder_.Write(std::string(kKeptId) + "/records/manifest.json", "{\"schema\": \"lockstep.records/1\", ");
+  folder_.Write(std::string(kKeptId) + "/report.json", "{\"capture\": [}");
+  EXPECT_EQ(Look(kKeptId).state, "failed");
+  EXPECT_THAT(Look(kKeptId).text, HasSubstr("records/manifest.json cannot be used"));
+  EXPECT_EQ(Look(kKeptId).uid, std::nullopt);
 
-  // A report whose members are of other types than ours.
+  // A report whose members have unexpected types.
   folder_.Write(
       std::string(kLater) + "/report.json",
       R"({"verdict": 7, "capture": {"job": [], "losses": [3, {"records": -4}], "steps": -1, "duration_ns": "x"},
@@ -96,20 +96,20 @@ TEST_F(KeptCapturesTest, DamagedFilesAreARowThatSaysSo) {
   EXPECT_THAT(row.culprit_ranks, ElementsAre(2)) << "what is no number is no rank";
 }
 
-TEST_F(KeptCapturesTest, OneThatRunsIsLeftAloneAndReadWhenItHasEnded) {
-  folder_.Add(kId);
-  kept_.Refresh({kId}, Nanos::Seconds(1));
+TEST_F(KeptCapturesTest, ReadsARunningCaptureWhenItHasEnded) {
+  folder_.Add(kKeptId);
+  kept_.Refresh({kKeptId}, Nanos::Seconds(1));
   EXPECT_THAT(kept_.rows(), IsEmpty());
-  EXPECT_EQ(Text(kId, "report.html"), "not open");
+  EXPECT_EQ(Text(kKeptId, "report.html"), "not open");
   kept_.Refresh({}, Nanos::Seconds(1));
   EXPECT_EQ(kept_.rows().size(), 1u);
-  std::filesystem::remove_all(folder_.path() + "/" + kId);
-  EXPECT_EQ(Text(kId, "report.html"), "not open");
+  std::filesystem::remove_all(folder_.path() + "/" + kKeptId);
+  EXPECT_EQ(Text(kKeptId, "report.html"), "not open");
   kept_.Refresh({}, Nanos::Seconds(1));
   EXPECT_THAT(kept_.rows(), IsEmpty());
 }
 
-TEST_F(KeptCapturesTest, ReadingTakesItsTimeNewestFirst) {
+TEST_F(KeptCapturesTest, ReadsInSlicesNewestFirst) {
   for (int i = 0; i < 10; ++i) folder_.Add("20260301-12000" + std::to_string(i) + "-0a1b2c");
   kept_.Refresh({}, Nanos::Millis(3));
   const size_t at_first = kept_.rows().size();
@@ -123,21 +123,21 @@ TEST_F(KeptCapturesTest, ReadingTakesItsTimeNewestFirst) {
   EXPECT_EQ(kept_.unread(), 0u);
 }
 
-TEST_F(KeptCapturesTest, OnlyFoldersAreCapturesAndOnlyFilesAreServed) {
-  folder_.Add(kId);
+TEST_F(KeptCapturesTest, ListsOnlyFoldersAndServesOnlyFiles) {
+  folder_.Add(kKeptId);
   folder_.Write(".hidden/report.json", "{}");
   folder_.Write("a_file", "x");
-  std::filesystem::create_directory_symlink(kId, folder_.path() + "/a_link");
-  std::filesystem::remove(folder_.path() + "/" + kId + "/report.html");
-  std::filesystem::create_symlink("/etc/passwd", folder_.path() + "/" + kId + "/report.html");
+  std::filesystem::create_directory_symlink(kKeptId, folder_.path() + "/a_link");
+  std::filesystem::remove(folder_.path() + "/" + kKeptId + "/report.html");
+  std::filesystem::create_symlink("/etc/passwd", folder_.path() + "/" + kKeptId + "/report.html");
   kept_.Refresh({}, Nanos::Seconds(1));
   EXPECT_EQ(kept_.rows().size(), 1u);
-  EXPECT_EQ(Text(kId, "report.html"), "not open");
+  EXPECT_EQ(Text(kKeptId, "report.html"), "not open");
   for (const char* file : {"", "records", "../a_file", "records/manifest.json", "manifest.json"})
-    EXPECT_EQ(Text(kId, file), "not open") << file;
+    EXPECT_EQ(Text(kKeptId, file), "not open") << file;
   for (const char* id : {"", ".", "..", ".hidden", "a_file", "a_link"})
     EXPECT_EQ(Text(id, "report.json"), "not open") << id;
 }
 
 }  // namespace
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator

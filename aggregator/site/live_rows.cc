@@ -8,19 +8,19 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 namespace {
 
 using v1::RankState;
 
-// Of one job, on the daemons that are connected.
+// The ranks of one job on the connected daemons.
 struct Here {
   std::set<int32_t> ranks;
-  uint32_t unnumbered = 0;  // processes that nothing gives a rank
+  uint32_t unnumbered = 0;  // processes without a rank number
   std::set<std::string> hosts;
 };
 
-const char* InWords(RankState::State state) {
+const char* DescribeState(RankState::State state) {
   switch (state) {
     case RankState::ARMED:
       return "armed";
@@ -42,8 +42,8 @@ const char* InWords(RankState::State state) {
 }  // namespace
 
 std::vector<JobRow> JobRows(const v1::StatusReply& status,
-                            const std::map<ingest::JobKey, ingest::SeenJob>& seen) {
-  std::map<ingest::JobKey, Here> here;
+                            const std::map<aggregator::JobKey, aggregator::SeenJob>& seen) {
+  std::map<aggregator::JobKey, Here> here;
   for (const v1::DaemonStatus& daemon : status.daemons()) {
     for (const v1::Rank& rank : daemon.ranks()) {
       Here& job = here[{rank.job(), rank.uid()}];
@@ -71,13 +71,13 @@ std::vector<JobRow> JobRows(const v1::StatusReply& status,
   return rows;
 }
 
-CaptureRow RunningRow(const ingest::RunningCapture& capture) {
+CaptureRow RunningRow(const aggregator::RunningCapture& capture) {
   const v1::CaptureStatus& status = capture.status;
   CaptureRow row;
   row.id = status.capture();
   row.job = status.job();
   row.uid = capture.uid;
-  // Its records are complete, and the capture has not ended: the report is being made.
+  // "closed" means that the records are complete and the report is being made.
   row.state = status.phase() == "closed" ? "analysing" : status.phase();
   row.start_unix_ns = status.started_unix_ns();
   if (capture.world_size > 0) row.world_size = static_cast<uint32_t>(capture.world_size);
@@ -87,8 +87,8 @@ CaptureRow RunningRow(const ingest::RunningCapture& capture) {
   std::map<RankState::State, int> by_state;
   for (const RankState& state : status.states()) ++by_state[state.state()];
   for (const auto& [state, count] : by_state)
-    absl::StrAppend(&row.text, row.text.empty() ? "" : ", ", count, " ", InWords(state));
+    absl::StrAppend(&row.text, row.text.empty() ? "" : ", ", count, " ", DescribeState(state));
   return row;
 }
 
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator

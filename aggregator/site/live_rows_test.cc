@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::ElementsAre;
@@ -25,10 +25,10 @@ class JobRowsTest : public ::testing::Test {
     seen_[{job, uid}] = {world_size, JobTime(1000)};
   }
   v1::StatusReply status_;
-  std::map<ingest::JobKey, ingest::SeenJob> seen_;
+  std::map<aggregator::JobKey, aggregator::SeenJob> seen_;
 };
 
-TEST_F(JobRowsTest, ARankOnTwoDevicesIsOneAndHostsAreSorted) {
+TEST_F(JobRowsTest, CountsARankOnTwoDevicesOnceAndSortsHosts) {
   Add("b", "train", 7, 1, 2);
   Add("a", "train", 7, 0, 2);
   Add("a", "train", 7, 0, 2);
@@ -40,7 +40,7 @@ TEST_F(JobRowsTest, ARankOnTwoDevicesIsOneAndHostsAreSorted) {
   EXPECT_THAT(rows[0].hosts, ElementsAre("a", "b"));
 }
 
-TEST_F(JobRowsTest, TwoUsersJobsOfOneNameAreTwo) {
+TEST_F(JobRowsTest, TwoUsersJobsOfOneNameAreSeparateRows) {
   Add("a", "train", 7, 0, 2);
   Add("a", "train", 8, 0, 1);
   const std::vector<JobRow> rows = JobRows(status_, seen_);
@@ -49,7 +49,7 @@ TEST_F(JobRowsTest, TwoUsersJobsOfOneNameAreTwo) {
   EXPECT_EQ(rows[1].state, "running");
 }
 
-TEST_F(JobRowsTest, ThoseThatAreGoneComeLastAndTheNewestOfThemFirst) {
+TEST_F(JobRowsTest, ListsEndedJobsLastAndTheNewestFirst) {
   Add("a", "here", 7, -1, 0);
   seen_[{"old", 7}] = {8, JobTime(2000)};
   seen_[{"older", 7}] = {8, JobTime(1500)};
@@ -64,8 +64,8 @@ TEST_F(JobRowsTest, ThoseThatAreGoneComeLastAndTheNewestOfThemFirst) {
   EXPECT_EQ(rows[2].last_seen, JobTime(1500));
 }
 
-TEST(RunningRowTest, SaysWhatItsRanksDo) {
-  ingest::RunningCapture capture;
+TEST(RunningRowTest, DescribesTheStateOfItsRanks) {
+  aggregator::RunningCapture capture;
   capture.status.set_capture("20260301-120000-0a1b2c");
   capture.status.set_job("train");
   capture.status.set_phase("arming");
@@ -87,4 +87,4 @@ TEST(RunningRowTest, SaysWhatItsRanksDo) {
 }
 
 }  // namespace
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator

@@ -6,7 +6,7 @@
 #include "absl/strings/strip.h"
 #include "base/rpc/status_macros.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 namespace {
 
 constexpr char kPrefix[] = "/s/";
@@ -20,7 +20,7 @@ absl::StatusOr<SignIn> SignIn::Make() {
   return SignIn(std::move(path), std::move(cookie));
 }
 
-std::optional<std::string_view> SignIn::Inside(const metrics::HttpRequest& request) const {
+std::optional<std::string_view> SignIn::Inside(const HttpRequest& request) const {
   std::string_view path = request.path;
   constexpr std::string_view prefix = kPrefix;
   if (path.substr(0, prefix.size()) != prefix) return std::nullopt;
@@ -35,14 +35,15 @@ std::optional<std::string_view> SignIn::Inside(const metrics::HttpRequest& reque
   return std::nullopt;
 }
 
-metrics::HttpResponse SignIn::Grant() const {
-  metrics::HttpResponse response;
+HttpResponse SignIn::Grant() const {
+  HttpResponse response;
   response.content_type = "application/json";
   response.body = absl::StrCat("{\"base\": \"", kPrefix, path_.text(), "/\"}\n");
-  // Not Secure: there is no TLS at this port. Strict: no other page's link or form brings it along.
+  // Not Secure, because this port has no TLS. Strict, so that links and forms of other pages do not send the
+  // cookie.
   response.headers.emplace_back("Set-Cookie", absl::StrCat(kCookie, cookie_.text(), "; Path=", kPrefix,
                                                            path_.text(), "/; HttpOnly; SameSite=Strict"));
   return response;
 }
 
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator

@@ -1,11 +1,13 @@
-// Who may see the aggregator's pages: a browser cannot be told to send the token with an address that
-// somebody types.
+// SignIn gives browsers access to the aggregator's pages, because a browser cannot send the token with an
+// address that the user types.
 //
-// The page at / is the same for everybody and tells nothing. It sends the token once, as a scrape does
-// (Authorization: Bearer), to /session, and gets a path of 256 random bits and a cookie of as many for that
-// path. Below the path, with the cookie, are the pages. Neither is enough: a browser shows a cookie to every
-// port of its host, those of other users of the machine too, but only for paths below the cookie's own; and a
-// path stands in the browser's history. Both live as long as this object.
+// The page at / is the same for everyone and contains no data. It sends the token once (Authorization:
+// Bearer) to /session. The answer is a path of 256 random bits and a cookie of 256 bits for that path. The
+// pages are below that path and require the cookie.
+//
+// Neither secret suffices alone. A browser sends a cookie to every port of its host, including other users'
+// servers, but only for paths below the cookie's path. The path in turn is in the browser's history. Both
+// secrets live as long as this object.
 #ifndef LOCKSTEP_AGGREGATOR_SITE_SIGN_IN_H_
 #define LOCKSTEP_AGGREGATOR_SITE_SIGN_IN_H_
 
@@ -18,7 +20,7 @@
 #include "base/http/http_server.h"
 #include "base/rpc/token.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 
 // Immutable; any thread. Neither secret is ever logged.
 class SignIn {
@@ -26,10 +28,11 @@ class SignIn {
   // kInternal: the kernel gives no random bits.
   static absl::StatusOr<SignIn> Make();
 
-  // The path below the session's, beginning with '/'; nothing where the request is of no session.
-  std::optional<std::string_view> Inside(const metrics::HttpRequest& request) const;
-  // The answer to who has shown the token.
-  metrics::HttpResponse Grant() const;
+  // Returns the path below the session's path, beginning with '/', or nothing if the request has no valid
+  // session.
+  std::optional<std::string_view> Inside(const HttpRequest& request) const;
+  // Returns the answer to a request with the token.
+  HttpResponse Grant() const;
 
  private:
   SignIn(rpc::Token path, rpc::Token cookie) : path_(std::move(path)), cookie_(std::move(cookie)) {}
@@ -37,6 +40,6 @@ class SignIn {
   rpc::Token cookie_;
 };
 
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_SITE_SIGN_IN_H_

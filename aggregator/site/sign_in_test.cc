@@ -3,17 +3,17 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-// What a browser does with the answer.
+// Stores the answer as a browser does.
 struct Browser {
   explicit Browser(const SignIn& sign_in) {
-    const metrics::HttpResponse response = sign_in.Grant();
+    const HttpResponse response = sign_in.Grant();
     EXPECT_EQ(response.headers.size(), 1u);
     EXPECT_EQ(response.headers[0].first, "Set-Cookie");
     set_cookie = response.headers[0].second;
@@ -24,19 +24,19 @@ struct Browser {
   std::string set_cookie, cookie, base;
 };
 
-metrics::HttpRequest Request(const std::string& path, const std::string& cookie) {
-  metrics::HttpRequest request;
+HttpRequest Request(const std::string& path, const std::string& cookie) {
+  HttpRequest request;
   request.path = path;
   request.cookie = cookie;
   return request;
 }
 
-TEST(SignInTest, TheSessionIsAPathAndACookieAndNeitherAlone) {
+TEST(SignInTest, ASessionNeedsPathAndCookie) {
   const SignIn sign_in = *SignIn::Make();
   const Browser browser(sign_in);
   EXPECT_THAT(browser.base, MatchesRegex("/s/[0-9a-f]{64}/"));
   EXPECT_EQ(browser.cookie.find(browser.base.substr(3, 64)), std::string::npos)
-      << "one does not tell the other";
+      << "one does not reveal the other";
   EXPECT_EQ(sign_in.Inside(Request(browser.base + "api/index.json", browser.cookie)), "/api/index.json");
   EXPECT_EQ(sign_in.Inside(Request(browser.base, "a=b; " + browser.cookie + "; c=d")), "/");
   for (const std::string& cookie :
@@ -53,18 +53,18 @@ TEST(SignInTest, TheSessionIsAPathAndACookieAndNeitherAlone) {
   }
 }
 
-TEST(SignInTest, TheCookieIsForThatPathAndForNoScriptAndNoOtherSite) {
+TEST(SignInTest, TheCookieIsLimitedToItsPathAndSiteAndHttpOnly) {
   const SignIn sign_in = *SignIn::Make();
   const Browser browser(sign_in);
   EXPECT_THAT(browser.set_cookie, HasSubstr("; Path=" + browser.base + ";"));
   EXPECT_THAT(browser.set_cookie, EndsWith("; HttpOnly; SameSite=Strict"));
 }
 
-TEST(SignInTest, EachAggregatorHasItsOwn) {
+TEST(SignInTest, EachAggregatorHasItsOwnSecrets) {
   const SignIn first = *SignIn::Make(), second = *SignIn::Make();
   const Browser browser(first);
   EXPECT_FALSE(second.Inside(Request(browser.base, browser.cookie)));
 }
 
 }  // namespace
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator

@@ -7,21 +7,18 @@
 
 #include "aggregator/site/live_rows.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 namespace {
 
-using metrics::HttpRequest;
-using metrics::HttpResponse;
-
 constexpr int kForbidden = 403, kNotFound = 404;
-// Reading reports for the first time; the port's thread answers nobody else meanwhile.
-constexpr Nanos kMostReading = Nanos::Millis(100);
+// Limit for reading new reports in one request, because the port's thread serves no other request meanwhile.
+constexpr Nanos kMaxReadTime = Nanos::Millis(100);
 constexpr std::string_view kApi = "/api/index.json", kCaptures = "/captures/";
 
-// Loads nothing, is in no frame, and has no origin of its own: whatever names in a report could do to its
-// page, the session is out of reach.
+// The report loads nothing, cannot be framed, and has no origin. Even if names in a report inject code into
+// its page, the code cannot reach the session.
 constexpr char kReportPolicy[] = "sandbox allow-scripts; frame-ancestors 'none'";
-constexpr char kPagePolicy[] = "frame-ancestors 'none'";  // the rest stands in the page
+constexpr char kPagePolicy[] = "frame-ancestors 'none'";  // the page itself contains the rest
 constexpr char kDataPolicy[] = "default-src 'none'; sandbox; frame-ancestors 'none'";
 
 struct FileType {
@@ -44,7 +41,7 @@ HttpResponse Refused(int status, const char* text) {
   return response;
 }
 
-// Of a Host header: without its port and brackets.
+// Removes the port and the brackets from a Host header.
 std::string_view HostOf(std::string_view header) {
   if (!header.empty() && header.front() == '[') {
     const size_t end = header.find(']');
@@ -62,13 +59,13 @@ bool IsLoopbackHost(std::string_view host) {
   return digits && host.substr(0, 4) == "127.";
 }
 
-Site::Site(SiteOptions options, const ingest::Hub& hub, SignIn sign_in, AuditLog& audit,
+Site::Site(SiteOptions options, const aggregator::Hub& hub, SignIn sign_in, AuditLog& audit,
            std::function<MonoTime()> now)
     : options_(std::move(options)),
       hub_(hub),
       sign_in_(std::move(sign_in)),
       audit_(audit),
-      kept_(hub.options().captures_folder, std::move(now)) {}
+      kept_(hub.captures().folder(), std::move(now)) {}
 
 bool Site::Admits(const HttpRequest& request) const {
   return request.path == "/" || sign_in_.Inside(request).has_value();
@@ -77,9 +74,9 @@ bool Site::Admits(const HttpRequest& request) const {
 HttpResponse Site::Answer(const HttpRequest& request) {
   HttpResponse response;
   if (options_.port == SiteOptions::Port::kLoopback && !IsLoopbackHost(HostOf(request.host))) {
-    response = Refused(
-        kForbidden,
-        "this port is known as 127.0.0.1 and localhost; a proxy before it has to say so too (Host)\n");
+    response = Refused(kForbidden,
+                       "this port answers only requests for 127.0.0.1 and localhost; a proxy must send one "
+                       "of them as Host\n");
   } else {
     response = Find(request);
   }
@@ -110,7 +107,7 @@ HttpResponse Site::Find(const HttpRequest& request) {
   }
   if (path.substr(0, kCaptures.size()) == kCaptures)
     return CaptureFile(request, path.substr(kCaptures.size()));
-  return Refused(kNotFound, "nothing is here; the index is at /\n");
+  return Refused(kNotFound, "there is no such page; the index is at /\n");
 }
 
 HttpResponse Site::CaptureFile(const HttpRequest& request, std::string_view below) {
@@ -121,14 +118,14 @@ HttpResponse Site::CaptureFile(const HttpRequest& request, std::string_view belo
   const auto type =
       std::find_if(std::begin(kTypes), std::end(kTypes), [&](const FileType& t) { return t.name == name; });
   HttpResponse response;
-  // Of an address that is asked for before the index was.
+  // The capture may be requested before the first index.
   if (kept_.rows().count(id) == 0) Refresh();
   if (type != std::end(kTypes)) response.file = kept_.Open(id, type->name);
   if (!response.file.ok())
     return Refused(
         kNotFound,
-        "no such file is kept here: the capture has none, still runs, or retention has taken it\n");
-  // Before a byte of it leaves.
+        "the file does not exist: the capture has none, still runs, or retention has removed it\n");
+  // Logged before any byte is sent.
   const char* by = sign_in_.Inside(request) ? "session" : "token";
   audit_.Note("read", {by, std::nullopt, request.peer}, "ok",
               {{"capture", id}, {"file", std::string(type->name)}});
@@ -137,12 +134,12 @@ HttpResponse Site::CaptureFile(const HttpRequest& request, std::string_view belo
   return response;
 }
 
-std::vector<ingest::RunningCapture> Site::Refresh() {
-  // Before the folder is looked at: one that ends meanwhile is shown as running, not twice.
-  std::vector<ingest::RunningCapture> running = hub_.Running();
+std::vector<aggregator::RunningCapture> Site::Refresh() {
+  // Read before the folder, so that a capture that ends meanwhile is shown once, as running.
+  std::vector<aggregator::RunningCapture> running = hub_.captures().Running();
   std::set<std::string> ids;
-  for (const ingest::RunningCapture& capture : running) ids.insert(capture.status.capture());
-  kept_.Refresh(ids, kMostReading);
+  for (const aggregator::RunningCapture& capture : running) ids.insert(capture.status.capture());
+  kept_.Refresh(ids, kMaxReadTime);
   return running;
 }
 
@@ -150,10 +147,10 @@ Index Site::MakeIndex() {
   Index index;
   index.program = options_.program;
   index.listen = options_.listen;
-  const v1::StatusReply status = hub_.Status("", ingest::Caller::All());
+  const v1::StatusReply status = hub_.Status("", aggregator::Caller::All());
   index.daemons = static_cast<uint64_t>(status.daemons_size());
-  index.jobs = JobRows(status, hub_.SeenJobs());
-  for (const ingest::RunningCapture& capture : Refresh()) index.captures.push_back(RunningRow(capture));
+  index.jobs = JobRows(status, hub_.daemons().SeenJobs());
+  for (const aggregator::RunningCapture& capture : Refresh()) index.captures.push_back(RunningRow(capture));
   index.unread = kept_.unread();
   for (const auto& [id, row] : kept_.rows()) index.captures.push_back(row);
   std::sort(index.captures.begin(), index.captures.end(),
@@ -161,4 +158,4 @@ Index Site::MakeIndex() {
   return index;
 }
 
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator

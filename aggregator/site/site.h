@@ -1,12 +1,12 @@
-// The aggregator's pages: what is there, and who may see it. Read-only. docs/operations.md says how it is
-// used, docs/decisions/0007 why so.
+// Site serves the aggregator's pages. Read-only. docs/operations.md describes their use, docs/decisions/0007
+// the reasons for this design.
 //
-//   /                      the page: the same for everybody, without a word of what is here
-//   /session               for the token, where the rest is for a browser (sign_in.h); below that, or here
-//   with the token: …/api/index.json       jobs and captures (index.h) …/captures/ID/FILE     one of
-//   KeptCaptures::kFiles
+//   /                       the page: the same for everyone, without data
+//   /session                exchanges the token for a session, which a browser needs for the rest (sign_in.h)
+//   …/api/index.json        jobs and captures (index.h); below the session's path, or at / with the token
+//   …/captures/ID/FILE      one of KeptCaptures::kFiles; same access
 //
-// A path is looked up, never joined: ID in the captures that were found, FILE in that list.
+// ID and FILE are looked up in lists of known captures and files. They are never used to build a path.
 #ifndef LOCKSTEP_AGGREGATOR_SITE_SITE_H_
 #define LOCKSTEP_AGGREGATOR_SITE_SITE_H_
 
@@ -23,48 +23,48 @@
 #include "base/http/http_server.h"
 #include "base/log/audit_log.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 
-// Is it a host that leads to this machine and nowhere else: localhost, 127.x.x.x, ::1? Without a port, and
-// IPv6 without brackets.
+// Returns true if the host is localhost, 127.x.x.x or ::1, which always mean this machine. `host` has no
+// port, and IPv6 has no brackets.
 bool IsLoopbackHost(std::string_view host);
 
 struct SiteOptions {
-  std::string program;              // as Index::program
-  std::vector<std::string> listen;  // as Index::listen
-  // The port is on loopback: a request by another name comes from a page whose own name was made to lead
-  // here.
+  std::string program;              // see Index::program
+  std::vector<std::string> listen;  // see Index::listen
+  // kLoopback: the port is on loopback. A request for another host name then comes from a page whose name was
+  // made to resolve to this machine (DNS rebinding).
   enum class Port { kLoopback, kAnywhere } port = Port::kLoopback;
 };
 
-// One thread: that of the port.
+// One thread: the port's.
 class Site {
  public:
-  // `hub` and `audit` outlive it, and so does what `now`, a clock that only goes forward, stands on.
-  Site(SiteOptions options, const ingest::Hub& hub, SignIn sign_in, AuditLog& audit,
+  // `hub`, `audit` and the objects that `now` uses outlive the site. `now` is a monotonic clock.
+  Site(SiteOptions options, const aggregator::Hub& hub, SignIn sign_in, AuditLog& audit,
        std::function<MonoTime()> now);
 
-  // Whether the request needs no token.
-  bool Admits(const metrics::HttpRequest& request) const;
-  // Of a request that was admitted or carries the token.
-  metrics::HttpResponse Answer(const metrics::HttpRequest& request);
+  // Returns true if the request needs no token.
+  bool Admits(const HttpRequest& request) const;
+  // Answers a request that was admitted or carries the token.
+  HttpResponse Answer(const HttpRequest& request);
 
  private:
-  metrics::HttpResponse Find(const metrics::HttpRequest& request);
-  metrics::HttpResponse CaptureFile(const metrics::HttpRequest& request, std::string_view below);
-  std::vector<ingest::RunningCapture> Refresh();
+  HttpResponse Find(const HttpRequest& request);
+  HttpResponse CaptureFile(const HttpRequest& request, std::string_view below);
+  std::vector<aggregator::RunningCapture> Refresh();
   Index MakeIndex();
 
   const SiteOptions options_;
-  const ingest::Hub& hub_;
+  const aggregator::Hub& hub_;
   const SignIn sign_in_;
   AuditLog& audit_;
   KeptCaptures kept_;
 };
 
-// The page, made from web/.
+// Returns the page that was built from web/.
 std::string_view IndexPage();
 
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_SITE_SITE_H_

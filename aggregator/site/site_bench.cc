@@ -1,4 +1,4 @@
-// What the index of a full store costs.
+// Measures the index of a store with many captures.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -7,13 +7,13 @@
 #include "aggregator/site/site.h"
 #include "aggregator/site/site_fixture.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 namespace {
 
 std::string IdOf(int i) { return absl::StrFormat("20260301-%06d-0a1b2c", i); }
 
-metrics::HttpRequest IndexRequest() {
-  metrics::HttpRequest request;
+HttpRequest IndexRequest() {
+  HttpRequest request;
   request.path = "/api/index.json";
   request.host = "localhost";
   return request;
@@ -22,22 +22,22 @@ metrics::HttpRequest IndexRequest() {
 struct Store {
   explicit Store(int captures) {
     for (int i = 0; i < captures; ++i) folder.Add(IdOf(i));
-    options.captures_folder = folder.path();
+    options.captures.folder = folder.path();
   }
   CapturesFolder folder;
-  ingest::HubOptions options;
-  ingest::SystemClock clock;
+  aggregator::HubOptions options;
+  aggregator::SystemJobClock clock;
   SystemClock audit_clock;
   AuditLog audit{{.program = "bench", .user_name = nullptr}, nullptr, audit_clock};
 };
 
-// Every later one.
+// Time of a request once all captures are known.
 void BM_Index(benchmark::State& state) {
   Store store(static_cast<int>(state.range(0)));
-  const ingest::Hub hub(store.options, store.clock);
-  Site site({.program = "bench", .listen = {}}, hub, *SignIn::Make(), store.audit, &ingest::MonoNow);
+  const aggregator::Hub hub(store.options, store.clock);
+  Site site({.program = "bench", .listen = {}}, hub, *SignIn::Make(), store.audit, &aggregator::MonoNow);
   size_t bytes = 0;
-  // The first ones read what is kept, 100 ms at a time.
+  // The first requests read the stored captures, 100 ms at a time.
   while (site.Answer(IndexRequest()).body.find("\"unread\": 0") == std::string::npos) {
   }
   for (auto _ : state) {
@@ -48,11 +48,11 @@ void BM_Index(benchmark::State& state) {
 }
 BENCHMARK(BM_Index)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
 
-// The first look at a store: its files are read.
+// Time to read the files of a store for the first time.
 void BM_FirstLook(benchmark::State& state) {
   Store store(static_cast<int>(state.range(0)));
   for (auto _ : state) {
-    KeptCaptures kept(store.folder.path(), &ingest::MonoNow);
+    KeptCaptures kept(store.folder.path(), &aggregator::MonoNow);
     kept.Refresh({}, Nanos::Seconds(60));
     benchmark::DoNotOptimize(kept.rows().size());
   }
@@ -60,6 +60,6 @@ void BM_FirstLook(benchmark::State& state) {
 BENCHMARK(BM_FirstLook)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator
 
 BENCHMARK_MAIN();

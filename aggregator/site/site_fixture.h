@@ -1,4 +1,4 @@
-// Captures as an aggregator leaves them, for tests and benches.
+// Stored captures for tests and benchmarks, as an aggregator leaves them.
 #ifndef LOCKSTEP_AGGREGATOR_SITE_SITE_FIXTURE_H_
 #define LOCKSTEP_AGGREGATOR_SITE_SITE_FIXTURE_H_
 
@@ -12,7 +12,7 @@
 #include "capture/store/records_manifest.h"
 #include "report/report.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 
 class CapturesFolder {
  public:
@@ -26,8 +26,8 @@ class CapturesFolder {
 
   const std::string& path() const { return path_; }
 
-  static store::Manifest SomeManifest(const std::string& id) {
-    store::Manifest m;
+  static capture::Manifest SomeManifest(const std::string& id) {
+    capture::Manifest m;
     m.id = id;
     m.job = "llama-7b";
     m.uid = 1000;
@@ -37,7 +37,7 @@ class CapturesFolder {
     m.complete = true;
     m.hosts.push_back({"node-0", "host-a", {}});
     for (int rank = 0; rank < 2; ++rank) {
-      store::ManifestProcess p;
+      capture::ManifestProcess p;
       p.rank = RankId(rank);
       p.host = 0;
       p.state = "done";
@@ -47,7 +47,7 @@ class CapturesFolder {
     }
     return m;
   }
-  static report::Report SomeReport(const store::Manifest& manifest) {
+  static report::Report SomeReport(const capture::Manifest& manifest) {
     report::Report r;
     r.capture.id = manifest.id;
     r.capture.job = manifest.job;
@@ -73,6 +73,7 @@ class CapturesFolder {
     s.verdict = "sure";
     s.lost_ns_per_step = 1e7;
     s.gain_ns_per_step = 9.5e6;
+    s.affected_steps = 1;
     r.stragglers.push_back(s);
     return r;
   }
@@ -82,14 +83,14 @@ class CapturesFolder {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  void AddManifest(const store::Manifest& m) const {
-    Write(m.id + "/records/manifest.json", store::ManifestToJson(m));
+  void AddManifest(const capture::Manifest& m) const {
+    Write(m.id + "/records/manifest.json", capture::ManifestToJson(m));
   }
-  // A capture with its report.
+  // Writes a capture with its report.
   void Add(const std::string& id) const {
-    const store::Manifest manifest = SomeManifest(id);
+    const capture::Manifest manifest = SomeManifest(id);
     AddManifest(manifest);
-    store::StringSink json;
+    StringSink json;
     if (!report::WriteJson(SomeReport(manifest), json).ok()) std::abort();
     Write(id + "/report.json", json.text());
     Write(id + "/report.txt", report::RenderText(SomeReport(manifest)));
@@ -100,6 +101,6 @@ class CapturesFolder {
   std::string path_;
 };
 
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_SITE_SITE_FIXTURE_H_

@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::site {
+namespace lockstep::aggregator {
 namespace {
 
 using ::testing::AllOf;
@@ -27,67 +27,66 @@ class SiteTest : public ::testing::Test {
   }
   void Start(SiteOptions::Port port) {
     server_.reset();
-    ingest::HubOptions hub;
-    hub.captures_folder = folder_.path();
-    hub_ = std::make_unique<ingest::Hub>(hub, clock_);
+    aggregator::HubOptions hub;
+    hub.captures.folder = folder_.path();
+    hub_ = std::make_unique<aggregator::Hub>(hub, clock_);
     site_ = std::make_unique<Site>(SiteOptions{.program = "test", .listen = {"127.0.0.1:7077"}, .port = port},
-                                   *hub_, *SignIn::Make(), audit_, &ingest::MonoNow);
-    metrics::HttpServerOptions options;
+                                   *hub_, *SignIn::Make(), audit_, &aggregator::MonoNow);
+    HttpServerOptions options;
     options.address = "127.0.0.1:0";
     options.token = *rpc::Token::FromText(kToken);
-    options.admit = [this](const metrics::HttpRequest& request) { return site_->Admits(request); };
-    auto server = metrics::HttpServer::Start(
-        options, [this](const metrics::HttpRequest& request, const metrics::HttpCounts&) {
-          return site_->Answer(request);
-        });
+    options.admit = [this](const HttpRequest& request) { return site_->Admits(request); };
+    auto server = HttpServer::Start(
+        options, [this](const HttpRequest& request, const HttpCounts&) { return site_->Answer(request); });
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
   std::string Ask(const std::string& path, const std::string& headers = "") {
-    return metrics::Get(server_->address(), path, headers);
+    return Get(server_->address(), path, headers);
   }
   static std::string Bearer(const std::string& token = kToken) {
     return "Authorization: Bearer " + token + "\r\n";
   }
-  // As a browser does: the base and the Cookie header.
+  // Starts a session as a browser does: sets the base path and the Cookie header.
   void Open() {
     const std::string answer = Ask("/session", Bearer());
     ASSERT_THAT(answer, StartsWith("HTTP/1.1 200 "));
-    const std::string body = metrics::BodyOf(answer);
+    const std::string body = BodyOf(answer);
     base_ = body.substr(body.find("/s/"), 68);
     const size_t cookie = answer.find("lockstep=");
     cookie_ = "Cookie: " + answer.substr(cookie, answer.find(';', cookie) - cookie) + "\r\n";
   }
 
   CapturesFolder folder_;
-  ingest::SystemClock clock_;
+  aggregator::SystemJobClock clock_;
   SystemClock audit_clock_;
-  KeptLines audited_;
+  RecordedLines audited_;
   AuditLog audit_{
       {.program = "test", .user_name = nullptr}, std::make_unique<FakeLineSink>(audited_), audit_clock_};
-  std::unique_ptr<ingest::Hub> hub_;
+  std::unique_ptr<aggregator::Hub> hub_;
   std::unique_ptr<Site> site_;
-  std::unique_ptr<metrics::HttpServer> server_;
+  std::unique_ptr<HttpServer> server_;
   std::string base_, cookie_;
 };
 
-TEST_F(SiteTest, ThePageIsForEverybodyAndTellsNothing) {
+TEST_F(SiteTest, ThePageIsPublicAndContainsNoData) {
   const std::string answer = Ask("/");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(answer, HasSubstr("\r\nContent-Type: text/html; charset=utf-8\r\n"));
-  const std::string page = metrics::BodyOf(answer);
+  const std::string page = BodyOf(answer);
   EXPECT_THAT(page.substr(0, 20), StartsWith("<!doctype html>"));
-  for (const char* told : {kId, "llama-7b", "host-a"}) EXPECT_EQ(page.find(told), std::string::npos) << told;
+  for (const char* secret : {kId, "llama-7b", "host-a"})
+    EXPECT_EQ(page.find(secret), std::string::npos) << secret;
 }
 
-TEST_F(SiteTest, WithoutTheTokenThereIsNothingElse) {
+TEST_F(SiteTest, ServesNothingElseWithoutTheToken) {
   Open();
   for (const std::string& path :
        {std::string("/session"), std::string("/api/index.json"),
         std::string("/captures/") + kId + "/report.html", std::string("/s/"), std::string("/nothing"),
         base_ + "api/index.json", "/?token=" + std::string(kToken)}) {
     const std::string answer = Ask(path);
-    // A token in the address is not looked at: what comes is the page for everybody.
+    // A token in the address is ignored, so the answer is the public page.
     EXPECT_THAT(answer.substr(0, 20), StartsWith(path[1] == '?' ? "HTTP/1.1 200 " : "HTTP/1.1 401 ")) << path;
     EXPECT_EQ(answer.find("llama-7b"), std::string::npos) << path;
   }
@@ -104,13 +103,12 @@ TEST_F(SiteTest, WithoutTheTokenThereIsNothingElse) {
 
 TEST_F(SiteTest, ASessionSeesTheIndexAndTheReports) {
   Open();
-  const std::string index = metrics::BodyOf(Ask(base_ + "api/index.json", cookie_));
+  const std::string index = BodyOf(Ask(base_ + "api/index.json", cookie_));
   EXPECT_THAT(index, AllOf(HasSubstr("\"schema\": \"lockstep.index/1\""), HasSubstr(kId),
                            HasSubstr("STRAGGLER rank 1")));
-  EXPECT_EQ(metrics::BodyOf(Ask("/api/index.json", Bearer())), index)
-      << "for programs: the same with the token";
+  EXPECT_EQ(BodyOf(Ask("/api/index.json", Bearer())), index) << "for programs: the same with the token";
   const std::string html = Ask(base_ + "captures/" + kId + "/report.html", cookie_);
-  EXPECT_EQ(metrics::BodyOf(html), std::string("<!doctype html>the report of ") + kId);
+  EXPECT_EQ(BodyOf(html), std::string("<!doctype html>the report of ") + kId);
   EXPECT_THAT(html, HasSubstr("\r\nContent-Type: text/html; charset=utf-8\r\n"));
   EXPECT_THAT(html,
               HasSubstr("\r\nContent-Security-Policy: sandbox allow-scripts; frame-ancestors 'none'\r\n"));
@@ -120,11 +118,11 @@ TEST_F(SiteTest, ASessionSeesTheIndexAndTheReports) {
               HasSubstr("\r\nContent-Type: text/plain; charset=utf-8\r\n"));
 }
 
-TEST_F(SiteTest, AReportIsThereBeforeTheIndexWasAskedFor) {
+TEST_F(SiteTest, ServesAReportBeforeTheFirstIndexRequest) {
   EXPECT_THAT(Ask(std::string("/captures/") + kId + "/report.txt", Bearer()), HasSubstr("STRAGGLER rank 1"));
 }
 
-TEST_F(SiteTest, EveryAnswerKeepsItsAddressAndItsFrameToItself) {
+TEST_F(SiteTest, EveryAnswerForbidsReferrersAndFraming) {
   Open();
   for (const std::string& path : {std::string("/"), base_ + "api/index.json",
                                   base_ + "captures/" + kId + "/report.html", base_ + "nothing"}) {
@@ -138,7 +136,7 @@ TEST_F(SiteTest, EveryAnswerKeepsItsAddressAndItsFrameToItself) {
   }
 }
 
-TEST_F(SiteTest, PathsAreLookedUpAndNeverJoined) {
+TEST_F(SiteTest, LooksUpPathsAndNeverJoinsThem) {
   folder_.Write("secret", "secret");
   Open();
   const std::string captures = base_ + "captures/";
@@ -153,25 +151,25 @@ TEST_F(SiteTest, PathsAreLookedUpAndNeverJoined) {
   }
 }
 
-TEST_F(SiteTest, AnotherNameForALoopbackPortIsRefused) {
-  const auto ask = [&](const std::string& host) {
-    metrics::FakeHttpClient client(server_->address());
+TEST_F(SiteTest, RefusesOtherHostNamesAtALoopbackPort) {
+  const auto request_from = [&](const std::string& host) {
+    FakeHttpClient client(server_->address());
     client.Send("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
     return client.Receive();
   };
   for (const char* host :
        {"localhost", "localhost:1", "127.0.0.1", "127.0.0.1:8080", "127.1.2.3", "[::1]:80"}) {
-    EXPECT_THAT(ask(host), StartsWith("HTTP/1.1 200 ")) << host;
+    EXPECT_THAT(request_from(host), StartsWith("HTTP/1.1 200 ")) << host;
   }
   for (const char* host : {"evil.example", "evil.example:9465", "127.0.0.1.evil.example",
                            "localhost.evil.example", "127.evil.example:80", "[::2]", "[", "", "192.0.2.1"}) {
-    EXPECT_THAT(ask(host), StartsWith("HTTP/1.1 403 ")) << host;
+    EXPECT_THAT(request_from(host), StartsWith("HTTP/1.1 403 ")) << host;
   }
   Start(SiteOptions::Port::kAnywhere);
-  EXPECT_THAT(ask("head.cluster:9465"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(request_from("head.cluster:9465"), StartsWith("HTTP/1.1 200 "));
 }
 
-TEST_F(SiteTest, DamagedRequestsGetNothingOfACapture) {
+TEST_F(SiteTest, DamagedRequestsGetNoDataOfACapture) {
   Open();
   const std::string whole =
       "GET " + base_ + "captures/" + kId + "/report.txt HTTP/1.1\r\nHost: localhost\r\n" + cookie_ + "\r\n";
@@ -181,18 +179,18 @@ TEST_F(SiteTest, DamagedRequestsGetNothingOfACapture) {
     std::string damaged = whole;
     const size_t at = random() % damaged.size();
     damaged[at] = static_cast<char>(random());
-    const auto request = metrics::ParseHttpRequest(damaged);
+    const auto request = ParseHttpRequest(damaged);
     if (!request || request->status != 200 || !site_->Admits(*request) || request->path == "/") continue;
-    metrics::HttpResponse response = site_->Answer(*request);
+    HttpResponse response = site_->Answer(*request);
     if (response.status != 200) continue;
     ++served;
-    // Only what says the same: the method, a header's name or another of our files.
+    // Only damage without effect may be served: the path must still be the requested one.
     EXPECT_THAT(request->path, ::testing::AnyOf(base_ + "captures/" + kId + "/report.txt")) << damaged;
   }
   EXPECT_GT(served, 0) << "some damage does not matter; else nothing was tested";
 }
 
-TEST_F(SiteTest, WhoOpenedASessionAndReadWhatIsKept) {
+TEST_F(SiteTest, AuditsSessionsAndReads) {
   Open();
   Ask(base_ + "captures/" + kId + "/report.txt", cookie_);
   Ask(std::string("/captures/") + kId + "/report.json", Bearer());
@@ -208,4 +206,4 @@ TEST_F(SiteTest, WhoOpenedASessionAndReadWhatIsKept) {
 }
 
 }  // namespace
-}  // namespace lockstep::site
+}  // namespace lockstep::aggregator

@@ -1,0 +1,223 @@
+#include "aggregator/captures/capture_data.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "capture/store/records_blocks.h"
+#include "wire/columns/schema.h"
+
+namespace lockstep::aggregator {
+namespace {
+
+// Limit of definitions that wait for a process's first batch, so that a hostile daemon cannot exhaust memory.
+constexpr size_t kMostEarlyBytes = 16u << 20;
+
+// Returns an empty string if the kind is 0 or unknown.
+std::string KindText(uint32_t kind) {
+  return kind > 0 && kind < columns::kKinds ? columns::KindName(static_cast<columns::Kind>(kind)) : "";
+}
+
+std::vector<RankId> RankIds(const Selection& selection) {
+  std::vector<RankId> ids;
+  for (const SeenRank& seen : selection.ranks) ids.emplace_back(seen.rank.rank());
+  return ids;
+}
+
+}  // namespace
+
+CaptureData::CaptureData(std::unique_ptr<capture::RecordsWriter> writer, const Selection& selection,
+                         losses::LossTable& lost)
+    : writer_(std::move(writer)),
+      rank_ids_(RankIds(selection)),
+      lost_(lost),
+      ranks_(selection.ranks.size()) {}
+
+absl::Status CaptureData::AddBatch(size_t i, const v1::Batch& batch) {
+  std::string early;
+  {
+    MutexLock lock(&mutex_);
+    ranks_[i].incarnation = batch.incarnation();
+    early.swap(ranks_[i].early_definitions);
+    records_ += batch.rows();
+  }
+  if (!early.empty()) {
+    if (absl::Status s = Write(i, batch.incarnation(), 0, early); !s.ok()) return s;
+  }
+  return Write(i, batch.incarnation(), batch.rows(), batch.blocks());
+}
+
+absl::Status CaptureData::AddGap(size_t i, const v1::Gap& gap) {
+  AddLosses(i, gap.losses());
+  uint64_t incarnation = 0;
+  {
+    MutexLock lock(&mutex_);
+    Rank& rank = ranks_[i];
+    incarnation = rank.incarnation;
+    if (incarnation == 0 && rank.early_definitions.size() + gap.definitions().size() <= kMostEarlyBytes)
+      rank.early_definitions += gap.definitions();
+  }
+  return incarnation == 0 ? absl::OkStatus() : Write(i, incarnation, 0, gap.definitions());
+}
+
+absl::Status CaptureData::Write(size_t i, uint64_t incarnation, uint64_t rows, const std::string& blocks) {
+  if (blocks.empty()) return absl::OkStatus();
+  const std::string failed = error();
+  absl::Status s = absl::DataLossError(failed);
+  if (failed.empty()) s = writer_->Append({static_cast<uint32_t>(i), incarnation}, rank_ids_[i], blocks);
+  if (s.ok()) return s;
+  if (s.code() == absl::StatusCode::kInvalidArgument) {
+    // The block cannot be read, so the daemon's row count is used.
+    Discard(i, "wire", 0, rows, std::string(s.message()));
+    return s;
+  }
+  const capture::RowCounts lost = capture::CountRows(capture::WalkBlocks(blocks).blocks);
+  for (uint32_t kind = 0; kind < lost.size(); ++kind) {
+    if (lost[kind] == 0 || kind == static_cast<uint32_t>(columns::Kind::kString)) continue;
+    Discard(i, "store", kind, lost[kind], std::string(s.message()));
+  }
+  MutexLock lock(&mutex_);
+  if (error_.empty()) error_ = std::string(s.message());
+  return s;
+}
+
+void CaptureData::AddLosses(size_t i, const google::protobuf::RepeatedPtrField<v1::Loss>& losses) {
+  MutexLock lock(&mutex_);
+  for (const v1::Loss& loss : losses) {
+    ranks_[i].losses.push_back({loss.stage(), KindText(loss.kind()), loss.records(), loss.reason(),
+                                HostTime(loss.from_ns()), HostTime(loss.to_ns())});
+    lost_.Add(loss.stage(), loss.kind(), loss.records());
+  }
+}
+
+void CaptureData::AddHole(size_t i, uint64_t batches) {
+  MutexLock lock(&mutex_);
+  ranks_[i].losses.push_back(
+      {"wire",
+       "",
+       0,
+       absl::StrCat(batches, " batches of the node never arrived; the number of their records is not known"),
+       {},
+       {}});
+}
+
+void CaptureData::Discard(size_t i, const std::string& stage, uint32_t kind, uint64_t rows,
+                          const std::string& reason) {
+  MutexLock lock(&mutex_);
+  lost_.Add(stage, kind, rows);
+  std::vector<capture::Loss>& losses = ranks_[i].losses;
+  const std::string name = KindText(kind);
+  // One entry per reason, however often it occurs.
+  for (capture::Loss& loss : losses) {
+    if (loss.stage == stage && loss.kind == name && loss.reason == reason) {
+      loss.records += rows;
+      return;
+    }
+  }
+  losses.push_back({stage, name, rows, reason, {}, {}});
+}
+
+capture::TraceFileOwner CaptureData::OwnerOf(size_t i, capture::TraceFileKind kind) const {
+  return {rank_ids_[i], static_cast<uint32_t>(i), kind};
+}
+
+absl::Status CaptureData::AddTracePiece(size_t i, const v1::TraceFile& piece) {
+  const capture::TraceFileOwner owner = OwnerOf(i, capture::TraceFileKind::kKineto);
+  {
+    MutexLock lock(&mutex_);
+    ranks_[i].trace_bytes += piece.data().size();
+    if (ranks_[i].trace_failed) return absl::OkStatus();
+  }
+  if (!piece.given_up().empty()) {
+    // The daemon reports this loss with the process's end.
+    writer_->DropTrace(owner);
+    MutexLock lock(&mutex_);
+    ranks_[i].trace_failed = true;
+    return absl::OkStatus();
+  }
+  absl::Status s = writer_->AppendTrace(owner, piece.offset(), piece.data());
+  if (s.ok() && piece.last()) s = writer_->FinishTrace(owner);
+  if (!s.ok()) LoseTrace(i, std::string(s.message()));
+  return s;
+}
+
+void CaptureData::LoseTrace(size_t i, const std::string& reason) {
+  writer_->DropTrace({.process = static_cast<uint32_t>(i)});
+  {
+    MutexLock lock(&mutex_);
+    if (std::exchange(ranks_[i].trace_failed, true)) return;
+  }
+  // The number of records in the file is unknown, so the loss counts as one record without a kind.
+  Discard(i, "store", 0, 1, reason);
+}
+
+absl::Status CaptureData::AddProfilePiece(size_t i, const v1::TraceFile& piece) {
+  const capture::TraceFileOwner owner = OwnerOf(i, capture::TraceFileKind::kPythonProfile);
+  {
+    MutexLock lock(&mutex_);
+    if (!ranks_[i].no_profile.empty()) return absl::OkStatus();
+    ranks_[i].profile_window = {HostTime(piece.begin_host_ns()), HostTime(piece.end_host_ns())};
+  }
+  absl::Status s;
+  std::string why = piece.given_up();
+  if (why.empty()) {
+    s = writer_->AppendTrace(owner, piece.offset(), piece.data());
+    if (s.ok() && piece.last()) s = writer_->FinishTrace(owner);
+    why = std::string(s.message());
+  }
+  if (why.empty()) return s;
+  writer_->DropTrace(owner);
+  MutexLock lock(&mutex_);
+  ranks_[i].no_profile = why;
+  return s;
+}
+
+uint64_t CaptureData::EndTrace(size_t i) {
+  const bool missing = writer_->Trace(static_cast<uint32_t>(i), capture::TraceFileKind::kKineto).name.empty();
+  MutexLock lock(&mutex_);
+  Rank& rank = ranks_[i];
+  // The process is done, but its trace file is missing.
+  rank.trace_failed = rank.trace_failed || missing;
+  return rank.trace_bytes;
+}
+
+uint64_t CaptureData::records() const {
+  MutexLock lock(&mutex_);
+  return records_;
+}
+
+bool CaptureData::HasLosses(size_t i) const {
+  MutexLock lock(&mutex_);
+  return !ranks_[i].losses.empty();
+}
+
+uint64_t CaptureData::LostRecords(size_t i) const {
+  MutexLock lock(&mutex_);
+  uint64_t lost = 0;
+  for (const capture::Loss& loss : ranks_[i].losses) lost += loss.records;
+  return lost;
+}
+
+std::string CaptureData::error() const {
+  MutexLock lock(&mutex_);
+  return error_;
+}
+
+std::vector<StoredRank> CaptureData::Stored() const {
+  MutexLock lock(&mutex_);
+  std::vector<StoredRank> stored;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const auto process = static_cast<uint32_t>(i);
+    const Rank& rank = ranks_[i];
+    const capture::ManifestTrace profile = writer_->Trace(process, capture::TraceFileKind::kPythonProfile);
+    StoredRank& out = stored.emplace_back();
+    out.files = writer_->Files(process);
+    out.trace = writer_->Trace(process, capture::TraceFileKind::kKineto);
+    if (!profile.name.empty()) out.profile = {profile.name, profile.bytes, rank.profile_window};
+    out.no_profile = rank.no_profile;
+    out.trace_failed = rank.trace_failed;
+    out.losses = rank.losses;
+  }
+  return stored;
+}
+
+}  // namespace lockstep::aggregator

@@ -1,0 +1,241 @@
+#include "aggregator/captures/captures.h"
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/random_number.h"
+#include "base/rpc/status_macros.h"
+
+namespace lockstep::aggregator {
+namespace {
+
+constexpr size_t kMostFinished = 32;  // captures that Status still shows
+constexpr int64_t kLongestCaptureNs = 600'000'000'000;
+
+// Makes an id that sorts by time and differs even within one second.
+std::string NewCaptureId(JobTime now) {
+  const std::time_t seconds = now.ns() / 1'000'000'000;
+  std::tm utc = {};
+  ::gmtime_r(&seconds, &utc);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y%m%d-%H%M%S", &utc);
+  return absl::StrFormat("%s-%06x", text, RandomNumber() >> 40);
+}
+
+}  // namespace
+
+const char* OutcomeName(v1::TraceFinished::Outcome outcome) {
+  switch (outcome) {
+    case v1::TraceFinished::COMPLETE:
+      return "complete";
+    case v1::TraceFinished::PARTIAL:
+      return "partial";
+    case v1::TraceFinished::NO_SUCH_JOB:
+      return "no_such_job";
+    case v1::TraceFinished::DENIED:
+      return "denied";
+    case v1::TraceFinished::TIMED_OUT:
+      return "timed_out";
+    default:
+      return "failed";
+  }
+}
+
+Captures::Captures(CapturesOptions options, const JobClock& clock, const DaemonRegistry& daemons,
+                   const NodeClocks& clocks)
+    : options_(std::move(options)), clock_(clock), daemons_(daemons), clocks_(clocks) {}
+
+absl::StatusOr<Selection> Captures::Resolve(const v1::TraceRequest& request, const Caller& caller) const {
+  Selection selection = Select(request, caller, daemons_.Ranks(), daemons_.counts().daemons);
+  if (selection.error.empty()) return selection;
+  return selection.denied ? absl::PermissionDeniedError(selection.error)
+                          : absl::NotFoundError(selection.error);
+}
+
+absl::StatusOr<std::shared_ptr<CaptureSession>> Captures::Begin(const v1::TraceRequest& request,
+                                                                const Caller& caller, Purpose purpose) {
+  if (request.duration_ns() <= 0 || request.duration_ns() > kLongestCaptureNs) {
+    return absl::InvalidArgumentError(
+        "the duration must be positive and at most 10 minutes: give --duration, as in --duration 2s");
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(Selection selection, Resolve(request, caller));
+  LOCKSTEP_RETURN_IF_ERROR(CheckVia(request, selection));
+  for (const auto& session : Sessions()) {
+    // The daemons remove the ranks from a sample themselves.
+    if (purpose == Purpose::kCapture && session->purpose() == Purpose::kSample) continue;
+    for (const SeenRank& s : selection.ranks) {
+      if (!session->Holds(s.daemon.node_id, s.rank.process())) continue;
+      return absl::FailedPreconditionError(absl::StrCat("rank ", s.rank.rank(), " of job ", selection.job,
+                                                        " is being captured already (", session->id(),
+                                                        "): wait until that capture has ended, or stop it"));
+    }
+  }
+  const std::string id = NewCaptureId(clock_.Now());
+  const std::string& folder = purpose == Purpose::kSample ? options_.samples_folder : options_.folder;
+  auto session = CaptureSession::Create(id, absl::StrCat(folder, "/", id), purpose, std::move(selection),
+                                        request, {clock_, clocks_, daemons_, losses_, options_.limits});
+  if (!session.ok()) return session.status();
+  MutexLock lock(&mutex_);
+  if (closing_) return absl::UnavailableError("the aggregator is ending");
+  std::shared_ptr<CaptureSession> shared = *std::move(session);
+  sessions_[id] = shared;
+  return shared;
+}
+
+v1::TraceFinished Captures::Trace(const v1::TraceRequest& request, const Caller& caller,
+                                  const CaptureSession::Emit& emit, const After& after) {
+  v1::TraceFinished finished;
+  finished.set_outcome(v1::TraceFinished::FAILED);
+  const MonoTime begun = MonoNow();
+  auto session = Begin(request, caller, Purpose::kCapture);
+  if (!session.ok()) {
+    if (absl::IsNotFound(session.status())) finished.set_outcome(v1::TraceFinished::NO_SUCH_JOB);
+    if (absl::IsPermissionDenied(session.status())) finished.set_outcome(v1::TraceFinished::DENIED);
+    finished.set_text(std::string(session.status().message()));
+    MutexLock lock(&mutex_);
+    ++counts_.captures[finished.outcome()];
+    return finished;
+  }
+  const std::string& id = (*session)->id();
+  const Selection& selection = (*session)->selection();
+  options_.log(
+      LogLevel::kInfo, "capture_begins",
+      {{"capture", id}, {"job", selection.job}, {"uid", selection.uid}, {"ranks", selection.ranks.size()}});
+  finished = (*session)->Run(emit);
+  after(absl::StrCat(options_.folder, "/", id), finished);
+  options_.log(finished.outcome() == v1::TraceFinished::COMPLETE ? LogLevel::kInfo : LogLevel::kWarning,
+               "capture_ended",
+               {{"capture", id},
+                {"job", selection.job},
+                {"outcome", OutcomeName(finished.outcome())},
+                {"text", finished.text()}});
+  const v1::CaptureStatus status = (*session)->Status();
+  MutexLock lock(&mutex_);
+  sessions_.erase(id);
+  ++counts_.captures[finished.outcome()];
+  counts_.took.Observe(MonoNow() - begun);
+  finished_.push_back({selection.uid, status});
+  if (finished_.size() > kMostFinished) finished_.pop_front();
+  changed_.SignalAll();
+  return finished;
+}
+
+absl::StatusOr<v1::TraceFinished> Captures::Sample(const v1::TraceRequest& request, const Caller& caller,
+                                                   const CaptureSession::Emit& emit, const After& after) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<CaptureSession> session,
+                            Begin(request, caller, Purpose::kSample));
+  const std::string folder = absl::StrCat(options_.samples_folder, "/", session->id());
+  std::string taken;
+  v1::TraceFinished finished = session->Run([&](const v1::TraceEvent& event) {
+    // Part of a job gives no result, so the whole sample ends.
+    if (event.rank().state().refusal() == v1::RankState::CAPTURED && taken.empty()) {
+      taken = absl::StrCat("rank ", event.rank().rank(), ": ", event.rank().state().text());
+      session->Abandon();
+    }
+    emit(event);
+  });
+  if (taken.empty()) after(folder, finished);
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+  if (error)
+    options_.log(LogLevel::kWarning, "sample_not_removed", {{"folder", folder}, {"reason", error.message()}});
+  {
+    MutexLock lock(&mutex_);
+    sessions_.erase(session->id());
+    ++counts_.samples[finished.outcome()];
+    changed_.SignalAll();
+  }
+  if (!taken.empty()) return absl::FailedPreconditionError(taken);
+  return finished;
+}
+
+absl::Status Captures::Stop(const std::string& capture, const Caller& caller) {
+  const auto session = Find(capture);
+  if (session == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("no capture ", capture, " runs here; `lockstep status` lists those that do"));
+  }
+  if (const uid_t owner = session->selection().uid; !caller.MayUse(owner)) {
+    return absl::PermissionDeniedError(absl::StrCat("capture ", capture, " belongs to user ", owner,
+                                                    "'s job, and you are user ", caller.uid()));
+  }
+  session->Stop();
+  return absl::OkStatus();
+}
+
+std::shared_ptr<CaptureSession> Captures::Find(const std::string& capture) const {
+  MutexLock lock(&mutex_);
+  const auto it = sessions_.find(capture);
+  return it != sessions_.end() ? it->second : nullptr;
+}
+
+std::vector<std::shared_ptr<CaptureSession>> Captures::Sessions() const {
+  MutexLock lock(&mutex_);
+  std::vector<std::shared_ptr<CaptureSession>> out;
+  for (const auto& [id, session] : sessions_) out.push_back(session);
+  return out;
+}
+
+void Captures::OnDaemonBack(const DaemonKey& daemon) {
+  for (const auto& session : Sessions()) session->OnDaemonBack(daemon);
+}
+
+void Captures::AddTo(v1::StatusReply& reply, const std::string& job, const Caller& caller) const {
+  const auto shown = [&](const std::string& name, uid_t owner) {
+    return caller.MayUse(owner) && (job.empty() || name == job);
+  };
+  // Read first, so that no capture is missing that ends meanwhile.
+  const std::vector<std::shared_ptr<CaptureSession>> sessions = Sessions();
+  {
+    MutexLock lock(&mutex_);
+    for (const FinishedCapture& capture : finished_) {
+      if (shown(capture.status.job(), capture.uid)) *reply.add_captures() = capture.status;
+    }
+  }
+  for (const auto& session : sessions) {
+    if (session->purpose() == Purpose::kSample) continue;
+    if (shown(session->selection().job, session->selection().uid)) *reply.add_captures() = session->Status();
+  }
+}
+
+std::vector<RunningCapture> Captures::Running() const {
+  std::vector<RunningCapture> out;
+  for (const auto& session : Sessions()) {
+    if (session->purpose() == Purpose::kSample) continue;
+    const Selection& selection = session->selection();
+    out.push_back({session->Status(), selection.uid, selection.world_size, selection.missing_ranks.size()});
+  }
+  return out;
+}
+
+bool Captures::IsWriting(const std::string& capture) const {
+  const auto session = Find(capture);
+  return session != nullptr && session->Status().phase() != PhaseName(CapturePhase::kClosed);
+}
+
+CaptureCounts Captures::counts() const {
+  MutexLock lock(&mutex_);
+  CaptureCounts counts = counts_;
+  counts.running = static_cast<size_t>(std::count_if(sessions_.begin(), sessions_.end(), [](const auto& s) {
+    return s.second->purpose() == Purpose::kCapture;
+  }));
+  return counts;
+}
+
+void Captures::Shutdown() {
+  {
+    MutexLock lock(&mutex_);
+    closing_ = true;
+  }
+  for (const auto& session : Sessions()) session->Abandon();
+  // The captures' own threads drain and close them. The wait is bounded, because a daemon may be dead.
+  MutexLock lock(&mutex_);
+  changed_.WaitFor(&mutex_, options_.limits.abandon_wait + Nanos::Seconds(5),
+                   [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sessions_.empty(); });
+}
+
+}  // namespace lockstep::aggregator
