@@ -10,15 +10,15 @@ namespace lockstep::analysis {
 CellPeers::CellPeers(const Classes& classes, const TypicalValues& typical)
     : classes_(classes), typical_(typical) {
   first_cell_.assign(classes_.count + 1, 0);
-  for (const Cell& c : classes_.cells) ++first_cell_[c.klass + 1];
+  for (const Cell& c : classes_.cells) ++first_cell_[c.class_index + 1];
   for (uint32_t k = 0; k < classes_.count; ++k) first_cell_[k + 1] += first_cell_[k];
   AddUpStages();
   CountPeers();
 }
 
 void CellPeers::AddUpStages() {
-  family_of_.assign(classes_.count, store::kNone);
-  uint32_t family = store::kNone;
+  family_of_.assign(classes_.count, capture::kNone);
+  uint32_t family = capture::kNone;
   for (const StageFamily& f : classes_.stage_families) {
     if (first_cell_[f.first] == first_cell_[f.first + f.length] ||
         classes_.cells[first_cell_[f.first]].kind != UnitKind::kKernel)
@@ -32,7 +32,7 @@ void CellPeers::AddUpStages() {
       }
     }
   }
-  // One total for each rank: the mean over the occurrences.
+  // Keeps one total for each rank: the mean over the occurrences.
   for (std::vector<StageTotal>& totals : families_) {
     std::stable_sort(totals.begin(), totals.end(),
                      [](const StageTotal& a, const StageTotal& b) { return a.rank_index < b.rank_index; });
@@ -50,12 +50,12 @@ void CellPeers::AddUpStages() {
 
 void CellPeers::CountPeers() {
   std::vector<std::vector<std::pair<uint32_t, double>>>
-      sizes;  // by rank index: how many do the same, time of it
+      sizes;  // by rank index: number of ranks that do the same, and the time of it
   for (uint32_t c = 0; c < classes_.cells.size(); ++c) {
     const Cell& cell = classes_.cells[c];
     if (cell.kind != UnitKind::kKernel) continue;
-    const uint32_t size = std::max(first_cell_[cell.klass + 1] - first_cell_[cell.klass],
-                                   static_cast<uint32_t>(StageTotalsOf(cell.klass).size()));
+    const uint32_t size = std::max(first_cell_[cell.class_index + 1] - first_cell_[cell.class_index],
+                                   static_cast<uint32_t>(StageTotalsOf(cell.class_index).size()));
     if (sizes.size() <= cell.owner) sizes.resize(cell.owner + 1);
     sizes[cell.owner].push_back({size, typical_.stats()[c].own_work * cell.count});
   }
@@ -73,16 +73,16 @@ void CellPeers::CountPeers() {
   }
 }
 
-std::span<const StageTotal> CellPeers::StageTotalsOf(uint32_t klass) const {
-  if (family_of_[klass] == store::kNone) return {};
-  return families_[family_of_[klass]];
+std::span<const StageTotal> CellPeers::StageTotalsOf(uint32_t class_index) const {
+  if (family_of_[class_index] == capture::kNone) return {};
+  return families_[family_of_[class_index]];
 }
 
 std::optional<double> CellPeers::WorkOfOtherStages(uint32_t c, std::span<const uint8_t> left_out) const {
   const Cell& cell = classes_.cells[c];
   std::vector<double> others;
   double own = 0;
-  for (const StageTotal& t : StageTotalsOf(cell.klass)) {
+  for (const StageTotal& t : StageTotalsOf(cell.class_index)) {
     if (t.rank_index == cell.owner) {
       own = t.work;
     } else if (t.rank_index >= left_out.size() || left_out[t.rank_index] == 0) {

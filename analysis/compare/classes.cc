@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "aggregator/analysis/tokens.h"
 #include "analysis/compare/extra_work.h"
+#include "analysis/compare/signatures.h"
 
 namespace lockstep::analysis {
 namespace {
 
-using store::kNone;
+using capture::kNone;
 
 class Classifier {
  public:
@@ -19,8 +19,8 @@ class Classifier {
       : g_(graph),
         in_(input),
         layout_(layout),
-        token_(NameTokens(graph, input)),
-        surplus_(graph, token_, input.steps.count(), layout) {
+        signature_(NameSignatures(graph, input)),
+        extra_work_(graph, signature_, input.steps.count(), layout) {
     if (layout_ == nullptr || layout_->stages < 2) return;
     std::vector<uint32_t> ranks(layout_->stages, 0);
     for (int32_t s : layout_->stage_of) {
@@ -46,7 +46,7 @@ class Classifier {
     absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> index;
     out_.owner_of_instance.assign(in_.matches.instances.size(), kNone);
     for (uint32_t n = 0; n < in_.matches.instances.size(); ++n) {
-      const align::Instance& instance = in_.matches.instances[n];
+      const capture::Instance& instance = in_.matches.instances[n];
       if (!instance.usable) continue;
       const bool pair =
           instance.complete && instance.members.size() == 2 && !in_.times.instances[n].symmetric;
@@ -57,18 +57,18 @@ class Classifier {
       if (fresh) {
         out_.owners.push_back({.group = instance.group, .is_pair = pair});
       }
-      // An instance of which a record was lost names fewer.
+      // An instance with a lost record has fewer members.
       auto& ranks = out_.owners[it->second].rank_indices;
       if (ranks.size() < instance.members.size()) {
         ranks.clear();
-        for (const align::Member& m : instance.members) ranks.push_back(m.rank_index);
+        for (const capture::Member& m : instance.members) ranks.push_back(m.rank_index);
       }
       out_.owner_of_instance[n] = it->second;
     }
   }
 
-  // A communication kernel without its partners, or whose partner has a clock that is not known well enough,
-  // holds waiting that nobody can tell from transfer.
+  // False for a communication kernel whose waiting cannot be separated from its transfer: its partners are
+  // missing, or their clocks are too uncertain.
   bool Comparable(uint32_t u) const {
     const Unit& unit = g_.units[u];
     if (unit.step < 0 || unit.kind != UnitKind::kTransfer) return unit.step >= 0;
@@ -76,38 +76,39 @@ class Classifier {
     return unit.instance != kNone && in_.times.parts[unit.rank_index][collective].split;
   }
 
-  // What a rank without host records idles before a transfer is known also where its waiting is not.
+  // On a rank without host records, the idle time before a transfer is known even if its waiting is not.
   bool Classified(uint32_t u) const {
     return Comparable(u) || (g_.units[u].step >= 0 && !g_.HasHost(g_.units[u].rank_index));
   }
 
   bool IsHost(uint32_t u) const { return IsHostUnit(g_.units[u].kind); }
 
-  uint32_t Dense(uint64_t token) {
-    const auto [it, fresh] = dense_.try_emplace(token, static_cast<uint32_t>(total_.size()));
+  uint32_t Dense(uint64_t signature) {
+    const auto [it, fresh] = dense_.try_emplace(signature, static_cast<uint32_t>(total_.size()));
     if (fresh) {
       total_.push_back(0);
       seen_.push_back(0);
       unit_of_.push_back(kNone);
       usual_.push_back(0);
       base_.push_back(kNone);
-      surplus_base_.push_back(kNone);
+      extra_work_base_.push_back(kNone);
     }
     return it->second;
   }
 
-  // Kernels are compared inside their stage; so is all other work of a rank where its stage has other ranks
-  // to compare with.
+  // Kernels are compared inside their stage. All other work is too, if every stage has other ranks to compare
+  // with.
   int32_t StageOf(uint32_t u) const {
     const Unit& unit = g_.units[u];
     if (layout_ == nullptr || layout_->stages < 2 || unit.kind == UnitKind::kTransfer) return -1;
     return unit.kind == UnitKind::kKernel || several_each_ ? layout_->stage_of[unit.rank_index] : -1;
   }
 
-  // One rank's units, which lie together: host units in time order, then device units in time order.
+  // Classifies one rank's units, which are contiguous: host units in time order, then device units in time
+  // order.
   void ClassifyRank(uint32_t begin, uint32_t end) {
     const size_t steps = in_.steps.count();
-    // Units by step, still in their order.
+    // Group units by step, and keep their order.
     std::vector<uint32_t> step_begin(steps + 1, 0);
     for (uint32_t u = begin; u < end; ++u) {
       if (Classified(u)) ++step_begin[static_cast<size_t>(g_.units[u].step) + 1];
@@ -124,31 +125,32 @@ class Classifier {
   }
 
   void ClassifyStep(size_t step, std::span<const uint32_t> units) {
-    std::vector<uint32_t> tokens;
+    std::vector<uint32_t> signatures;
     std::vector<uint32_t> touched;
-    tokens.reserve(units.size());
+    signatures.reserve(units.size());
     for (uint32_t u : units) {
-      const uint32_t t = Dense(token_[u]);
-      tokens.push_back(t);
+      const uint32_t t = Dense(signature_[u]);
+      signatures.push_back(t);
       if (total_[t]++ == 0) touched.push_back(t);
       unit_of_[t] = u;
     }
     for (uint32_t t : touched) {
       const uint32_t u = unit_of_[t];
       usual_[t] = total_[t];
-      if (!surplus_.empty())
-        usual_[t] = surplus_.UsualOf(g_.units[u].rank_index, step, token_[u]).value_or(total_[t]);
+      if (!extra_work_.empty())
+        usual_[t] = extra_work_.UsualOf(g_.units[u].rank_index, step, signature_[u]).value_or(total_[t]);
       base_[t] = ClassesOf(t, usual_[t], StageOf(u));
-      if (usual_[t] < total_[t]) surplus_base_[t] = SurplusClassesOf(t, total_[t] - usual_[t], StageOf(u));
+      if (usual_[t] < total_[t])
+        extra_work_base_[t] = ExtraWorkClassesOf(t, total_[t] - usual_[t], StageOf(u));
     }
     for (size_t i = 0; i < units.size(); ++i) {
-      const uint32_t t = tokens[i], nth = seen_[t]++;
-      class_of_[units[i]] = nth < usual_[t] ? base_[t] + nth : surplus_base_[t] + nth - usual_[t];
+      const uint32_t t = signatures[i], nth = seen_[t]++;
+      class_of_[units[i]] = nth < usual_[t] ? base_[t] + nth : extra_work_base_[t] + nth - usual_[t];
     }
     for (uint32_t t : touched) total_[t] = seen_[t] = 0;
   }
 
-  // The first of the classes of a token that occurs `total` times in a step.
+  // The first class of a signature that occurs `total` times in a step.
   uint32_t ClassesOf(uint32_t t, uint32_t total, int32_t stage) {
     const auto [it, fresh] = class_base_.try_emplace({t, total, stage}, classes_);
     if (fresh) {
@@ -158,21 +160,21 @@ class Classifier {
     return it->second;
   }
 
-  uint32_t SurplusClassesOf(uint32_t t, uint32_t number, int32_t stage) {
-    const auto [it, fresh] = surplus_classes_.try_emplace({t, number, stage}, classes_);
+  uint32_t ExtraWorkClassesOf(uint32_t t, uint32_t number, int32_t stage) {
+    const auto [it, fresh] = extra_work_classes_.try_emplace({t, number, stage}, classes_);
     if (fresh) {
       classes_ += number;
-      out_.surplus.resize(classes_, 0);
-      std::fill(out_.surplus.end() - number, out_.surplus.end(), uint8_t{1});
+      out_.extra_work.resize(classes_, 0);
+      std::fill(out_.extra_work.end() - number, out_.extra_work.end(), uint8_t{1});
     }
     return it->second;
   }
 
   static bool InFamilies(UnitKind kind) { return kind == UnitKind::kKernel || kind == UnitKind::kHostCall; }
 
-  void AddFamily(uint32_t token, uint32_t total, int32_t stage) {
+  void AddFamily(uint32_t signature, uint32_t total, int32_t stage) {
     const uint32_t family =
-        families_.try_emplace({token, total}, static_cast<uint32_t>(families_.size())).first->second;
+        families_.try_emplace({signature, total}, static_cast<uint32_t>(families_.size())).first->second;
     out_.stage_families.push_back({family, stage, classes_, total});
   }
 
@@ -218,12 +220,12 @@ class Classifier {
       }
     }
     AddIdle(begin);
-    out.surplus.resize(out.count, 0);
+    out.extra_work.resize(out.count, 0);
     return std::move(out_);
   }
 
-  // Without its calls a host's trouble shows as what the device idles. That is a rank's own also before a
-  // transfer; ranks of other stages idle at other places.
+  // Without its calls, a host's delays show as idle time of its device. This time is the rank's own, even
+  // before a transfer. Ranks of other stages idle at other places, so they are not compared.
   void AddIdle(const std::vector<uint32_t>& begin) {
     std::vector<uint8_t> silent(in_.capture.ranks.size());
     for (uint32_t r = 0; r < silent.size(); ++r) silent[r] = g_.HasHost(r) ? 0 : 1;
@@ -258,16 +260,16 @@ class Classifier {
   const GraphInput& in_;
   const Layout* layout_;
   bool several_each_ = false;  // every stage has more than one rank
-  std::vector<uint64_t> token_;
-  Surplus surplus_;
+  std::vector<uint64_t> signature_;
+  ExtraWork extra_work_;
   std::vector<uint32_t> class_of_;
   absl::flat_hash_map<uint64_t, uint32_t> dense_;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int32_t>, uint32_t>
-      class_base_;  // token, number in the step, stage
+      class_base_;  // signature, number in the step, stage
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int32_t>, uint32_t>
-      surplus_classes_;  // token, number beyond the usual, stage
+      extra_work_classes_;  // signature, number beyond the usual, stage
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> families_;
-  std::vector<uint32_t> total_, usual_, seen_, base_, surplus_base_, unit_of_;  // by dense token
+  std::vector<uint32_t> total_, usual_, seen_, base_, extra_work_base_, unit_of_;  // by dense signature
   uint32_t classes_ = 0;
   Classes out_;
 };

@@ -1,14 +1,15 @@
-// Units that do the same thing and can be compared: across steps, and across ranks that run the same program.
+// Groups units that do the same and can be compared: across steps, and across ranks that run the same
+// program.
 //
-// A token says what a unit does (kernel with its grid and block, copy with its bytes, host call with what it
-// launches, collective with its operation, bytes and group size). A class is a token, how often it occurs in
-// the step, and the how-manieth this is: ranks whose steps hold the same number of a token are peers for it,
-// and its n-th occurrence means the same on each. In a pipeline each stage has classes of its own, since
-// stages run forward and backward passes in different orders; classes of one token and number in several
-// stages are a family, and what they take all together can be compared. What a rank runs beyond what nearly
-// all its peers do (surplus.h) has classes of its own, for which the typical is nothing.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CLASSES_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_CLASSES_H_
+// A signature says what a unit does. A kernel has its grid and block, a copy its bytes, a host call the work
+// that it launches, a collective its operation, bytes and group size. A class is a signature, its count in
+// the step, and the number of the occurrence. Ranks whose steps hold equally many of a signature are peers
+// for it, and its n-th occurrence means the same on each. In a pipeline, each stage has its own classes,
+// because stages run forward and backward passes in different orders. Classes of one signature and count in
+// several stages are a family, whose totals can be compared. Units that a rank runs beyond nearly all its
+// peers (extra_work.h) have their own classes, with a typical value of zero.
+#ifndef LOCKSTEP_ANALYSIS_COMPARE_CLASSES_H_
+#define LOCKSTEP_ANALYSIS_COMPARE_CLASSES_H_
 
 #include <cstdint>
 #include <span>
@@ -19,23 +20,23 @@
 
 namespace lockstep::analysis {
 
-// Whose the transfers are: a group's, or for messages the pair's that exchanges them.
+// The owner of transfers: a group, or the pair of ranks that exchanges messages.
 struct TransferOwner {
-  uint32_t group = store::kNone;
+  uint32_t group = capture::kNone;
   std::vector<uint32_t> rank_indices;  // ascending
   bool is_pair = false;
 };
 
-// The units of one class that one owner has: a rank, or for transfers a group or pair.
+// The units of one class that belong to one owner: a rank, or for transfers a group or pair.
 struct Cell {
-  uint32_t klass;
-  uint32_t owner;  // rank index, or into Classes::owners
+  uint32_t class_index;
+  uint32_t owner;  // rank index, or index into Classes::owners
   uint32_t first;  // into Classes::units
   uint32_t count;
   UnitKind kind;
 };
 
-// Classes [first, first + length) are the occurrences of one token in one stage's step.
+// Classes [first, first + length) are the occurrences of one signature in one stage's step.
 struct StageFamily {
   uint32_t family;  // the same in every stage
   int32_t stage;
@@ -44,23 +45,23 @@ struct StageFamily {
 };
 
 struct Classes {
-  // By class, owner, time. Those of ranks without host records once more, in classes of kIdle: of them the
-  // leads count.
+  // Ordered by class, owner, time. Units of ranks without host records occur a second time, in classes of
+  // kIdle, whose lags count.
   std::vector<uint32_t> units;
   std::vector<Cell> cells;  // sorted by class, then owner
   std::vector<TransferOwner> owners;
-  std::vector<uint32_t> owner_of_instance;  // by instance; store::kNone for unusable ones
+  std::vector<uint32_t> owner_of_instance;  // by instance; capture::kNone for unusable ones
   uint32_t count = 0;
-  std::vector<uint8_t> surplus;  // by class: nearly nobody does this
+  std::vector<uint8_t> extra_work;  // by class: 1 if nearly no rank does this
   std::vector<StageFamily>
-      stage_families;  // of kernels and calls, by family, then stage; none without stages
+      stage_families;  // for kernels and calls, by family, then stage; empty without stages
   std::span<const uint32_t> UnitsOf(const Cell& c) const { return {units.data() + c.first, c.count}; }
 };
 
-// Of all units in used steps but communication kernels whose waiting is not known.
-// `layout`: without one, or without stages in it, all ranks are compared alike.
+// Classifies all units in used steps, except communication kernels whose waiting is unknown.
+// If `layout` is null or has no stages, all ranks are compared alike.
 Classes Classify(const Graph& graph, const GraphInput& input, const Layout* layout = nullptr);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_CLASSES_H_
+#endif  // LOCKSTEP_ANALYSIS_COMPARE_CLASSES_H_

@@ -10,13 +10,13 @@
 namespace lockstep::analysis {
 namespace {
 
-// A regime's levels differ by this part of the typical time at least.
+// The levels of a regime differ by at least this share of the typical time.
 constexpr double kLeastRegime = 0.015;
-// A shift of everybody.
+// A shift of all ranks is at least this share.
 constexpr double kLeastCommon = 0.015;
-// So many ranks have a middle one.
+// A middle rank needs at least this many ranks.
 constexpr size_t kLeastForMiddle = 4;
-// And so many of a stage are compared among themselves.
+// Ranks of a stage are compared among themselves if there are at least this many.
 constexpr size_t kLeastOfStage = 6;
 
 }  // namespace
@@ -65,7 +65,7 @@ double Excess::CommonAt(const Cell& cell, uint32_t unit) const {
              : common_[static_cast<size_t>(graph_.units[unit].step)];
 }
 
-// The rank's first host call of a step: what it idles before is not all its own.
+// True for the rank's first host call of a step. The idle time before it is not all its own.
 bool Excess::Opens(uint32_t unit) const {
   const Unit& u = graph_.units[unit];
   return unit == 0 || graph_.units[unit - 1].rank_index != u.rank_index ||
@@ -79,17 +79,16 @@ void Excess::AddUp() {
     if (!peers.known) continue;
     ExcessSeries& series = SeriesAt(cell);
     series.typical_ns +=
-        (std::max(0.0, peers.work) + std::max(0.0, peers.lead)) * cell.count / static_cast<double>(steps_);
+        (std::max(0.0, peers.work) + std::max(0.0, peers.lag)) * cell.count / static_cast<double>(steps_);
     for (uint32_t u : classes_.UnitsOf(cell)) {
       double& step = series.by_step[static_cast<size_t>(graph_.units[u].step)];
       if (cell.kind != UnitKind::kIdle) step += graph_.work[u] - peers.work;
-      if (HasLead(cell.kind) && !graph_.units[u].is_head)
-        step += graph_.lead[u] - peers.lead - pauses_.At(c, u);
+      if (HasLag(cell.kind) && !graph_.units[u].is_head) step += graph_.lag[u] - peers.lag - pauses_.At(c, u);
     }
   }
 }
 
-// By step, what the middle one of these ranks' kernels take beyond typical, relative.
+// By step: the median over these ranks of their kernels' time beyond typical, relative.
 std::vector<double> Excess::MiddleOf(std::span<const uint32_t> rank_indices) const {
   std::vector<double> middle(steps_, 0), scratch;
   for (size_t k = 0; k < steps_; ++k) {
@@ -103,7 +102,7 @@ std::vector<double> Excess::MiddleOf(std::span<const uint32_t> rank_indices) con
   return middle;
 }
 
-// A run of steps in which nearly all ranks' kernels are slower is nobody's fault.
+// A run of steps in which nearly all ranks' kernels are slower is not the fault of a rank.
 void Excess::FindCommon() {
   std::vector<double> least(steps_, 0), scratch;
   for (size_t k = 0; k < steps_; ++k) {
@@ -112,12 +111,12 @@ void Excess::FindCommon() {
       const ExcessSeries& s = OfRank(r, WorkKind::kKernels);
       if (s.typical_ns > 0) scratch.push_back(s.by_step[k] / s.typical_ns);
     }
-    // The one that shifts least but for a quarter of them.
+    // The lower quartile: three quarters of the ranks shift by at least this.
     if (scratch.empty()) continue;
     std::sort(scratch.begin(), scratch.end());
     least[k] = scratch[(scratch.size() - 1) / 4];
   }
-  const Regime shift = FindShift(least, kLeastCommon);
+  const Regime shift = FindChangePoint(least, kLeastCommon);
   if (shift.split()) {
     std::vector<double> fast, slow;
     for (size_t k = 0; k < steps_; ++k) (shift.SlowAt(k) ? slow : fast).push_back(least[k]);
@@ -128,8 +127,8 @@ void Excess::FindCommon() {
   TakeOffMiddle();
 }
 
-// What the middle rank of a stage does in a step is taken off, so that regimes are those of a rank. Of few
-// there is no middle one.
+// Subtracts the deviation of a stage's middle rank in each step, so that regimes are those of single ranks. A
+// few ranks have no middle one.
 void Excess::TakeOffMiddle() {
   std::map<int32_t, std::vector<uint32_t>> stages;
   std::vector<uint32_t> all;
@@ -175,7 +174,7 @@ Excess::Level Excess::LevelOf(uint32_t c, bool slow) const {
   const Cell& cell = classes_.cells[c];
   const CellStats& s = typical_.stats()[c];
   const ExcessSeries& series = SeriesAt(cell);
-  if (!series.regime.split() && common_.empty()) return {s.own_work, s.own_lead};
+  if (!series.regime.split() && common_.empty()) return {s.own_work, s.own_lag};
   std::vector<double> scratch;
   const auto median = [&](const std::vector<double>& values, bool work) {
     scratch.clear();
@@ -188,36 +187,36 @@ Excess::Level Excess::LevelOf(uint32_t c, bool slow) const {
         scratch.push_back(values[u]);
       }
     }
-    // What only the other regime's steps hold is taken as it is.
-    return scratch.empty() ? (work ? s.own_work : s.own_lead) : MedianInPlace(std::span(scratch));
+    // If the cell has no units in these steps, take its median over all steps.
+    return scratch.empty() ? (work ? s.own_work : s.own_lag) : MedianInPlace(std::span(scratch));
   };
   Level level{cell.kind == UnitKind::kIdle ? 0 : median(graph_.work, true), 0};
-  if (HasLead(cell.kind)) level.lead = median(graph_.lead, false);
+  if (HasLag(cell.kind)) level.lag = median(graph_.lag, false);
   return level;
 }
 
 Excess::Reference Excess::ReferenceFor(uint32_t c, std::span<const uint8_t> left_out) const {
   const Cell& cell = classes_.cells[c];
-  if (classes_.surplus[cell.klass] != 0) return {0, 0, true};
+  if (classes_.extra_work[cell.class_index] != 0) return {0, 0, true};
   const bool transfers = cell.kind == UnitKind::kTransfer;
-  std::vector<double> works, leads;
-  const CellRange alike = peers_.CellsOf(cell.klass);
+  std::vector<double> works, lags;
+  const CellRange alike = peers_.CellsOf(cell.class_index);
   for (uint32_t other = alike.first; other < alike.last; ++other) {
     const uint32_t owner = classes_.cells[other].owner;
     if (other == c || (!transfers && owner < left_out.size() && left_out[owner] != 0)) continue;
     const Level level = LevelOf(other, false);
     works.push_back(level.work);
-    leads.push_back(level.lead);
+    lags.push_back(level.lag);
   }
   if (works.size() + 1 < kLeastOfStage) {
     if (const auto work = peers_.WorkOfOtherStages(c, left_out)) return {*work, 0, true};
   }
   if (works.empty()) return {};
-  return {MedianInPlace(std::span(works)), MedianInPlace(std::span(leads)), true};
+  return {MedianInPlace(std::span(works)), MedianInPlace(std::span(lags)), true};
 }
 
-// As ReferenceFor with nobody left out, for all cells: sorted once per class, since classes of large jobs
-// have thousands of cells.
+// The same as ReferenceFor with no rank left out, for all cells. Sorts once per class, because classes of
+// large jobs have thousands of cells.
 void Excess::FindReferences() {
   references_.resize(classes_.cells.size());
   std::vector<double> works;
@@ -228,19 +227,19 @@ void Excess::FindReferences() {
     std::sort(works.begin(), works.end());
     for (uint32_t c = first; c < last; ++c) {
       Reference& reference = references_[c];
-      if (classes_.surplus[k] != 0) reference = {0, 0, true};
+      if (classes_.extra_work[k] != 0) reference = {0, 0, true};
       if (works.size() < kLeastOfStage) {
         if (const auto work = peers_.WorkOfOtherStages(c, {})) reference = {*work, 0, true};
       }
       if (reference.known || works.size() < 2) continue;
       const CellStats& s = typical_.stats()[c];
-      // No transfer is faster than its path, and one bad card may slow half of what leaves the hosts: the
-      // faster ones are the yardstick.
+      // No transfer is faster than its path, and one bad card may slow half of the transfers between hosts.
+      // So the lower quartile is the reference.
       if (classes_.cells[c].kind == UnitKind::kTransfer) {
         reference = {works[(works.size() - 1) / 4], 0, true};
         continue;
       }
-      reference = {SortedMedianWithout(works, s.own_work), s.peer_lead, true};
+      reference = {SortedMedianWithout(works, s.own_work), s.peer_lag, true};
     }
   }
 }
@@ -258,16 +257,16 @@ void Excess::AppendLevel(uint32_t c, const Reference& peers, Pieces& pieces) con
       const double work = scales ? graph_.work[u] / (1 + CommonAt(cell, u)) * (1 - peers.work / own.work)
                                  : own.work - peers.work;
       if (work != 0 && cell.kind != UnitKind::kIdle) pieces.push_back({EndOf(u), work});
-      if (!HasLead(cell.kind) || graph_.units[u].is_head) continue;
-      const double lead = own.lead - peers.lead;
-      // What a rank idles before a step is never made longer.
-      if (lead != 0 && (lead > 0 || !Opens(u))) pieces.push_back({StartOf(u), lead});
+      if (!HasLag(cell.kind) || graph_.units[u].is_head) continue;
+      const double lag = own.lag - peers.lag;
+      // The idle time of a rank before a step is never made longer.
+      if (lag != 0 && (lag > 0 || !Opens(u))) pieces.push_back({StartOf(u), lag});
     }
   }
 }
 
 std::vector<double> Excess::RelativeLevels(WorkKind kind) const {
-  std::vector<double> beyond(in_.capture.ranks.size(), 0), typical(beyond), works, leads;
+  std::vector<double> beyond(in_.capture.ranks.size(), 0), typical(beyond), works, lags;
   for (uint32_t k = 0; k < classes_.count; ++k) {
     const auto [first, last] = peers_.CellsOf(k);
     if (first == last || classes_.cells[first].kind == UnitKind::kTransfer ||
@@ -275,20 +274,20 @@ std::vector<double> Excess::RelativeLevels(WorkKind kind) const {
       continue;
     const std::span<const StageTotal> totals = peers_.StageTotalsOf(k);
     const bool by_family = last - first < kLeastOfStage && !totals.empty();
-    const bool surplus = classes_.surplus[k] != 0;
-    if (!by_family && !surplus && last - first < 2) continue;
+    const bool extra_work = classes_.extra_work[k] != 0;
+    if (!by_family && !extra_work && last - first < 2) continue;
     works.clear();
-    leads.clear();
+    lags.clear();
     if (by_family) {
       for (const StageTotal& t : totals) works.push_back(t.work);
     } else {
       for (uint32_t c = first; c < last; ++c) {
         const Level level = LevelOf(c, false);
         works.push_back(level.work);
-        leads.push_back(level.lead);
+        lags.push_back(level.lag);
       }
     }
-    const double middle_work = surplus ? 0 : Median(works), middle_lead = surplus ? 0 : Median(leads);
+    const double middle_work = extra_work ? 0 : Median(works), middle_lag = extra_work ? 0 : Median(lags);
     for (uint32_t c = first; c < last; ++c) {
       const Cell& cell = classes_.cells[c];
       const Regime& regime = SeriesAt(cell).regime;
@@ -297,16 +296,16 @@ std::vector<double> Excess::RelativeLevels(WorkKind kind) const {
         slow += regime.SlowAt(static_cast<size_t>(graph_.units[u].step)) ? 1 : 0;
       const Level own = LevelOf(c, false);
       const Level when_slow = slow > 0 ? LevelOf(c, true) : own;
-      Level middle{middle_work, middle_lead};
+      Level middle{middle_work, middle_lag};
       if (by_family) {
         const auto total = std::find_if(totals.begin(), totals.end(),
                                         [&](const StageTotal& t) { return t.rank_index == cell.owner; });
         middle = {total->work > 0 ? typical_.stats()[c].own_work * middle_work / total->work : own.work,
-                  own.lead};
+                  own.lag};
       }
-      beyond[cell.owner] += (own.work + own.lead - middle.work - middle.lead) * (cell.count - slow) +
-                            (when_slow.work + when_slow.lead - middle.work - middle.lead) * slow;
-      typical[cell.owner] += (middle.work + middle.lead) * cell.count;
+      beyond[cell.owner] += (own.work + own.lag - middle.work - middle.lag) * (cell.count - slow) +
+                            (when_slow.work + when_slow.lag - middle.work - middle.lag) * slow;
+      typical[cell.owner] += (middle.work + middle.lag) * cell.count;
     }
   }
   for (size_t r = 0; r < beyond.size(); ++r) beyond[r] = typical[r] > 0 ? beyond[r] / typical[r] : 0;
@@ -322,7 +321,7 @@ Pieces Excess::LevelPieces(std::span<const uint32_t> rank_indices, WorkKind kind
       if (KindOf(classes_.cells[c].kind) != kind) continue;
       Reference peers =
           rank_indices.size() == 1 && common_.empty() ? references_[c] : ReferenceFor(c, left_out);
-      // Where nobody is outside of the set, each one's own peers.
+      // If no rank is outside the set, use each rank's own peers.
       if (!peers.known) peers = references_[c];
       if (peers.known) AppendLevel(c, peers, pieces);
     }
@@ -333,7 +332,7 @@ Pieces Excess::LevelPieces(std::span<const uint32_t> rank_indices, WorkKind kind
 Pieces Excess::PausePieces(uint32_t rank_index) const {
   Pieces pieces;
   for (uint32_t c : typical_.CellsOfRank(rank_index)) {
-    if (!HasLead(classes_.cells[c].kind)) continue;
+    if (!HasLag(classes_.cells[c].kind)) continue;
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
       if (const double pause = pauses_.At(c, u); pause > 0) pieces.push_back({StartOf(u), pause});
     }

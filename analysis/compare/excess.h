@@ -1,12 +1,13 @@
-// What ranks and links take beyond their peers, step by step and unit by unit.
+// The time of ranks and links beyond that of their peers, step by step and unit by unit.
 //
-// A rank is compared with those that do the same: of its pipeline stage where that has enough ranks, else of
-// all stages by what the same kernels take all together. A rank's level is the median of each of its cells;
-// where it was slow only in some steps, those steps have medians of their own. What stands out of the level
-// by itself is a pause. What all ranks' kernels take longer from some step on is nobody's: it is taken off
-// first and kept as the common factor. Source: docs/causes.md. Read-only once built, any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_EXCESS_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_EXCESS_H_
+// A rank is compared with the ranks that do the same. These are the ranks of its pipeline stage, or, if those
+// are too few, the ranks of all stages by the totals of the same kernels. A rank's level is its median in
+// each cell. If it was slow only in some steps, those steps have their own medians. A single value far above
+// the level is a pause. Time by which all ranks' kernels take longer from some step on belongs to no rank. It
+// is removed first and kept as the common factor. Source: docs/causes.md. Read-only after construction, so
+// any thread may use it.
+#ifndef LOCKSTEP_ANALYSIS_COMPARE_EXCESS_H_
+#define LOCKSTEP_ANALYSIS_COMPARE_EXCESS_H_
 
 #include <cstdint>
 #include <span>
@@ -25,16 +26,16 @@ namespace lockstep::analysis {
 enum class WorkKind : uint8_t { kKernels, kCopies, kHost };
 inline constexpr size_t kWorkKinds = 3;
 
-// One rank's work of one kind, or one owner's transfers. Nanoseconds.
+// One rank's work of one kind, or one owner's transfers, in nanoseconds.
 struct ExcessSeries {
-  std::vector<double> by_step;  // beyond its peers in each used step, pauses left out
-  double typical_ns = 0;        // what its peers take per step
+  std::vector<double> by_step;  // time beyond its peers in each used step, without pauses
+  double typical_ns = 0;        // its peers' time per step
   Regime regime;
 };
 
 class Excess {
  public:
-  // All of them must outlive it. `stage_of`: pipeline stage by rank index, negative where unknown.
+  // All references must outlive it. `stage_of`: pipeline stage by rank index, negative if unknown.
   Excess(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical,
          std::vector<int32_t> stage_of);
 
@@ -42,35 +43,35 @@ class Excess {
     return ranks_[rank_index * kWorkKinds + static_cast<size_t>(kind)];
   }
   const ExcessSeries& OfOwner(uint32_t owner) const { return owners_[owner]; }
-  // By how much all ranks' kernels take longer in each step than in the fast ones; empty: no shift.
+  // Share by which all ranks' kernels take longer in each step than in the fast ones; empty: no shift.
   const std::vector<double>& common() const { return common_; }
-  // Of the members, where it is one and known; else negative.
+  // The stage of all members, if they share one that is known; otherwise negative.
   int32_t StageOfOwner(uint32_t owner) const;
 
-  // By rank index: its level beyond the middle one of all ranks that do the same, relative to what those
-  // take; slow steps count as many as they are. One yardstick for all, for comparing ranks with each other. 0
-  // where nobody does the same.
+  // By rank index: the rank's level beyond the median of all ranks that do the same, relative to that median.
+  // Slow steps count by their number. All ranks have one reference, so that they can be compared with each
+  // other. 0: no other rank does the same.
   std::vector<double> RelativeLevels(WorkKind kind) const;
 
-  // What the ranks' levels are above those of the ranks outside of the set (of their own peers where a class
-  // has nobody outside), in all steps or in the slow ones of a split regime.
+  // The pieces by which the ranks' levels exceed those of the ranks outside the set, in all steps or in the
+  // slow ones of a split regime. If a class has no rank outside, each rank's own peers are used.
   Pieces LevelPieces(std::span<const uint32_t> rank_indices, WorkKind kind) const;
   Pieces PausePieces(uint32_t rank_index) const;
   Pieces CommonPieces() const;
 
-  // What the cell's others take of the same, per unit; whether there are any is in has_reference().
+  // The work of the cell's others per unit. It is valid if has_reference().
   double ReferenceWork(uint32_t cell) const { return references_[cell].work; }
   bool has_reference(uint32_t cell) const { return references_[cell].known; }
 
-  // Ranks that most of this one's work can be compared with, itself included; 1: nobody.
+  // Number of ranks with which most of this rank's work can be compared, itself included; 1: no other rank.
   uint32_t PeersOf(uint32_t rank_index) const { return peers_.PeersOf(rank_index); }
 
  private:
   struct Level {
-    double work = 0, lead = 0;
+    double work = 0, lag = 0;
   };
   struct Reference {
-    double work = 0, lead = 0;
+    double work = 0, lag = 0;
     bool known = false;
   };
   static WorkKind KindOf(UnitKind kind);
@@ -84,9 +85,9 @@ class Excess {
   std::vector<double> MiddleOf(std::span<const uint32_t> rank_indices) const;
   void TakeOffMiddle();
   void FindRegimes();
-  // What all cells' levels are; of cells in slow steps only or in the others.
+  // Level of a cell, in its slow steps only or in the others.
   Level LevelOf(uint32_t cell, bool slow) const;
-  // The yardstick of a cell: its others but for those of `left_out` owners.
+  // Reference of a cell: its others without the `left_out` owners.
   Reference ReferenceFor(uint32_t cell, std::span<const uint8_t> left_out) const;
   void AppendLevel(uint32_t cell, const Reference& peers, Pieces& pieces) const;
 
@@ -105,4 +106,4 @@ class Excess {
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_EXCESS_H_
+#endif  // LOCKSTEP_ANALYSIS_COMPARE_EXCESS_H_

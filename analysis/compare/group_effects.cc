@@ -11,12 +11,12 @@ namespace {
 constexpr double kLeastEffect = 0.03;
 constexpr double kVarianceShare = 0.7;
 constexpr double kSlowestIn = 0.8;
-// In an episode so many of a stage's ranks take at least this part of what their middle one takes longer, and
-// so many of the steps remain.
+// In an episode, this share of a stage's ranks slow down by at least the part kOfMiddle of the stage's
+// slowdown. There must be kLeastOfEach slow steps, and as many others.
 constexpr double kRanksOfStage = 0.8, kOfMiddle = 0.5;
 constexpr size_t kLeastOfEach = 2;
 
-// By stage and step, what its middle rank takes.
+// By stage and step: the median over the stage's ranks.
 std::vector<std::vector<double>> LevelsOf(std::span<const RankWork> works, uint32_t stages) {
   const size_t steps = works[0].by_step.size();
   std::vector<std::vector<double>> levels(stages), values(stages);
@@ -29,7 +29,7 @@ std::vector<std::vector<double>> LevelsOf(std::span<const RankWork> works, uint3
   return levels;
 }
 
-// Of a series in the slow steps of a regime, and in the others.
+// Means of a series in the slow steps of a regime, and in the others.
 struct Means {
   double slow = 0, usual = 0;
 };
@@ -45,7 +45,7 @@ Means MeansOf(std::span<const double> series, const Regime& regime) {
   return {slow > 0 ? sums.slow / slow : 0, usual > 0 ? sums.usual / usual : 0};
 }
 
-// By step, beside the median other stage.
+// By step: the ratio to the median other stage.
 std::vector<double> BesideOthers(std::span<const double> own, const std::vector<std::vector<double>>& levels,
                                  uint32_t stage) {
   std::vector<double> out(own.size(), 0), others;
@@ -74,8 +74,7 @@ std::optional<StageEpisode> FindStageEpisode(std::span<const RankWork> works, ui
     const Means stage = MeansOf(ratio, regime);
     if (stage.usual <= 0) continue;
     StageEpisode e{.stage = s, .regime = regime, .effect = stage.slow / stage.usual - 1};
-    // Of two stages one is slower beside the other also where the other is faster than in the rest of the
-    // steps.
+    // With two stages, one also seems slower if the other gets faster. So its own time must rise too.
     const Means alone = MeansOf(levels[s], regime);
     if (alone.slow < (1 + kOfMiddle * e.effect) * alone.usual) continue;
     size_t ranks = 0, agree = 0;

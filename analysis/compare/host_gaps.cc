@@ -8,17 +8,17 @@
 namespace lockstep::analysis {
 namespace {
 
-// The head of a step is its first host calls.
+// The head of a step is this many of its first host calls.
 constexpr uint32_t kHeadCalls = 8;
-// Of a kernel's name so many letters tell which.
+// This many letters of a kernel's name identify it.
 constexpr size_t kMostOfName = 40;
-// Stops shorter than this are not counted one by one.
+// Only pauses of at least this length are counted one by one.
 constexpr double kLongStopNs = 2e6;
 
-class Looker {
+class HostGapSummarizer {
  public:
-  Looker(const GraphInput& input, const Graph& graph, const Classes& classes, const TypicalValues& typical,
-         uint32_t rank_index)
+  HostGapSummarizer(const GraphInput& input, const Graph& graph, const Classes& classes,
+                    const TypicalValues& typical, uint32_t rank_index)
       : in_(input),
         graph_(graph),
         classes_(classes),
@@ -27,16 +27,16 @@ class Looker {
         rank_index_(rank_index) {
     for (uint32_t c : typical.CellsOfRank(rank_index)) {
       const Cell& cell = classes.cells[c];
-      if (!HasLead(cell.kind)) continue;
+      if (!HasLag(cell.kind)) continue;
       for (uint32_t u : classes.UnitsOf(cell)) cell_of_[u] = c;
     }
   }
 
-  HostPicture Run(const Pieces& level, const Pieces& pauses) {
+  HostGapSummary Run(const Pieces& level, const Pieces& pauses) {
     for (const Piece& p : level) Add(p, false);
     for (const Piece& p : pauses) Add(p, true);
     FindWorst();
-    for (HostPicture::Stops* stops : {&out_.pauses, &out_.long_stops}) {
+    for (HostGapSummary::Stops* stops : {&out_.pauses, &out_.long_stops}) {
       for (std::vector<uint32_t>* list : {&stops->steps, &stops->places}) {
         std::sort(list->begin(), list->end());
         list->erase(std::unique(list->begin(), list->end()), list->end());
@@ -54,7 +54,7 @@ class Looker {
 
  private:
   double PerStep(double ns) const { return ns / static_cast<double>(in_.steps.count()); }
-  const store::ApiCall& Call(uint32_t unit) const { return rank_.api_calls[graph_.units[unit].source]; }
+  const capture::ApiCall& Call(uint32_t unit) const { return rank_.api_calls[graph_.units[unit].source]; }
 
   void Add(const Piece& p, bool pause) {
     const uint32_t u = UnitOf(p.node);
@@ -71,18 +71,18 @@ class Looker {
     if (p.ns > 0 && p.node == StartOf(u) && IsHostUnit(graph_.units[u].kind)) AddCallsInside(u, p.ns);
   }
 
-  void AddStop(uint32_t unit, uint32_t cell, HostPicture::Stops& stops) const {
+  void AddStop(uint32_t unit, uint32_t cell, HostGapSummary::Stops& stops) const {
     stops.steps.push_back(static_cast<uint32_t>(graph_.units[unit].step));
     stops.places.push_back(cell);
   }
 
-  // Calls of the gap before a unit that can hold a thread up.
+  // Adds the calls in the gap before a unit that can block a thread.
   void AddCallsInside(uint32_t unit, double most) {
-    const double gap_start = graph_.start[unit] - graph_.lead[unit];
+    const double gap_start = graph_.start[unit] - graph_.lag[unit];
     const ThreadId thread = Call(unit).thread;
     double left = most;
     for (uint32_t i = graph_.units[unit].source; i > 0 && left > 0; --i) {
-      const store::ApiCall& call = rank_.api_calls[i - 1];
+      const capture::ApiCall& call = rank_.api_calls[i - 1];
       if (call.thread != thread) continue;
       const double start = At(call.start), end = At(call.end);
       if (end <= gap_start) break;
@@ -106,15 +106,15 @@ class Looker {
   }
 
   void FindWorst() {
-    uint32_t worst = store::kNone;
+    uint32_t worst = capture::kNone;
     for (const auto& [cell, ns] : by_cell_) {
       if (ns > 0) ++out_.places;
-      if (worst == store::kNone || ns > by_cell_[worst]) worst = cell;
+      if (worst == capture::kNone || ns > by_cell_[worst]) worst = cell;
     }
-    if (worst == store::kNone || by_cell_[worst] <= 0) return;
+    if (worst == capture::kNone || by_cell_[worst] <= 0) return;
     const uint32_t unit = classes_.units[classes_.cells[worst].first];
     out_.worst_ns = PerStep(by_cell_[worst]);
-    out_.worst_peers_ns = PerStep(typical_.stats()[worst].peer_lead * classes_.cells[worst].count);
+    out_.worst_peers_ns = PerStep(typical_.stats()[worst].peer_lag * classes_.cells[worst].count);
     out_.worst_call = NameOf(unit);
     uint32_t first = unit;
     while (first > 0 && graph_.units[first - 1].rank_index == rank_index_ &&
@@ -135,21 +135,21 @@ class Looker {
   const Graph& graph_;
   const Classes& classes_;
   const TypicalValues& typical_;
-  const store::RankData& rank_;
+  const capture::RankData& rank_;
   uint32_t rank_index_;
   absl::flat_hash_map<uint32_t, uint32_t> cell_of_;  // by unit
-  // Ordered, so that sums and ties come out the same on every run.
+  // Ordered, so that sums and ties are the same in every run.
   std::map<uint32_t, double> by_cell_;
   std::map<uint32_t, double> in_calls_;  // by name
-  HostPicture out_;
+  HostGapSummary out_;
 };
 
 }  // namespace
 
-HostPicture LookAtHost(const GraphInput& input, const Graph& graph, const Classes& classes,
-                       const TypicalValues& typical, uint32_t rank_index, const Pieces& level,
-                       const Pieces& pauses) {
-  return Looker(input, graph, classes, typical, rank_index).Run(level, pauses);
+HostGapSummary SummarizeHostGaps(const GraphInput& input, const Graph& graph, const Classes& classes,
+                                 const TypicalValues& typical, uint32_t rank_index, const Pieces& level,
+                                 const Pieces& pauses) {
+  return HostGapSummarizer(input, graph, classes, typical, rank_index).Run(level, pauses);
 }
 
 uint32_t PeriodOf(const std::vector<uint32_t>& steps, size_t step_count) {
@@ -159,7 +159,7 @@ uint32_t PeriodOf(const std::vector<uint32_t>& steps, size_t step_count) {
   for (size_t i = 2; i < steps.size(); ++i) {
     if (steps[i] - steps[i - 1] != period) return 0;
   }
-  // The rhythm must have been kept as far as the window reaches.
+  // The rhythm must cover the whole window.
   if (steps.front() >= period || steps.back() + period < step_count) return 0;
   return steps.size() >= 3 || step_count < 3 * size_t{period} ? period : 0;
 }

@@ -1,7 +1,7 @@
-// Pauses of a host: gaps before its calls that stand far out of what the same gap usually takes on all ranks.
-// Read-only once built, any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_HOST_PAUSES_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_HOST_PAUSES_H_
+// Pauses of a host: gaps before its calls that are far longer than the same gap usually is on all ranks.
+// Read-only after construction, so any thread may use it.
+#ifndef LOCKSTEP_ANALYSIS_COMPARE_HOST_PAUSES_H_
+#define LOCKSTEP_ANALYSIS_COMPARE_HOST_PAUSES_H_
 
 #include <cstdint>
 #include <vector>
@@ -14,20 +14,20 @@ namespace lockstep::analysis {
 
 class HostPauses {
  public:
-  // All of them must outlive it.
+  // All references must outlive it.
   HostPauses(const Graph& graph, const Classes& classes, const TypicalValues& typical);
 
-  // By how much the gap before `unit`, one of `cell`, is longer than its rank's usual one, in nanoseconds; 0
-  // where it is no pause.
+  // The time by which the gap before `unit`, which is in `cell`, exceeds its rank's usual gap, in
+  // nanoseconds; 0 if it is not a pause.
   double At(uint32_t cell, uint32_t unit) const;
 
  private:
   const Graph& graph_;
   const Classes& classes_;
   const TypicalValues& typical_;
-  std::vector<double> sigma_;  // by class: how much its gaps vary, robust
+  std::vector<double> sigma_;  // by class: robust sigma of its gaps
 };
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_HOST_PAUSES_H_
+#endif  // LOCKSTEP_ANALYSIS_COMPARE_HOST_PAUSES_H_

@@ -11,9 +11,9 @@
 namespace lockstep::analysis {
 namespace {
 
-// Neighbours share this relative deviation at least: rank and host drifts of healthy jobs stay below.
+// Neighbours share at least this relative deviation. Drifts of ranks and hosts in healthy jobs stay below it.
 constexpr double kLeastSpread = 0.04;
-// And attention this many times as much as matrix products do, where only attention varies.
+// If only attention varies, its spread is this many times that of matrix products.
 constexpr double kAttentionOnly = 2.0;
 constexpr double kSharedLeast = 0.5;
 constexpr double kRankShareMost = 0.5;
@@ -27,8 +27,8 @@ struct Deviation {
   double relative;  // to its own rank's median
 };
 
-// Of kernels that follow each other, and of forward kernels with the backward ones of the same microbatch:
-// where a step runs few layers of each microbatch, only the latter have their data in common.
+// Products of the deviations of consecutive kernels, and of forward kernels with the backward ones of the
+// same microbatch. If a step runs few layers of each microbatch, only the latter pairs share their data.
 struct Sums {
   double square = 0, neighbours = 0, pairs = 0;
   uint64_t squares = 0, neighbour_count = 0, pair_count = 0;
@@ -40,12 +40,12 @@ struct Sums {
   }
 };
 
-// One rank's kernels of one kind in time order.
+// One rank's kernels of one kind, in time order.
 std::vector<Deviation> DeviationsOf(const GraphInput& in, const Graph& graph, const Classes& classes,
                                     const TypicalValues& typical, const KernelKinds& kinds,
                                     uint32_t rank_index, KernelKind kind) {
   std::vector<Deviation> out;
-  const store::RankData& rank = in.capture.ranks[rank_index];
+  const capture::RankData& rank = in.capture.ranks[rank_index];
   for (uint32_t c : typical.CellsOfRank(rank_index)) {
     const Cell& cell = classes.cells[c];
     const double own = typical.stats()[c].own_work;
@@ -81,7 +81,8 @@ class SequenceFinder {
     out.others_spread = std::sqrt(matrix.Shared());
     out.attention_only = out.spread > kAttentionOnly * out.others_spread;
     out.rank_share = RankShare();
-    // What every kernel does alike is the rank's speed; sequences touch attention more than matrix products.
+    // A deviation that all kernels share is the rank's speed. Sequences affect attention more than matrix
+    // products.
     const bool more_than_others = out.spread > 1.3 * out.others_spread;
     out.found = out.spread >= kLeastSpread && out.shared >= kSharedLeast && more_than_others &&
                 out.rank_share <= kRankShareMost && ranks > 1;
@@ -110,9 +111,9 @@ class SequenceFinder {
     AddPairs(r, list, sums);
   }
 
-  // Two kernels that run equally often in a step: the i-th of one with the i-th of the other.
+  // If a step has two kernels that run equally often, pairs the i-th of one with the i-th of the other.
   void AddPairs(uint32_t r, const std::vector<Deviation>& list, Sums& sums) const {
-    const store::RankData& rank = in_.capture.ranks[r];
+    const capture::RankData& rank = in_.capture.ranks[r];
     for (size_t begin = 0; begin < list.size();) {
       size_t end = begin;
       std::map<uint32_t, std::vector<double>> by_name;
@@ -131,8 +132,8 @@ class SequenceFinder {
     }
   }
 
-  // Deviations are from the rank's own median, so what stays with a rank shows as runs of steps: variance of
-  // the means of the window's halves against that of steps.
+  // Deviations are relative to the rank's own median, so a part that stays with a rank shows as runs of
+  // steps. The share is the variance of the means of the window's halves over that of the steps.
   double RankShare() const {
     double steps_square = 0, halves_square = 0;
     for (const auto& [rank, steps] : by_rank_) {
@@ -151,7 +152,7 @@ class SequenceFinder {
     return steps_square > 0 ? halves_square / steps_square : 0;
   }
 
-  // Attention follows the sequences; the deviation is what a kernel and its neighbours share.
+  // Attention follows the sequences. A piece is a kernel's deviation from its rank's mean.
   void MakePieces(SequenceImbalance& out) const {
     for (uint32_t r = 0; r < in_.capture.ranks.size(); ++r) {
       const std::vector<Deviation> list =
@@ -177,7 +178,7 @@ class SequenceFinder {
 
 struct Routed {
   std::vector<uint32_t> units;
-  std::vector<double> bytes;  // of the exchange before each; negative: unknown
+  std::vector<double> bytes;  // of the exchange before each unit; negative: unknown
   double per_step = 0;
 };
 
@@ -195,20 +196,20 @@ double Correlation(const std::vector<double>& x, const std::vector<double>& y) {
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
 }
 
-bool IsExchange(store::CollectiveOp op) {
-  return op == store::CollectiveOp::kAllToAll || op == store::CollectiveOp::kAllToAllV ||
-         op == store::CollectiveOp::kSendReceive;
+bool IsExchange(capture::CollectiveOp op) {
+  return op == capture::CollectiveOp::kAllToAll || op == capture::CollectiveOp::kAllToAllV ||
+         op == capture::CollectiveOp::kSendReceive;
 }
 
 Routed RoutedTo(const GraphInput& in, const Graph& graph, const KernelKinds& kinds, uint32_t rank_index,
                 uint32_t first, uint32_t last) {
   Routed out;
-  const store::RankData& rank = in.capture.ranks[rank_index];
+  const capture::RankData& rank = in.capture.ranks[rank_index];
   double bytes = -1;
   for (uint32_t u = first; u < last; ++u) {
     const Unit& unit = graph.units[u];
     if (unit.kind != UnitKind::kKernel && unit.kind != UnitKind::kTransfer) continue;
-    const store::DeviceActivity& a = rank.activities[unit.source];
+    const capture::DeviceActivity& a = rank.activities[unit.source];
     if (unit.kind == UnitKind::kTransfer) {
       if (a.collective < rank.collectives.size() && IsExchange(rank.collectives[a.collective].op)) {
         bytes = static_cast<double>(rank.collectives[a.collective].bytes);
@@ -223,16 +224,16 @@ Routed RoutedTo(const GraphInput& in, const Graph& graph, const KernelKinds& kin
   return out;
 }
 
-// An uneven exchange lasts as long as its busiest member has to receive: what it would be shorter with as
-// many bytes for each. Nobody gets slower.
+// An uneven exchange lasts as long as its busiest member needs to receive. Appends the time that equal bytes
+// for all members would save. No member gets slower.
 void AppendUnevenExchanges(const GraphInput& in, const Graph& graph, std::span<const uint32_t> unit_of_member,
-                           const align::Instance& instance, Pieces& pieces) {
+                           const capture::Instance& instance, Pieces& pieces) {
   double mean = 0, most = 0, longest = 0;
   for (size_t m = 0; m < instance.members.size(); ++m) {
-    const align::Member& member = instance.members[m];
+    const capture::Member& member = instance.members[m];
     const auto bytes =
         static_cast<double>(in.capture.ranks[member.rank_index].collectives[member.collective].bytes);
-    if (bytes <= 0 || unit_of_member[m] == store::kNone) return;
+    if (bytes <= 0 || unit_of_member[m] == capture::kNone) return;
     mean += bytes / static_cast<double>(instance.members.size());
     if (bytes <= most) continue;
     most = bytes;
@@ -250,13 +251,14 @@ Pieces UnevenExchanges(const GraphInput& in, const Graph& graph) {
   std::map<uint32_t, std::vector<uint32_t>> units;  // of all-to-alls, by instance and member
   for (uint32_t u = 0; u < graph.units.size(); ++u) {
     const Unit& unit = graph.units[u];
-    if (unit.kind != UnitKind::kTransfer || unit.step < 0 || unit.instance == store::kNone) continue;
-    const align::Instance& instance = in.matches.instances[unit.instance];
-    if ((instance.op != store::CollectiveOp::kAllToAllV && instance.op != store::CollectiveOp::kAllToAll) ||
+    if (unit.kind != UnitKind::kTransfer || unit.step < 0 || unit.instance == capture::kNone) continue;
+    const capture::Instance& instance = in.matches.instances[unit.instance];
+    if ((instance.op != capture::CollectiveOp::kAllToAllV &&
+         instance.op != capture::CollectiveOp::kAllToAll) ||
         !instance.complete)
       continue;
     std::vector<uint32_t>& of =
-        units.try_emplace(unit.instance, instance.members.size(), store::kNone).first->second;
+        units.try_emplace(unit.instance, instance.members.size(), capture::kNone).first->second;
     for (size_t m = 0; m < of.size(); ++m) {
       if (instance.members[m].rank_index == unit.rank_index) of[m] = u;
     }
@@ -281,7 +283,7 @@ ExpertImbalance FindExpertImbalance(const GraphInput& input, const Graph& graph,
     while (u < graph.units.size() && graph.units[u].rank_index == rank) ++u;
     routed[rank] = RoutedTo(input, graph, kinds, rank, first, u);
   }
-  // Ranks with equally many of them are peers.
+  // All ranks with such kernels are peers.
   std::vector<uint32_t> with;
   for (uint32_t r = 0; r < ranks; ++r) {
     if (!routed[r].units.empty()) with.push_back(r);

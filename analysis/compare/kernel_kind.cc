@@ -23,7 +23,8 @@ constexpr std::array<std::string_view, 37> kMemoryWords = {
     "nll",         "cross_entropy", "triton_poi",   "triton_red", "triton_per", "residual", "bias",
     "pooling",     "activation"};
 
-// A block of a matrix product works this long on its tile, one that streams through memory less.
+// A block of a matrix product works at least this long on its tile. A block that streams through memory needs
+// less.
 constexpr int64_t kWaveNs = 15'000;
 constexpr int64_t kUsualMultiprocessors = 108;
 
@@ -45,18 +46,18 @@ std::optional<KernelKind> KindByName(std::string_view kernel) {
   return std::nullopt;
 }
 
-KernelKinds::KernelKinds(const store::Capture& capture) {
+KernelKinds::KernelKinds(const capture::Capture& capture) {
   by_name_.reserve(capture.strings.size());
   for (uint32_t i = 0; i < capture.strings.size(); ++i)
     by_name_.push_back(KindByName(capture.Text(NameId(i))));
 }
 
-KernelKind KernelKinds::Of(const store::RankData& rank, const store::DeviceActivity& kernel) const {
+KernelKind KernelKinds::Of(const capture::RankData& rank, const capture::DeviceActivity& kernel) const {
   if (kernel.name.value() < by_name_.size() && by_name_[kernel.name.value()])
     return *by_name_[kernel.name.value()];
   int64_t waves = 1;
   if (kernel.detail < rank.kernel_details.size()) {
-    const store::KernelDetail& d = rank.kernel_details[kernel.detail];
+    const capture::KernelDetail& d = rank.kernel_details[kernel.detail];
     const int64_t blocks = std::max<int64_t>(1, int64_t{d.grid[0]} * d.grid[1] * d.grid[2]);
     const int64_t sms =
         rank.has_properties && rank.properties.sms > 0 ? rank.properties.sms : kUsualMultiprocessors;

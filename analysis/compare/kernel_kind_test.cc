@@ -5,7 +5,7 @@
 namespace lockstep::analysis {
 namespace {
 
-TEST(KernelKind, NamesOfLibrariesAndCompilersTellWhatLimitsAKernel) {
+TEST(KernelKind, LibraryAndCompilerNamesGiveTheLimitingFactor) {
   EXPECT_EQ(KindByName("ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn"), KernelKind::kMatrix);
   EXPECT_EQ(KindByName("void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm>"),
             KernelKind::kMatrix);
@@ -24,9 +24,9 @@ TEST(KernelKind, NamesOfLibrariesAndCompilersTellWhatLimitsAKernel) {
   EXPECT_EQ(KindByName("my_kernel"), std::nullopt);
 }
 
-store::Capture WithKernel(uint32_t blocks, int64_t ns) {
-  store::Capture capture;
-  store::RankData rank;
+capture::Capture WithKernel(uint32_t blocks, int64_t ns) {
+  capture::Capture capture;
+  capture::RankData rank;
   rank.kernel_details.push_back({.grid = {blocks, 1, 1}, .block = {256, 1, 1}});
   rank.activities.push_back(
       {.start = HostTime(0), .end = HostTime(ns), .name = capture.strings.Intern("my_kernel"), .detail = 0});
@@ -34,15 +34,15 @@ store::Capture WithKernel(uint32_t blocks, int64_t ns) {
   return capture;
 }
 
-TEST(KernelKind, WithoutANameTheTimeOfOneWaveOfBlocksTells) {
-  const store::Capture tiles = WithKernel(216, 200'000), streams = WithKernel(4096, 200'000);
+TEST(KernelKind, UnnamedKernelsAreClassifiedByTheTimeOfOneWave) {
+  const capture::Capture tiles = WithKernel(216, 200'000), streams = WithKernel(4096, 200'000);
   EXPECT_EQ(KernelKinds(tiles).Of(tiles.ranks[0], tiles.ranks[0].activities[0]), KernelKind::kMatrix);
   EXPECT_EQ(KernelKinds(streams).Of(streams.ranks[0], streams.ranks[0].activities[0]), KernelKind::kMemory);
 }
 
-TEST(KernelKind, AKernelOfNoLengthWithoutDetailsIsNoReasonToFall) {
-  store::Capture capture = WithKernel(1, 0);
-  capture.ranks[0].activities[0].detail = store::kNone;
+TEST(KernelKind, AcceptsAKernelOfZeroLengthWithoutDetails) {
+  capture::Capture capture = WithKernel(1, 0);
+  capture.ranks[0].activities[0].detail = capture::kNone;
   EXPECT_EQ(KernelKinds(capture).Of(capture.ranks[0], capture.ranks[0].activities[0]), KernelKind::kMemory);
 }
 

@@ -8,7 +8,7 @@
 namespace lockstep::analysis {
 namespace {
 
-// Slower is what takes this much longer, or half as much longer as all of them together.
+// A class is slower if it takes this much longer, or half as much longer as all classes together.
 constexpr double kSlower = 0.01;
 constexpr double kHalf = 0.5;
 
@@ -16,10 +16,10 @@ struct Span {
   double start, end;
 };
 
-// When the rank's communication and copies were going on: sorted, disjoint.
+// The intervals of the rank's communication and copies: sorted, disjoint.
 std::vector<Span> BusyBeside(const Graph& graph, std::span<const uint32_t> cells, const Classes& classes,
                              uint32_t rank_index) {
-  uint32_t first = store::kNone, last = 0;
+  uint32_t first = capture::kNone, last = 0;
   for (uint32_t c : cells) {
     for (uint32_t u : classes.UnitsOf(classes.cells[c])) {
       first = std::min(first, u);
@@ -27,7 +27,7 @@ std::vector<Span> BusyBeside(const Graph& graph, std::span<const uint32_t> cells
     }
   }
   std::vector<Span> spans;
-  if (first == store::kNone) return spans;
+  if (first == capture::kNone) return spans;
   while (first > 0 && graph.units[first - 1].rank_index == rank_index) --first;
   for (uint32_t u = first; u < graph.units.size() && graph.units[u].rank_index == rank_index; ++u) {
     const UnitKind kind = graph.units[u].kind;
@@ -68,7 +68,7 @@ class Comparer {
     const Regime& regime = excess_.OfRank(rank_index, WorkKind::kKernels).regime;
     for (uint32_t c : cells) {
       const Cell& cell = classes_.cells[c];
-      if (cell.kind == UnitKind::kKernel && classes_.surplus[cell.klass] != 0)
+      if (cell.kind == UnitKind::kKernel && classes_.extra_work[cell.class_index] != 0)
         AddExtra(cell, in_.capture.ranks[rank_index]);
       if (cell.kind != UnitKind::kKernel || !excess_.has_reference(c) || excess_.ReferenceWork(c) <= 0)
         continue;
@@ -79,14 +79,14 @@ class Comparer {
         works_.push_back(graph_.work[u]);
         const double covered =
             Covered(busy, graph_.start[u], graph_.end[u]) / std::max(1.0, graph_.end[u] - graph_.start[u]);
-        if (covered < 0.1) AddTime(out_.alone, graph_.work[u], peers, 1);
-        if (covered > 0.5) AddTime(out_.beside, graph_.work[u], peers, 1);
+        if (covered < 0.1) AddTime(out_.isolated, graph_.work[u], peers, 1);
+        if (covered > 0.5) AddTime(out_.overlapped, graph_.work[u], peers, 1);
       }
       if (works_.empty()) continue;
       const auto count = static_cast<double>(works_.size());
       const double own = MedianInPlace(std::span(works_));
       const Unit& unit = graph_.units[classes_.units[cell.first]];
-      const store::RankData& rank = in_.capture.ranks[rank_index];
+      const capture::RankData& rank = in_.capture.ranks[rank_index];
       const KernelKind kind = kinds_.Of(rank, rank.activities[unit.source]);
       AddTime(out_.by_kind[static_cast<size_t>(kind)], own, peers, count);
       AddTime(out_.all, own, peers, count);
@@ -118,7 +118,7 @@ class Comparer {
     ++to.classes;
   }
 
-  void AddExtra(const Cell& cell, const store::RankData& rank) {
+  void AddExtra(const Cell& cell, const capture::RankData& rank) {
     for (uint32_t u : classes_.UnitsOf(cell)) {
       out_.extra.ns += graph_.work[u];
       extra_[rank.activities[graph_.units[u].source].name.value()] += graph_.work[u];

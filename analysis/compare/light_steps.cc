@@ -6,11 +6,11 @@
 namespace lockstep::analysis {
 namespace {
 
-// So many errors of a step's middle value below the usual is no chance.
-constexpr double kSurely = 4.0;
-// The error of a median over that of a mean.
+// A middle value that is this many errors below the usual time is not chance.
+constexpr double kSignificantErrors = 4.0;
+// Ratio of the error of a median to that of a mean.
 constexpr double kMedianError = 1.25;
-// Old traces have whole microseconds, at both ends.
+// Old traces have whole microseconds at both ends.
 constexpr double kRoundingNs = 2'000;
 
 }  // namespace
@@ -28,7 +28,7 @@ std::vector<StepValue> FindLightSteps(std::span<StepValue> values, const Usual& 
     const auto middle = first + (last - first) / 2;
     std::nth_element(first, middle, last, [](const StepValue& a, const StepValue& b) { return a.ns < b.ns; });
     const double error = kMedianError * usual.sigma / std::sqrt(static_cast<double>(last - first));
-    if (usual.ns - middle->ns > std::max(least, kSurely * error)) light.push_back(*middle);
+    if (usual.ns - middle->ns > std::max(least, kSignificantErrors * error)) light.push_back(*middle);
     first = last;
   }
   return light;

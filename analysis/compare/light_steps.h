@@ -1,11 +1,11 @@
-// Steps that hold less of some work for everybody: a shorter batch, nothing to log, no evaluation.
+// Finds steps that hold less of some work for every rank: a shorter batch, no logging, no evaluation.
 //
-// The median over steps is what most of them take. Where the others take clearly less, on the middle rank
-// too, an ideal step made of medians would be longer than what was seen. What everybody did in less time was
-// less work. Steps that take everybody longer are not the reverse of it: that is what a fault of the whole
-// job looks like. Pure.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_LIGHT_STEPS_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_LIGHT_STEPS_H_
+// The median over steps is the time of most steps. The other steps may take clearly less, even on the middle
+// rank. An ideal step made of medians would then be longer than the observed step. If all ranks took less
+// time, they had less work. The reverse does not hold: steps that are longer on all ranks may show a fault of
+// the whole job. Pure.
+#ifndef LOCKSTEP_ANALYSIS_COMPARE_LIGHT_STEPS_H_
+#define LOCKSTEP_ANALYSIS_COMPARE_LIGHT_STEPS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,24 +14,23 @@
 
 namespace lockstep::analysis {
 
-// What a unit of a class took in a step, or idled before it began, in nanoseconds.
+// Time of a unit of a class in a step, or its idle time before it, in nanoseconds.
 struct StepValue {
   int32_t step;
   double ns;
 };
 
-// What a class usually takes, over all steps and ranks, and how much one value varies from step to step: a
-// robust sigma.
+// The usual time of a class, over all steps and ranks, and the robust sigma of one value from step to step.
 struct Usual {
   double ns, sigma;
-  double least_share;  // of `ns`: a difference of less is none
+  double least_share;  // share of `ns`; smaller differences do not count
 };
 
-// The steps in which the middle one of the class's values (of an even number the larger) is clearly below the
-// usual, ascending, with that value. One value per step of each rank or group: the more there are, the
-// smaller a difference is told from chance. Reorders `values`.
+// Returns the steps, ascending, in which the middle one of the class's values is clearly below the usual
+// time. (Of an even number, it is the larger one.) Each returned step has that value. `values` has one value
+// per step of each rank or group. With more values, smaller differences suffice. Reorders `values`.
 std::vector<StepValue> FindLightSteps(std::span<StepValue> values, const Usual& usual);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_LIGHT_STEPS_H_
+#endif  // LOCKSTEP_ANALYSIS_COMPARE_LIGHT_STEPS_H_

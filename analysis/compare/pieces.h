@@ -1,6 +1,6 @@
-// Pieces of units' times that somebody is to be blamed for, or that a fix takes away.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_PIECES_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_PIECES_H_
+// Pieces of units' times that are attributed to a cause, or that a fix removes.
+#ifndef LOCKSTEP_ANALYSIS_COMPARE_PIECES_H_
+#define LOCKSTEP_ANALYSIS_COMPARE_PIECES_H_
 
 #include <cstddef>
 #include <vector>
@@ -9,19 +9,19 @@
 
 namespace lockstep::analysis {
 
-// So much of a unit's lead (its start) or of its work (its end), in nanoseconds of that one unit. Negative:
-// it took less than it typically would.
+// A part of one unit's lag (at its start) or work (at its end), in nanoseconds. Negative: the unit took less
+// than is typical.
 struct Piece {
   NodeRef node;
   double ns;
 };
 using Pieces = std::vector<Piece>;
 
-// Per step: the sum of the pieces.
+// The sum of the pieces, per step.
 double SumPerStep(const Pieces& pieces, size_t steps);
-// By used step.
+// The sum of the pieces by used step.
 std::vector<double> ByStep(const Pieces& pieces, const Graph& graph, size_t steps);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_PIECES_H_
+#endif  // LOCKSTEP_ANALYSIS_COMPARE_PIECES_H_

@@ -10,30 +10,30 @@ namespace lockstep::analysis {
 namespace {
 
 constexpr size_t kLeastForRegime = 5;
-// Two heaps: this many sigmas between their edges, and between their middles.
+// Two clusters of values lie at least this many sigmas apart between their edges, and between their middles.
 constexpr double kGapSigmas = 4.0;
-constexpr double kHeapSigmas = 7.0;
-// The noise within two heaps counts for so much more over the number of steps: noise alone is then cut as
-// rarely as by what neighbours differ by (1 in 100 of 5 steps, 1 in 250 of 10).
+constexpr double kClusterSigmas = 7.0;
+// The noise within two clusters counts more with few steps, by this over the number of steps. Noise alone is
+// then divided as rarely as by the difference of neighbours (1 in 100 series of 5 steps, 1 in 250 of 10).
 constexpr double kFewSteps = 3.0;
-// A run: how sure its mean is another one, beyond the best of n * n / 2 runs of pure noise.
+// The mean of a run must differ by this many sigmas more than the best of n * n / 2 runs of pure noise.
 constexpr double kRunSigmas = 2.0;
-// A shift of everybody has no others to be compared with, so it must be surer by this.
+// A shift of all ranks cannot be compared with other ranks, so it must be clearer by this.
 constexpr double kShiftSigmas = 1.5;
 double RunSigmas(size_t n) { return kRunSigmas + std::sqrt(2 * std::log(static_cast<double>(n * n) / 2)); }
 constexpr size_t kLeastRun = 3;
-// Longer series are cut at every so-manieth step only.
+// Longer series are cut only at every n-th step, so that at most this many cuts remain.
 constexpr size_t kMostCuts = 256;
 
-// Spread from step to step; a level that changes now and then hardly touches it.
+// Spread from step to step. A level that changes only now and then hardly affects it.
 double StepSigma(std::span<const double> series) {
   std::vector<double> jumps;
   for (size_t i = 1; i < series.size(); ++i) jumps.push_back(std::fabs(series[i] - series[i - 1]));
   return 1.4826 * Median(std::move(jumps)) / std::sqrt(2.0);
 }
 
-// Standard deviation around the two levels, larger the more neighbouring steps are alike: drift makes runs of
-// its own.
+// Standard deviation around the two levels. It is larger if neighbouring steps are alike, because drift also
+// makes runs.
 double RestSigma(std::span<const double> series, const Regime& regime) {
   std::vector<double> levels[2];
   for (size_t i = 0; i < series.size(); ++i) levels[regime.slow[i]].push_back(series[i]);
@@ -46,19 +46,19 @@ double RestSigma(std::span<const double> series, const Regime& regime) {
   }
   if (square <= 0) return 0;
   const auto n = static_cast<double>(series.size());
-  // Levels fitted to few steps make them look less alike than they are.
+  // If the levels are fitted to few steps, these steps look less alike than they are.
   const double alike = std::clamp(product / square + 1 / n, 0.0, 0.9);
   return std::sqrt(square / n * (1 + alike) / (1 - alike));
 }
 
-// Of the steps around the middles of two heaps. Few steps leave more to chance: they were cut where they lie
-// furthest apart.
-double HeapSigma(std::span<const double> series, const Regime& regime) {
+// Standard deviation around the middles of two clusters. It is larger with few steps, because the cut was
+// chosen where they lie furthest apart.
+double ClusterSigma(std::span<const double> series, const Regime& regime) {
   const auto n = static_cast<double>(series.size());
   return RestSigma(series, regime) * std::sqrt(n / (n - 2)) * (1 + kFewSteps / (n - 2));
 }
 
-Regime TwoHeaps(std::span<const double> series, double least, double sigma) {
+Regime TwoClusters(std::span<const double> series, double least, double sigma) {
   std::vector<double> sorted(series.begin(), series.end());
   std::sort(sorted.begin(), sorted.end());
   size_t cut = 0;
@@ -78,12 +78,13 @@ Regime TwoHeaps(std::span<const double> series, double least, double sigma) {
   Regime out;
   for (double v : series) out.slow.push_back(v >= sorted[cut] ? 1 : 0);
   const auto stands_out = [&](double noise) {
-    return gap >= kGapSigmas * noise && apart >= kHeapSigmas * noise;
+    return gap >= kGapSigmas * noise && apart >= kClusterSigmas * noise;
   };
   if (stands_out(sigma)) return out;
-  // Where levels change at every other step, that is what neighbouring steps differ by.
+  // If levels change at every other step, neighbours differ by the levels. Then the noise within the clusters
+  // decides.
   const bool several_each = std::min(cut, sorted.size() - cut) >= 2;
-  return several_each && stands_out(HeapSigma(series, out)) ? out : Regime{};
+  return several_each && stands_out(ClusterSigma(series, out)) ? out : Regime{};
 }
 
 Regime BestRun(std::span<const double> series, double least, double sigma, double sigmas) {
@@ -123,11 +124,11 @@ Regime BestRun(std::span<const double> series, double least, double sigma, doubl
 Regime FindRegime(std::span<const double> series, double least) {
   if (series.size() < kLeastForRegime || least <= 0) return {};
   const double sigma = StepSigma(series);
-  Regime heaps = TwoHeaps(series, least, sigma);
-  return heaps.split() ? heaps : BestRun(series, least, sigma, RunSigmas(series.size()));
+  Regime clusters = TwoClusters(series, least, sigma);
+  return clusters.split() ? clusters : BestRun(series, least, sigma, RunSigmas(series.size()));
 }
 
-Regime FindShift(std::span<const double> series, double least) {
+Regime FindChangePoint(std::span<const double> series, double least) {
   if (series.size() < kLeastForRegime || least <= 0) return {};
   return BestRun(series, least, StepSigma(series), RunSigmas(series.size()) + kShiftSigmas);
 }

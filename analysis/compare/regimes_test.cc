@@ -16,7 +16,7 @@ std::vector<double> Noise(size_t n, double sigma, uint64_t seed) {
   return out;
 }
 
-TEST(Regimes, AnEpisodeIsFoundFromItsFirstToItsLastStep) {
+TEST(Regimes, FindsTheFirstAndLastStepOfAnEpisode) {
   std::vector<double> series = Noise(30, 0.005, 1);
   for (size_t k = 12; k < 22; ++k) series[k] += 0.1;
   const Regime regime = FindRegime(series, 0.015);
@@ -24,7 +24,7 @@ TEST(Regimes, AnEpisodeIsFoundFromItsFirstToItsLastStep) {
   for (size_t k = 0; k < 30; ++k) EXPECT_EQ(regime.SlowAt(k), k >= 12 && k < 22) << k;
 }
 
-TEST(Regimes, AWeakEpisodeIsFoundAsARun) {
+TEST(Regimes, FindsAWeakEpisodeAsARun) {
   std::vector<double> series = Noise(40, 0.01, 2);
   for (size_t k = 20; k < 40; ++k) series[k] += 0.04;
   const Regime regime = FindRegime(series, 0.015);
@@ -34,7 +34,7 @@ TEST(Regimes, AWeakEpisodeIsFoundAsARun) {
   EXPECT_GE(right, 38u);
 }
 
-TEST(Regimes, StepsThatAreSlowNowAndThenAreFoundWhereverTheyLie) {
+TEST(Regimes, FindsScatteredSlowSteps) {
   std::vector<double> series = Noise(20, 0.004, 3);
   for (size_t k : {3u, 4u, 11u, 17u}) series[k] += 0.2;
   const Regime regime = FindRegime(series, 0.015);
@@ -43,7 +43,7 @@ TEST(Regimes, StepsThatAreSlowNowAndThenAreFoundWhereverTheyLie) {
 }
 
 // Every other difference of neighbours is then one between the levels.
-TEST(Regimes, LevelsThatChangeAtEveryOtherStepAreFoundInFewSteps) {
+TEST(Regimes, FindsAlternatingLevelsInFewSteps) {
   for (const std::vector<size_t>& slow : {std::vector<size_t>{3, 4, 7}, {0, 2, 5, 8}, {2, 6}}) {
     std::vector<double> series = Noise(9, 0.003, 4);
     for (size_t k : slow) series[k] += 0.1;
@@ -54,7 +54,7 @@ TEST(Regimes, LevelsThatChangeAtEveryOtherStepAreFoundInFewSteps) {
   }
 }
 
-TEST(Regimes, OfFewStepsNoiseIsHardlyEverCut) {
+TEST(Regimes, NoiseOfFewStepsRarelyGivesARegime) {
   for (const size_t steps : {5u, 8u, 12u}) {
     int found = 0;
     for (uint64_t seed = 0; seed < 2000; ++seed)
@@ -63,36 +63,36 @@ TEST(Regimes, OfFewStepsNoiseIsHardlyEverCut) {
   }
 }
 
-TEST(Regimes, NoiseHasNone) {
+TEST(Regimes, NoiseGivesNoRegime) {
   int found = 0;
   for (uint64_t seed = 0; seed < 300; ++seed)
     found += FindRegime(Noise(20, 0.03, seed + 100), 0.015).split() ? 1 : 0;
   EXPECT_LE(found, 9);
 }
 
-TEST(Regimes, DriftThatNeighbouringStepsShareHasHardlyAny) {
+TEST(Regimes, DriftRarelyGivesARegime) {
   int found = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     std::vector<double> series = Noise(20, 0.03, seed + 900);
     for (size_t k = 1; k < series.size(); ++k) series[k] = 0.6 * series[k - 1] + 0.8 * series[k];
-    found += FindShift(series, 0.015).split() ? 1 : 0;
+    found += FindChangePoint(series, 0.015).split() ? 1 : 0;
   }
   EXPECT_LE(found, 12);
 }
 
-TEST(Regimes, FewStepsConstantsAndAbsurdLimitsHaveNone) {
+TEST(Regimes, FewStepsConstantsAndInvalidLimitsGiveNoRegime) {
   EXPECT_FALSE(FindRegime(std::vector<double>{0, 1, 0, 1}, 0.01).split());
   EXPECT_FALSE(FindRegime(std::vector<double>(20, 5.0), 0.01).split());
   EXPECT_FALSE(FindRegime(Noise(20, 1, 9), 0).split());
   EXPECT_FALSE(FindRegime({}, 0.01).split());
 }
 
-TEST(Regimes, AShiftIsARunOnly) {
+TEST(Regimes, AChangePointIsAlwaysARun) {
   std::vector<double> scattered = Noise(20, 0.002, 5), shifted = Noise(20, 0.002, 6);
   for (size_t k : {3u, 9u, 15u}) scattered[k] += 0.2;
   for (size_t k = 9; k < 20; ++k) shifted[k] += 0.05;
-  EXPECT_TRUE(FindShift(shifted, 0.01).split());
-  EXPECT_FALSE(FindShift(shifted, 0.2).split());
+  EXPECT_TRUE(FindChangePoint(shifted, 0.01).split());
+  EXPECT_FALSE(FindChangePoint(shifted, 0.2).split());
 }
 
 }  // namespace

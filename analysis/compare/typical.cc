@@ -9,14 +9,14 @@
 namespace lockstep::analysis {
 namespace {
 
-// What still stands out of a class after scaling is a pause or an interruption, not noise.
+// A value that still stands out of its class after scaling is a pause or an interruption, not noise.
 constexpr double kOutlierSigmas = 6.0;
 constexpr double kOutlierShare = 0.25;
 constexpr double kWorkFloorNs = 5'000;
-constexpr double kLeadFloorNs = 100'000;
-// Stages that differ by less than this are alike.
+constexpr double kLagFloorNs = 100'000;
+// Stages that differ by less than this share are alike.
 constexpr double kStageNoise = 0.01;
-constexpr double kStageLeadNoise = 0.05;
+constexpr double kStageLagNoise = 0.05;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ TypicalValues::TypicalValues(const Graph& graph, const Classes& classes, bool st
   size_t next = 0;
   for (uint32_t k = 0; k < classes.count; ++k) {
     first_cell_[k] = static_cast<uint32_t>(next);
-    while (next < classes.cells.size() && classes.cells[next].klass == k) ++next;
+    while (next < classes.cells.size() && classes.cells[next].class_index == k) ++next;
     if (next > first_cell_[k]) MeasureClass(first_cell_[k], next);
   }
   first_cell_[classes.count] = static_cast<uint32_t>(next);
@@ -47,7 +47,7 @@ TypicalValues::TypicalValues(const Graph& graph, const Classes& classes, bool st
   }
 }
 
-// What one occurrence of the token takes in this stage on average: median over its ranks.
+// Mean time of one occurrence of the signature in this stage: the median over its ranks.
 double TypicalValues::StageMean(const StageFamily& family, double CellStats::*value) const {
   std::vector<std::pair<uint32_t, double>> sums;  // by rank
   for (uint32_t k = family.first; k < family.first + family.length; ++k) {
@@ -63,9 +63,9 @@ double TypicalValues::StageMean(const StageFamily& family, double CellStats::*va
   return MedianInPlace(std::span(by_rank));
 }
 
-// Inside a stage its ranks are typical of each other; a stage is compared with the others by what the same
-// kernels take there all together, and how long its hosts think before the same calls. A fix makes nobody
-// slower, so only a slower stage has another yardstick than its own.
+// Inside a stage, its ranks are typical of each other. Stages are compared by the totals of the same kernels,
+// and by their hosts' delays before the same calls. A fix makes no rank slower, so only a slower stage gets a
+// reference outside of itself.
 void TypicalValues::CompareStages() {
   const std::vector<StageFamily>& families = classes_.stage_families;
   for (size_t first = 0; first < families.size();) {
@@ -80,10 +80,10 @@ void TypicalValues::CompareFamily(std::span<const StageFamily> family) {
   const auto first_cell = [&](const StageFamily& f) { return first_cell_[f.first]; };
   const auto end_cell = [&](const StageFamily& f) { return first_cell_[f.first + f.length]; };
   if (first_cell(family[0]) == end_cell(family[0])) return;
-  const bool host = HasLead(classes_.cells[first_cell(family[0])].kind);
+  const bool host = HasLag(classes_.cells[first_cell(family[0])].kind);
   std::vector<double> means;
   for (const StageFamily& f : family)
-    means.push_back(StageMean(f, host ? &CellStats::own_lead : &CellStats::own_work));
+    means.push_back(StageMean(f, host ? &CellStats::own_lag : &CellStats::own_work));
   std::vector<double> sorted = means;
   std::sort(sorted.begin(), sorted.end());
   for (size_t i = 0; i < family.size(); ++i) {
@@ -94,9 +94,9 @@ void TypicalValues::CompareFamily(std::span<const StageFamily> family) {
       CellStats& s = stats_[c];
       s.has_peers = true;
       if (host) {
-        if (own - others <= kStageLeadNoise * own) continue;
-        s.peer_lead -= own - others;
-        s.all_lead -= own - others;
+        if (own - others <= kStageLagNoise * own) continue;
+        s.peer_lag -= own - others;
+        s.all_lag -= own - others;
         continue;
       }
       if (1 - others / own > kStageNoise) s.peer_work *= others / own;
@@ -105,32 +105,31 @@ void TypicalValues::CompareFamily(std::span<const StageFamily> family) {
   }
 }
 
-// With few steps a rank's offset at the begin of the window is real lateness and has no other steps to be
-// compared with.
+// With few steps, a rank's offset at the begin of the window is real lateness. There are no other steps for a
+// comparison.
 void TypicalValues::FindHeads(uint32_t ranks) {
-  std::vector<uint32_t> earliest(ranks, store::kNone);
+  std::vector<uint32_t> earliest(ranks, capture::kNone);
   for (uint32_t u = 0; u < graph_.units.size(); ++u) {
     const Unit& unit = graph_.units[u];
     if (!unit.is_head || unit.step < 0 || !IsHostUnit(unit.kind)) continue;
     uint32_t& best = earliest[unit.rank_index];
-    if (best == store::kNone || graph_.start[u] < graph_.start[best]) best = u;
+    if (best == capture::kNone || graph_.start[u] < graph_.start[best]) best = u;
   }
   std::vector<double> starts;
   for (uint32_t u : earliest) {
-    if (u != store::kNone) starts.push_back(graph_.lead[u]);
+    if (u != capture::kNone) starts.push_back(graph_.lag[u]);
   }
   if (starts.size() < 2) return;
   std::sort(starts.begin(), starts.end());
   for (uint32_t r = 0; r < ranks; ++r) {
-    if (earliest[r] == store::kNone) continue;
-    heads_[r] = {earliest[r], SortedMedianWithout(starts, graph_.lead[earliest[r]]), SortedMedian(starts)};
+    if (earliest[r] == capture::kNone) continue;
+    heads_[r] = {earliest[r], SortedMedianWithout(starts, graph_.lag[earliest[r]]), SortedMedian(starts)};
   }
 }
 
 void TypicalValues::MeasureClass(size_t first_cell, size_t last_cell) {
-  const bool host = HasLead(classes_.cells[first_cell].kind),
-             works = HasWork(classes_.cells[first_cell].kind);
-  std::vector<double> scratch, work_medians, lead_medians, work_residuals, lead_residuals;
+  const bool host = HasLag(classes_.cells[first_cell].kind), works = HasWork(classes_.cells[first_cell].kind);
+  std::vector<double> scratch, work_medians, lag_medians, work_residuals, lag_residuals;
   const auto median = [&](const Cell& cell, const std::vector<double>& values,
                           std::vector<double>& residuals) {
     scratch.clear();
@@ -146,14 +145,14 @@ void TypicalValues::MeasureClass(size_t first_cell, size_t last_cell) {
     if (works) stats_[c].own_work = median(classes_.cells[c], graph_.work, work_residuals);
     work_medians.push_back(stats_[c].own_work);
     if (!host) continue;
-    stats_[c].own_lead = median(classes_.cells[c], graph_.lead, lead_residuals);
-    lead_medians.push_back(stats_[c].own_lead);
+    stats_[c].own_lag = median(classes_.cells[c], graph_.lag, lag_residuals);
+    lag_medians.push_back(stats_[c].own_lag);
   }
   std::sort(work_medians.begin(), work_medians.end());
-  std::sort(lead_medians.begin(), lead_medians.end());
+  std::sort(lag_medians.begin(), lag_medians.end());
   for (size_t c = first_cell; c < last_cell; ++c) {
     CellStats& s = stats_[c];
-    if (classes_.surplus[classes_.cells[c].klass] != 0) {
+    if (classes_.extra_work[classes_.cells[c].class_index] != 0) {
       s.has_peers = true;
       continue;
     }
@@ -161,12 +160,12 @@ void TypicalValues::MeasureClass(size_t first_cell, size_t last_cell) {
     s.all_work = SortedMedian(work_medians);
     s.peer_work = s.has_peers ? SortedMedianWithout(work_medians, s.own_work) : s.own_work;
     if (!host) continue;
-    s.all_lead = SortedMedian(lead_medians);
-    s.peer_lead = s.has_peers ? SortedMedianWithout(lead_medians, s.own_lead) : s.own_lead;
+    s.all_lag = SortedMedian(lag_medians);
+    s.peer_lag = s.has_peers ? SortedMedianWithout(lag_medians, s.own_lag) : s.own_lag;
   }
-  ClassSpread& spread = spread_[classes_.cells[first_cell].klass];
+  ClassSpread& spread = spread_[classes_.cells[first_cell].class_index];
   spread.work_sigma = 1.4826 * MedianInPlace(std::span(work_residuals));
-  spread.lead_sigma = 1.4826 * MedianInPlace(std::span(lead_residuals));
+  spread.lag_sigma = 1.4826 * MedianInPlace(std::span(lag_residuals));
 }
 
 bool TypicalValues::Selected(UnitKind kind, uint32_t aspects) {
@@ -198,11 +197,11 @@ bool TypicalValues::OpensStep(uint32_t unit) const {
           graph_.units[unit - 1].step != u.step);
 }
 
-double TypicalValues::LevelLead(uint32_t unit, double change) const {
-  return graph_.lead[unit] + (OpensStep(unit) ? std::min(change, 0.0) : change);
+double TypicalValues::LevelLag(uint32_t unit, double change) const {
+  return graph_.lag[unit] + (OpensStep(unit) ? std::min(change, 0.0) : change);
 }
 
-// A part of what it took, or, where the typical is more, so much more: scaling up by much would turn any
+// Scales the work down, or adds the difference if the typical value is larger. A large factor would turn an
 // outlier into seconds.
 double TypicalValues::Scaled(double work, double own, double typical) {
   if (own > 0 && typical == 0) return std::max(0.0, work - own);
@@ -210,30 +209,29 @@ double TypicalValues::Scaled(double work, double own, double typical) {
 }
 
 void TypicalValues::ScaleCell(size_t cell, const CellStats& s, double strength, Timing& timing) const {
-  const ClassSpread& spread = spread_[classes_.cells[cell].klass];
-  const bool host = HasLead(classes_.cells[cell].kind), works = HasWork(classes_.cells[cell].kind);
+  const ClassSpread& spread = spread_[classes_.cells[cell].class_index];
+  const bool host = HasLag(classes_.cells[cell].kind), works = HasWork(classes_.cells[cell].kind);
   for (uint32_t u : classes_.UnitsOf(classes_.cells[cell])) {
     const double work = Scaled(graph_.work[u], s.own_work, s.peer_work);
     if (works)
       timing.work[u] =
           Toward(graph_.work[u], Cut(work, s.peer_work, spread.work_sigma, kWorkFloorNs), strength);
     if (!host || graph_.units[u].is_head) continue;
-    const double lead = LevelLead(u, s.peer_lead - s.own_lead);
-    timing.lead[u] =
-        Toward(graph_.lead[u], Cut(lead, s.peer_lead, spread.lead_sigma, kLeadFloorNs), strength);
+    const double lag = LevelLag(u, s.peer_lag - s.own_lag);
+    timing.lag[u] = Toward(graph_.lag[u], Cut(lag, s.peer_lag, spread.lag_sigma, kLagFloorNs), strength);
   }
 }
 
-// The cell with the medians of those of its class that are not in `fixed`, which are sorted, as its peers.
+// The cell's values, with the medians of its class outside of `fixed` (sorted) as its peers.
 CellStats TypicalValues::BesideOthers(size_t cell, std::span<const uint32_t> fixed,
                                       std::vector<double>& scratch) const {
   CellStats stats = stats_[cell];
-  const uint32_t klass = classes_.cells[cell].klass;
-  if (classes_.surplus[klass] != 0) return stats;
+  const uint32_t class_index = classes_.cells[cell].class_index;
+  if (classes_.extra_work[class_index] != 0) return stats;
   const auto median = [&](double CellStats::*value) {
     scratch.clear();
     auto next = fixed.begin();
-    for (uint32_t c = first_cell_[klass]; c < first_cell_[klass + 1]; ++c) {
+    for (uint32_t c = first_cell_[class_index]; c < first_cell_[class_index + 1]; ++c) {
       if (next != fixed.end() && *next == c) {
         ++next;
       } else {
@@ -243,7 +241,7 @@ CellStats TypicalValues::BesideOthers(size_t cell, std::span<const uint32_t> fix
     return MedianInPlace(std::span(scratch));
   };
   stats.peer_work = median(&CellStats::own_work);
-  if (HasLead(classes_.cells[cell].kind)) stats.peer_lead = median(&CellStats::own_lead);
+  if (HasLag(classes_.cells[cell].kind)) stats.peer_lag = median(&CellStats::own_lag);
   return stats;
 }
 
@@ -253,37 +251,39 @@ void TypicalValues::MakeTypical(const Fix& fix, Timing& timing) const {
     for (uint32_t c : CellsOfRank(r)) {
       if (Selected(classes_.cells[c].kind, fix.aspects)) cells.push_back(c);
     }
-    if ((fix.aspects & kHead) == 0 || HeadOf(r) == store::kNone) continue;
-    timing.lead[heads_[r].unit] = Toward(graph_.lead[heads_[r].unit], heads_[r].peer_lead, fix.strength);
+    if ((fix.aspects & kHead) == 0 || HeadOf(r) == capture::kNone) continue;
+    timing.lag[heads_[r].unit] = Toward(graph_.lag[heads_[r].unit], heads_[r].peer_lag, fix.strength);
   }
   for (uint32_t o : fix.owners) {
     if (o < owner_cells_.size()) cells.insert(cells.end(), owner_cells_[o].begin(), owner_cells_[o].end());
   }
-  // Cells are sorted by class, so those of one class lie together.
+  // Cells are sorted by class, so those of one class are contiguous.
   std::sort(cells.begin(), cells.end());
   cells.erase(std::unique(cells.begin(), cells.end()), cells.end());
   std::vector<double> scratch;
   for (size_t first = 0; first < cells.size();) {
     size_t last = first;
-    while (last < cells.size() && classes_.cells[cells[last]].klass == classes_.cells[cells[first]].klass)
+    while (last < cells.size() &&
+           classes_.cells[cells[last]].class_index == classes_.cells[cells[first]].class_index)
       ++last;
     const std::span<const uint32_t> together = std::span(cells).subspan(first, last - first);
-    const uint32_t klass = classes_.cells[cells[first]].klass;
-    const bool alone = together.size() == 1 || together.size() == first_cell_[klass + 1] - first_cell_[klass];
+    const uint32_t class_index = classes_.cells[cells[first]].class_index;
+    const bool alone =
+        together.size() == 1 || together.size() == first_cell_[class_index + 1] - first_cell_[class_index];
     CellStats outside;
     if (!alone) outside = BesideOthers(together[0], together, scratch);
     for (uint32_t c : together) {
       CellStats stats = stats_[c];
       if (!alone) {
         stats.peer_work = outside.peer_work;
-        stats.peer_lead = outside.peer_lead;
+        stats.peer_lag = outside.peer_lag;
       }
       ScaleCell(c, stats, fix.strength, timing);
     }
     first = last;
   }
   for (const Piece& p : fix.pieces) {
-    std::vector<double>& values = p.node == StartOf(UnitOf(p.node)) ? timing.lead : timing.work;
+    std::vector<double>& values = p.node == StartOf(UnitOf(p.node)) ? timing.lag : timing.work;
     values[UnitOf(p.node)] -= fix.strength * p.ns;
   }
 }
@@ -299,34 +299,35 @@ void TypicalValues::MakeUnitsTypical(std::span<const uint8_t> chosen, double str
 Timing TypicalValues::Ideal() const {
   Timing timing = ObservedTiming(graph_);
   for (size_t c = 0; c < stats_.size(); ++c) {
-    const bool host = HasLead(classes_.cells[c].kind), works = HasWork(classes_.cells[c].kind);
+    const bool host = HasLag(classes_.cells[c].kind), works = HasWork(classes_.cells[c].kind);
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
       if (works) timing.work[u] = stats_[c].all_work;
       if (host && !graph_.units[u].is_head)
-        timing.lead[u] = OpensStep(u) ? std::min(stats_[c].own_lead, stats_[c].all_lead) : stats_[c].all_lead;
+        timing.lag[u] = OpensStep(u) ? std::min(stats_[c].own_lag, stats_[c].all_lag) : stats_[c].all_lag;
     }
   }
   std::vector<StepValue> scratch;
   for (uint32_t k = 0; k < classes_.count; ++k) {
-    if (classes_.surplus[k] == 0) LightenClass(first_cell_[k], first_cell_[k + 1], timing, scratch);
+    if (classes_.extra_work[k] == 0) LightenClass(first_cell_[k], first_cell_[k + 1], timing, scratch);
   }
   LevelHeads(timing);
   return timing;
 }
 
-// In a light step of its class a unit takes less than its median by as much as the class does.
+// In a light step of its class, a unit takes less than its median by as much as the class does.
 void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& timing,
                                  std::vector<StepValue>& scratch) const {
   if (first_cell == last_cell) return;
   const UnitKind kind = classes_.cells[first_cell].kind;
-  const ClassSpread& spread = spread_[classes_.cells[first_cell].klass];
-  // use(unit, step, whether it speaks for its owner: the members of a group take one transfer together).
+  const ClassSpread& spread = spread_[classes_.cells[first_cell].class_index];
+  // use(unit, step, speaks): `speaks` is false for units that repeat a value, because the members of a group
+  // make one transfer together.
   const auto for_each = [&](const auto& use) {
     for (size_t c = first_cell; c < last_cell; ++c) {
       const std::span<const uint32_t> units = classes_.UnitsOf(classes_.cells[c]);
       for (uint32_t u : units) {
         const bool speaks = graph_.units[u].rank_index == graph_.units[units[0]].rank_index;
-        if (!(HasLead(kind) && graph_.units[u].is_head)) use(u, graph_.units[u].step, speaks);
+        if (!(HasLag(kind) && graph_.units[u].is_head)) use(u, graph_.units[u].step, speaks);
       }
     }
   };
@@ -349,22 +350,20 @@ void TypicalValues::LightenClass(size_t first_cell, size_t last_cell, Timing& ti
     });
   };
   if (HasWork(kind)) lighten(graph_.work, timing.work, &CellStats::own_work, spread.work_sigma, kStageNoise);
-  if (HasLead(kind))
-    lighten(graph_.lead, timing.lead, &CellStats::own_lead, spread.lead_sigma, kStageLeadNoise);
+  if (HasLag(kind)) lighten(graph_.lag, timing.lag, &CellStats::own_lag, spread.lag_sigma, kStageLagNoise);
 }
 
 void TypicalValues::Level(Timing& timing) const {
   for (size_t c = 0; c < stats_.size(); ++c) {
     const CellStats& s = stats_[c];
-    const bool host = HasLead(classes_.cells[c].kind), works = HasWork(classes_.cells[c].kind);
-    const ClassSpread& spread = spread_[classes_.cells[c].klass];
+    const bool host = HasLag(classes_.cells[c].kind), works = HasWork(classes_.cells[c].kind);
+    const ClassSpread& spread = spread_[classes_.cells[c].class_index];
     for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
       if (works)
         timing.work[u] =
             Cut(Scaled(graph_.work[u], s.own_work, s.all_work), s.all_work, spread.work_sigma, kWorkFloorNs);
       if (host && !graph_.units[u].is_head)
-        timing.lead[u] =
-            Cut(LevelLead(u, s.all_lead - s.own_lead), s.all_lead, spread.lead_sigma, kLeadFloorNs);
+        timing.lag[u] = Cut(LevelLag(u, s.all_lag - s.own_lag), s.all_lag, spread.lag_sigma, kLagFloorNs);
     }
   }
   LevelHeads(timing);
@@ -372,7 +371,7 @@ void TypicalValues::Level(Timing& timing) const {
 
 void TypicalValues::LevelHeads(Timing& timing) const {
   for (const Head& head : heads_) {
-    if (head.unit != store::kNone) timing.lead[head.unit] = head.all_lead;
+    if (head.unit != capture::kNone) timing.lag[head.unit] = head.all_lag;
   }
 }
 

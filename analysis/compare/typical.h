@@ -1,12 +1,12 @@
-// What a unit would take if its rank (or its link) were like its peers.
+// Typical values: the time of a unit if its rank or its link were like its peers.
 //
-// Peers' medians per class give the typical value; a rank is made typical by scaling each of its units by
-// (peers' median / own median) of its class, so its ordinary noise stays as it is, and by cutting what then
-// still stands out (a pause) to the typical value. Healthy ranks hardly change. Only what a rank idles before
-// a step is never made longer: what it came early for, the next step or a timer, is not in the capture.
-// Source: docs/analysis.md, "Typical".
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_TYPICAL_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_TYPICAL_H_
+// The peers' medians per class give the typical value. To make a rank typical, each of its units is scaled by
+// (peers' median / own median) of its class, so its ordinary noise stays. A value that then still stands out
+// (a pause) is cut to the typical value. Healthy ranks hardly change. The idle time of a rank before a step
+// is never made longer. The reason for it, the next step or a timer, is not in the capture. Source:
+// docs/analysis/typical.md.
+#ifndef LOCKSTEP_ANALYSIS_COMPARE_TYPICAL_H_
+#define LOCKSTEP_ANALYSIS_COMPARE_TYPICAL_H_
 
 #include <cstdint>
 #include <span>
@@ -20,37 +20,37 @@
 
 namespace lockstep::analysis {
 
-// Which of a rank's units are made typical.
+// Flags for the units of a rank that are made typical.
 enum Aspect : uint32_t { kKernels = 1, kHost = 2, kCopies = 4, kHead = 8, kEverything = 15 };
 
-// What is made typical together: work of ranks, and transfers of groups and pairs.
+// Work of ranks, and transfers of groups and pairs, that are made typical together.
 struct Fix {
   std::vector<uint32_t> rank_indices;
   uint32_t aspects = kEverything;  // of those ranks
-  std::vector<uint32_t> owners;    // into Classes::owners
-  Pieces pieces;                   // of units that belong to none of these: so much of each goes
+  std::vector<uint32_t> owners;    // indices into Classes::owners
+  Pieces pieces;                   // parts of units outside of these, which the fix removes
   double strength = 1;             // part of the way from observed to typical
 };
 
-// Medians of one cell beside those of its peers.
+// Medians of one cell and of its peers.
 struct CellStats {
   double own_work = 0, peer_work = 0, all_work = 0;  // peer: without the owner; all: with it
-  double own_lead = 0, peer_lead = 0, all_lead = 0;
+  double own_lag = 0, peer_lag = 0, all_lag = 0;
   bool has_peers = false;
 };
 
 class TypicalValues {
  public:
-  // All three must outlive it. `steady`: enough steps were seen that a rank's offset at the window's begin
-  // means nothing.
+  // All references must outlive it. `steady`: there are so many steps that a rank's offset at the window's
+  // begin means nothing.
   TypicalValues(const Graph& graph, const Classes& classes, bool steady);
 
-  // Changes `timing` of all units that `fix` names. Their yardstick are the peers outside of the fix; where a
-  // class has none there, each one's own peers.
+  // Changes `timing` of all units that `fix` names. Their reference is the peers outside of the fix. If a
+  // class has none there, each one's own peers are used.
   void MakeTypical(const Fix& fix, Timing& timing) const;
-  // The classes that hold a chosen unit (flags by unit), each rank or owner of them beside its own peers.
+  // Makes the cells typical that contain a chosen unit (flags by unit), each compared with its own peers.
   void MakeUnitsTypical(std::span<const uint8_t> chosen, double strength, Timing& timing) const;
-  // use(unit) for every transfer of these owners that has a class.
+  // Calls use(unit) for every transfer of these owners that has a class.
   template <typename Use>
   void ForEachTransfer(std::span<const uint32_t> owners, Use use) const {
     for (uint32_t o : owners) {
@@ -60,29 +60,30 @@ class TypicalValues {
       }
     }
   }
-  // Every unit takes its class's median, or less in steps that hold less of it for everybody (light_steps.h):
-  // no straggler and no noise.
+  // Every unit takes its class's median, or less in steps that hold less of it for all ranks (light_steps.h).
+  // The result has no straggler and no noise.
   Timing Ideal() const;
-  // Every rank and transfer owner is scaled to its class's median and keeps its noise, pauses included.
+  // Every rank and transfer owner is scaled to its class's median and keeps its noise, without pauses.
   void Level(Timing& timing) const;
 
-  // Is it the rank's first host call of a step? What lies before it is no work.
+  // True for the rank's first host call of a step, or its first unit without host records. The time before it
+  // is not work.
   bool OpensStep(uint32_t unit) const;
   // The unit that carries the rank's lateness from before the window, or kNone.
   uint32_t HeadOf(uint32_t rank_index) const {
-    return rank_index < heads_.size() ? heads_[rank_index].unit : store::kNone;
+    return rank_index < heads_.size() ? heads_[rank_index].unit : capture::kNone;
   }
-  // None for a rank without units.
+  // Empty for a rank without units.
   std::span<const uint32_t> CellsOfRank(uint32_t rank_index) const {
     return rank_index < rank_cells_.size() ? std::span<const uint32_t>(rank_cells_[rank_index])
                                            : std::span<const uint32_t>();
   }
-  const std::vector<CellStats>& stats() const { return stats_; }  // as Classes::cells
+  const std::vector<CellStats>& stats() const { return stats_; }  // indexed as Classes::cells
   const Classes& classes() const { return classes_; }
 
  private:
   struct ClassSpread {
-    double work_sigma = 0, lead_sigma = 0;
+    double work_sigma = 0, lag_sigma = 0;
   };
   void FindHeads(uint32_t ranks);
   void LevelHeads(Timing& timing) const;
@@ -100,7 +101,7 @@ class TypicalValues {
   static bool Selected(UnitKind kind, uint32_t aspects);
   static bool HasWork(UnitKind kind) { return kind != UnitKind::kIdle; }
 
-  double LevelLead(uint32_t unit, double change) const;
+  double LevelLag(uint32_t unit, double change) const;
 
   const Graph& graph_;
   const Classes& classes_;
@@ -109,14 +110,14 @@ class TypicalValues {
   std::vector<uint32_t> first_cell_;                // of each class, and one past the last
   std::vector<std::vector<uint32_t>> rank_cells_;   // by rank index
   std::vector<std::vector<uint32_t>> owner_cells_;  // by transfer owner
-  // The rank's first host call in the window, where it is compared at all.
+  // The rank's first host call in the window, if it is compared at all.
   struct Head {
-    uint32_t unit = store::kNone;
-    double peer_lead = 0, all_lead = 0;
+    uint32_t unit = capture::kNone;
+    double peer_lag = 0, all_lag = 0;
   };
   std::vector<Head> heads_;  // by rank index
 };
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_TYPICAL_H_
+#endif  // LOCKSTEP_ANALYSIS_COMPARE_TYPICAL_H_

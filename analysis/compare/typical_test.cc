@@ -1,4 +1,4 @@
-// The ideal step against jobs whose steps are not alike.
+// Ideal steps of jobs whose steps are not alike.
 #include "analysis/compare/typical.h"
 
 #include <numeric>
@@ -17,7 +17,7 @@ struct Slowdown {
 };
 
 Slowdown SlowdownOf(const tests::SmallJob& job) {
-  const store::Capture capture = CaptureOf(job);
+  const capture::Capture capture = CaptureOf(job);
   const Prepared prepared(capture);
   const GraphInput input = prepared.input();
   Gains gains(input);
@@ -27,8 +27,8 @@ Slowdown SlowdownOf(const tests::SmallJob& job) {
 
 bool IsShort(int step) { return step % 5 < 2; }  // two steps of five
 
-// A batch that holds less is no good luck of the ranks: the ideal step holds less then, too.
-TEST(Ideal, StepsThatAreShorterForEverybodyAreAsShort) {
+// A smaller batch does not come from the ranks, so the ideal step is shorter too.
+TEST(Ideal, IdealStepsKeepLightSteps) {
   tests::SmallJob job;
   const Slowdown alike = SlowdownOf(job);
   EXPECT_GE(alike.step_ns, alike.ideal_step_ns);
@@ -41,7 +41,7 @@ TEST(Ideal, StepsThatAreShorterForEverybodyAreAsShort) {
   }
 }
 
-TEST(Ideal, AHostThatThinksLessInSomeStepsOnAllRanksDoesSoInTheIdealOnes) {
+TEST(Ideal, IdealStepsKeepHostTimesThatAllRanksShare) {
   tests::SmallJob job;
   job.gap_us = [](const tests::CallAt& at) { return at.end && !IsShort(at.step) ? 3'000.0 : 0.0; };
   const Slowdown slowdown = SlowdownOf(job);
@@ -49,16 +49,15 @@ TEST(Ideal, AHostThatThinksLessInSomeStepsOnAllRanksDoesSoInTheIdealOnes) {
   EXPECT_LT(slowdown.step_ns, 1.05 * slowdown.ideal_step_ns);
 }
 
-// What some ranks do faster, or everybody slower, in less than half of the steps leaves the typical value
-// where it is.
-TEST(Ideal, WhatFewRanksDoFasterOrEverybodyNowAndThenSlowerIsNoLessWork) {
+// The typical value stays if a few ranks are faster, or all ranks are slower, in less than half of the steps.
+TEST(Ideal, FewFastRanksOrCommonSlowStepsAreNotLessWork) {
   tests::SmallJob job;
   const Slowdown alike = SlowdownOf(job);
   job.drift = [](int rank, int step) { return rank < 3 && IsShort(step) ? 0.5 : 1.0; };
   EXPECT_NEAR(SlowdownOf(job).ideal_step_ns, alike.ideal_step_ns, 0.005 * alike.ideal_step_ns);
   job.drift = [](int, int step) { return IsShort(step) ? 1.5 : 1.0; };
   const Slowdown slower = SlowdownOf(job);
-  // The median over all steps is then one of the longer of those that are not slower.
+  // The median over all steps is then one of the larger values among the steps that are not slower.
   EXPECT_NEAR(slower.ideal_step_ns, alike.ideal_step_ns, 0.01 * alike.ideal_step_ns);
   EXPECT_GT(slower.step_ns, 1.1 * slower.ideal_step_ns);
 }
@@ -71,7 +70,7 @@ std::vector<int32_t> LightOf(std::vector<StepValue> values, double sigma) {
   return steps;
 }
 
-TEST(LightSteps, TheMoreRanksTheSmallerADifferenceIsToldFromChance) {
+TEST(LightSteps, MoreRanksShowSmallerDifferences) {
   std::vector<StepValue> one, many;
   for (int32_t step = 0; step < 4; ++step) {
     const double ns = step == 2 ? 95'000 : step == 1 ? 40'000 : 100'000;
@@ -82,7 +81,7 @@ TEST(LightSteps, TheMoreRanksTheSmallerADifferenceIsToldFromChance) {
   EXPECT_EQ(LightOf(many, 2'000), (std::vector<int32_t>{1, 2}));
 }
 
-TEST(LightSteps, OfTwoRanksBothMustTakeLess) {
+TEST(LightSteps, OfTwoRanksBothMustBeFaster) {
   EXPECT_TRUE(LightOf({{0, 50'000}, {0, 100'000}, {1, 100'000}, {1, 100'000}}, 100).empty());
   EXPECT_EQ(LightOf({{1, 100'000}, {1, 100'000}, {0, 50'000}, {0, 60'000}}, 100), (std::vector<int32_t>{0}));
 }

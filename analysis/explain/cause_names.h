@@ -1,6 +1,6 @@
-// What can hold a job back, and whom or what it lies with: report.json's `cause` and `kind`.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSE_NAMES_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSE_NAMES_H_
+// Causes of delay in a job, and kinds of culprits: report.json's `cause` and `kind`.
+#ifndef LOCKSTEP_ANALYSIS_EXPLAIN_CAUSE_NAMES_H_
+#define LOCKSTEP_ANALYSIS_EXPLAIN_CAUSE_NAMES_H_
 
 #include <cstdint>
 #include <string_view>
@@ -34,4 +34,4 @@ std::string_view CulpritKindName(CulpritKind kind);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSE_NAMES_H_
+#endif  // LOCKSTEP_ANALYSIS_EXPLAIN_CAUSE_NAMES_H_

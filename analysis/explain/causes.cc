@@ -8,18 +8,18 @@
 namespace lockstep::analysis {
 namespace {
 
-// A rule holds when it explains this much of what is to be explained.
+// A rule holds if it explains at least this share of the excess.
 constexpr double kExplains = 0.6;
 constexpr double kMostClasses = 0.8;
-// Beside communication so many times as much longer as alone: then it is what runs beside.
+// If kernels slow down this many times as much beside communication as alone, the cause runs beside them.
 constexpr double kBesideTimes = 3.0;
-// Memory-bound kernels so many times as much longer as those bound by arithmetic: then it is the memory. A
-// slow clock does the reverse.
+// If memory-bound kernels slow down this many times as much as those bound by arithmetic, the memory is the
+// cause. A slow clock has the opposite effect.
 constexpr double kMemoryTimes = 1.5;
 constexpr double kLeastRatio = 0.003;
-// A checkpoint is written at one place of the step, which may be recorded as before or behind its end.
+// A checkpoint is written at one place of the step, which may be recorded before or after the step's end.
 constexpr uint32_t kCheckpointPlaces = 2;
-// Of a kernel's name so many letters tell which.
+// This many letters of a kernel's name identify it.
 constexpr size_t kMostOfName = 40;
 
 std::string ShortName(std::string_view name) { return std::string(name.substr(0, kMostOfName)); }
@@ -60,8 +60,8 @@ CauseFinding CauseRules::OfKernels(std::span<const uint32_t> rank_indices, doubl
   arithmetic.peers_ns += k.Of(KernelKind::kAttention).peers_ns + k.Of(KernelKind::kGrouped).peers_ns;
   const TimeRatio& memory = k.Of(KernelKind::kMemory);
   if (k.extra.ns > kExplains * (k.extra.ns + std::max(0.0, k.all.excess_ns()))) {
-    // Why it has more to do is not in the capture: a microbatch more, another shape of its data, a check that
-    // only it makes.
+    // The reason for additional work is not in the capture: one more microbatch, another shape of the data, a
+    // check that only this rank makes.
     const double steps = static_cast<double>(in_.steps.count()) * static_cast<double>(rank_indices.size());
     out.evidence.push_back(absl::StrFormat(
         "runs %.3g kernels more per step than its peers, %s of them, most of it in %s; the others take %s",
@@ -70,16 +70,16 @@ CauseFinding CauseRules::OfKernels(std::span<const uint32_t> rank_indices, doubl
     out.rule_share = k.extra.ns / (k.extra.ns + std::max(0.0, k.all.excess_ns()));
     return out;
   }
-  const double alone = k.alone.ratio() - 1, beside = k.beside.ratio() - 1;
+  const double alone = k.isolated.ratio() - 1, beside = k.overlapped.ratio() - 1;
   const double math = arithmetic.ratio() - 1, mem = memory.ratio() - 1;
   out.evidence.push_back(absl::StrFormat(
       "kernels %s (z %.0f): matrix products %s, memory-bound %s", PercentText(k.all.ratio() - 1), z,
       PercentText(k.Of(KernelKind::kMatrix).ratio() - 1), PercentText(mem)));
-  const double both = std::max(0.0, k.alone.excess_ns()) + std::max(0.0, k.beside.excess_ns());
-  if (k.alone.peers_ns > 0 && k.beside.peers_ns > 0 && beside > kBesideTimes * std::max(alone, kLeastRatio) &&
-      k.beside.excess_ns() > kExplains * both) {
+  const double both = std::max(0.0, k.isolated.excess_ns()) + std::max(0.0, k.overlapped.excess_ns());
+  if (k.isolated.peers_ns > 0 && k.overlapped.peers_ns > 0 &&
+      beside > kBesideTimes * std::max(alone, kLeastRatio) && k.overlapped.excess_ns() > kExplains * both) {
     out.cause = Cause::kContention;
-    out.rule_share = both > 0 ? k.beside.excess_ns() / both : 0;
+    out.rule_share = both > 0 ? k.overlapped.excess_ns() / both : 0;
     out.evidence.push_back(absl::StrFormat("only beside communication and copies: %s there, %s alone",
                                            PercentText(beside), PercentText(alone)));
     return out;
@@ -92,7 +92,7 @@ CauseFinding CauseRules::OfKernels(std::span<const uint32_t> rank_indices, doubl
   if (k.slower_share >= kMostClasses || (arithmetic.peers_ns > 0 && k.slower_math_share >= kMostClasses)) {
     out.cause = Cause::kGpuClock;
     out.rule_share = std::max(k.slower_share, k.slower_math_share);
-    if (k.alone.peers_ns > 0 && k.beside.peers_ns > 0) {
+    if (k.isolated.peers_ns > 0 && k.overlapped.peers_ns > 0) {
       out.evidence.push_back(
           absl::StrFormat("alone %s as beside communication %s; %.0f%% of their time is in slower kernels",
                           PercentText(alone), PercentText(beside), 100 * out.rule_share));
@@ -123,8 +123,8 @@ CauseFinding CauseRules::OfCopies(uint32_t rank_index) const {
 }
 
 CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const Pieces& pauses) const {
-  const HostPicture host =
-      LookAtHost(in_, gains_.graph(), gains_.classes(), gains_.typical(), rank_index, level, pauses);
+  const HostGapSummary host =
+      SummarizeHostGaps(in_, gains_.graph(), gains_.classes(), gains_.typical(), rank_index, level, pauses);
   CauseFinding out;
   if (host.total_ns <= 0) return out;
   const size_t steps = in_.steps.count();
@@ -153,7 +153,7 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
   }
   const bool often = host.long_stops.steps.size() != 1 || !pausing;
   const char* silent = host.recorded ? "its host is silent" : "its device idles";
-  // Without calls the step's first work stands for the copy.
+  // Without recorded calls, the step's first work stands for the copy.
   if (one_place && often && host.worst_at_head &&
       (host.worst_copies || (!host.recorded && host.worst_opens))) {
     out.cause = Cause::kDataLoader;
@@ -166,8 +166,8 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
   if (pausing) {
     out.cause = Cause::kHostPause;
     out.rule_share = host.pauses_ns / host.total_ns;
-    // Beside long stops the short ones are not worth counting.
-    const HostPicture::Stops& stops = host.long_stops.steps.empty() ? host.pauses : host.long_stops;
+    // If there are long pauses, the short ones do not count.
+    const HostGapSummary::Stops& stops = host.long_stops.steps.empty() ? host.pauses : host.long_stops;
     out.evidence.push_back(absl::StrFormat(
         "its host stops for up to %s in %d of %d steps, at %d place%s, in no call that is recorded",
         LengthText(host.widest_pause_ns), stops.steps.size(), steps, stops.places.size(),

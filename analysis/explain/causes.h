@@ -1,7 +1,7 @@
-// Why a rank or a host is slow: rules in a fixed order, each with the numbers it rests on. Source:
+// Finds the cause of a slow rank or host by rules in a fixed order, with the figures behind each. Source:
 // docs/causes.md.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSES_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSES_H_
+#ifndef LOCKSTEP_ANALYSIS_EXPLAIN_CAUSES_H_
+#define LOCKSTEP_ANALYSIS_EXPLAIN_CAUSES_H_
 
 #include <optional>
 #include <span>
@@ -18,22 +18,22 @@ namespace lockstep::analysis {
 
 struct CauseFinding {
   Cause cause = Cause::kUnknown;
-  double rule_share = 0;  // part of what it costs that the rule explains
+  double rule_share = 0;  // share of the cost that the rule explains
   std::vector<std::string> evidence;
-  std::optional<Nanos> late;  // how late it comes into each step, where that is what it costs
+  std::optional<Nanos> late;  // its lateness in each step, if that is its cost
 };
 
 class CauseRules {
  public:
-  // All of them must outlive it.
+  // All references must outlive it.
   CauseRules(const GraphInput& input, const Gains& gains, const Excess& excess, const KernelKinds& kinds)
       : in_(input), gains_(gains), excess_(excess), kinds_(kinds) {}
 
-  // Of ranks whose kernels, copies or host are slow. `z`: how many sigmas their kernels stand out.
+  // Causes for ranks with slow kernels, copies or hosts. `z`: sigmas by which their kernels stand out.
   CauseFinding OfKernels(std::span<const uint32_t> rank_indices, double z) const;
   CauseFinding OfCopies(uint32_t rank_index) const;
   CauseFinding OfHost(uint32_t rank_index, const Pieces& level, const Pieces& pauses) const;
-  // What the split charges most of a rank's cost to: too few steps for anything better.
+  // Cause by the largest part of the rank's charge in the split, if there are too few steps for better rules.
   CauseFinding OfCost(uint32_t rank_index, const RankCost& cost) const;
 
   KernelRatios Kernels(std::span<const uint32_t> rank_indices) const;
@@ -45,9 +45,9 @@ class CauseRules {
   const KernelKinds& kinds_;
 };
 
-// "7.49 ms", "212 us", "980 ns": three significant digits.
+// Three significant digits: "7.49 ms", "212 us", "980 ns".
 std::string LengthText(double ns);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_CAUSES_H_
+#endif  // LOCKSTEP_ANALYSIS_EXPLAIN_CAUSES_H_

@@ -1,4 +1,4 @@
-// The rules of causes: each on a job that has the fault, and on one that nearly has it.
+// Rules of causes: each one on a job that has the fault, and on a job that nearly has it.
 #include "analysis/explain/causes.h"
 
 #include <algorithm>
@@ -24,12 +24,12 @@ using tests::SmallJob;
 using tests::TransferAt;
 
 Diagnosis DiagnoseJob(const SmallJob& job) {
-  const store::Capture capture = tests::CaptureOf(job);
+  const capture::Capture capture = tests::CaptureOf(job);
   const Prepared prepared(capture, 1);
   return Diagnose(prepared.input());
 }
 
-std::string Told(const Diagnosis& d) {
+std::string Describe(const Diagnosis& d) {
   std::string out;
   for (const Finding& f : d.findings) {
     out += std::string(CulpritKindName(f.kind)) + " [";
@@ -44,15 +44,15 @@ std::string Told(const Diagnosis& d) {
   return out;
 }
 
-// The first finding names exactly these ranks, of this kind, with this cause.
+// Expects that the first finding names exactly these ranks, with this kind and this cause.
 void ExpectFirst(const Diagnosis& d, CulpritKind kind, std::vector<uint32_t> ranks, Cause cause) {
-  ASSERT_FALSE(d.findings.empty()) << Told(d);
+  ASSERT_FALSE(d.findings.empty()) << Describe(d);
   const Finding& f = d.findings[0];
-  EXPECT_EQ(CulpritKindName(f.kind), CulpritKindName(kind)) << Told(d);
-  EXPECT_EQ(CauseName(f.cause), CauseName(cause)) << Told(d);
+  EXPECT_EQ(CulpritKindName(f.kind), CulpritKindName(kind)) << Describe(d);
+  EXPECT_EQ(CauseName(f.cause), CauseName(cause)) << Describe(d);
   std::vector<uint32_t> named = f.rank_indices;
   std::sort(named.begin(), named.end());
-  EXPECT_EQ(named, ranks) << Told(d);
+  EXPECT_EQ(named, ranks) << Describe(d);
   EXPECT_FALSE(f.evidence.empty());
   double sum = d.noise_ns + d.unlisted_ns + d.unexplained_ns;
   for (const Finding& each : d.findings) sum += each.lost_ns;
@@ -61,72 +61,74 @@ void ExpectFirst(const Diagnosis& d, CulpritKind kind, std::vector<uint32_t> ran
 
 bool Memory(JobKernel k) { return k == JobKernel::kElement || k == JobKernel::kOptimizer; }
 
-TEST(Causes, ASlowClockSlowsMatrixProductsMostWhetherAloneOrNot) {
+TEST(Causes, ASlowClockSlowsMatrixProductsMostWithOrWithoutOverlap) {
   SmallJob job;
   job.kernel = [](const KernelAt& k) { return k.rank == 5 ? 1 + (Memory(k.kernel) ? 0.02 : 0.08) : 1.0; };
   const Diagnosis d = DiagnoseJob(job);
   ExpectFirst(d, CulpritKind::kRank, {5}, Cause::kGpuClock);
-  EXPECT_EQ(d.findings[0].verdict, Verdict::kSure) << Told(d);
+  EXPECT_EQ(d.findings[0].verdict, Verdict::kSure) << Describe(d);
 }
 
-// One replica has a microbatch more than the others.
+// One replica has one microbatch more than the others.
 SmallJob WithMoreToDo(std::function<bool(int rank)> busy) {
   SmallJob job;
-  job.more = [busy = std::move(busy)](const KernelAt& k) {
+  job.extra_runs = [busy = std::move(busy)](const KernelAt& k) {
     return busy(k.rank) && k.microbatch == 1 && k.kernel != JobKernel::kOptimizer ? 1 : 0;
   };
   return job;
 }
 
-TEST(Causes, WhoRunsMoreOfTheSameKernelsIsNamedForThatAndForNoFaultOfItsDevice) {
+TEST(Causes, MoreRunsOfTheSameKernelsAreExtraWorkAndNotADeviceFault) {
   const Diagnosis d = DiagnoseJob(WithMoreToDo([](int rank) { return rank == 5; }));
   ExpectFirst(d, CulpritKind::kRank, {5}, Cause::kUnknown);
-  EXPECT_EQ(d.findings.size(), 1u) << Told(d);
-  EXPECT_EQ(d.findings[0].verdict, Verdict::kLikely) << Told(d);
+  EXPECT_EQ(d.findings.size(), 1u) << Describe(d);
+  EXPECT_EQ(d.findings[0].verdict, Verdict::kLikely) << Describe(d);
   EXPECT_THAT(d.findings[0].evidence, Contains(HasSubstr("kernels more per step than its peers")));
-  // All that it waits for would be gone.
-  EXPECT_GT(d.findings[0].gain_ns, 0.9 * d.lost_ns) << Told(d);
+  // A fix would remove all waiting for it.
+  EXPECT_GT(d.findings[0].gain_ns, 0.9 * d.lost_ns) << Describe(d);
 }
 
-TEST(Causes, RanksThatAllDoMoreInAStepAreAlike) {
+TEST(Causes, MoreWorkOnAllRanksInAStepNamesNoRank) {
   SmallJob job;
-  job.more = [](const KernelAt& k) { return k.step % 4 == 0 && k.kernel == JobKernel::kElement ? 1 : 0; };
+  job.extra_runs = [](const KernelAt& k) {
+    return k.step % 4 == 0 && k.kernel == JobKernel::kElement ? 1 : 0;
+  };
   EXPECT_TRUE(DiagnoseJob(job).findings.empty());
 }
 
-TEST(Causes, SlowMemorySlowsWhatStreamsThroughIt) {
+TEST(Causes, SlowMemorySlowsMemoryBoundKernels) {
   SmallJob job;
   job.kernel = [](const KernelAt& k) { return k.rank == 2 && Memory(k.kernel) ? 1.6 : 1.0; };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {2}, Cause::kGpuMemory);
 }
 
-TEST(Causes, WhatIsSlowOnlyBesideCommunicationIsContention) {
+TEST(Causes, SlownessOnlyDuringCommunicationIsContention) {
   SmallJob job;
   job.layers = 4;
-  job.kernel = [](const KernelAt& k) { return k.beside ? (k.rank == 3 ? 1.5 : 1.05) : 1.0; };
+  job.kernel = [](const KernelAt& k) { return k.overlapped ? (k.rank == 3 ? 1.5 : 1.05) : 1.0; };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {3}, Cause::kContention);
 }
 
-TEST(Causes, EverythingSlowIsNoContentionAlthoughSomeOfItRunsBesideCommunication) {
+TEST(Causes, ASlowdownOfAllKernelsIsNotContention) {
   SmallJob job;
   job.layers = 4;
-  job.kernel = [](const KernelAt& k) { return (k.beside ? 1.05 : 1.0) * (k.rank == 3 ? 1.1 : 1.0); };
+  job.kernel = [](const KernelAt& k) { return (k.overlapped ? 1.05 : 1.0) * (k.rank == 3 ? 1.1 : 1.0); };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {3}, Cause::kGpuClock);
 }
 
-TEST(Causes, AHostThatIsLateBeforeTheFirstCopyOfEachStepWaitsForData) {
+TEST(Causes, LatenessBeforeEachStepsFirstCopyIsDataLoading) {
   SmallJob job;
   job.gap_us = [](const CallAt& c) { return c.rank == 1 && c.head ? 900.0 : 0.0; };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {1}, Cause::kDataLoader);
 }
 
-TEST(Causes, AHostThatIsLateEverywhereLaunchesSlowly) {
+TEST(Causes, LatenessBeforeAllCallsIsSlowLaunching) {
   SmallJob job;
   job.gap_us = [](const CallAt& c) { return c.rank == 4 && !c.end ? 250.0 : 0.0; };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {4}, Cause::kHostLaunch);
 }
 
-TEST(Causes, AllRanksOfOneHostLaunchingSlowlyAreItsProcessors) {
+TEST(Causes, SlowLaunchingOnAllRanksOfAHostIsItsCpu) {
   SmallJob job;
   job.data_parallel = 8;
   job.ranks_per_host = 4;
@@ -134,8 +136,8 @@ TEST(Causes, AllRanksOfOneHostLaunchingSlowlyAreItsProcessors) {
   ExpectFirst(DiagnoseJob(job), CulpritKind::kHost, {8, 9, 10, 11}, Cause::kCpuContention);
 }
 
-// All of a stage's ranks are slow, so only other stages tell.
-TEST(Causes, AHostThatIsAWholeStageIsComparedWithTheOtherStages) {
+// All ranks of the stage are slow, so only other stages can show it.
+TEST(Causes, ComparesAHostThatIsAWholeStageWithOtherStages) {
   for (const int slow : {0, 1}) {
     SmallJob job;
     job.data_parallel = 2, job.pipeline = 2;
@@ -147,7 +149,7 @@ TEST(Causes, AHostThatIsAWholeStageIsComparedWithTheOtherStages) {
   }
 }
 
-TEST(Causes, PausesAtChangingPlacesOfOneRankAreItsOwn) {
+TEST(Causes, PausesAtChangingPlacesOfOneRankAreThatRanks) {
   SmallJob job;
   job.gap_us = [](const CallAt& c) {
     return c.rank == 6 && c.step % 4 == 1 && c.place == 3 + (c.step * 5) % 17 ? 20'000.0 : 0.0;
@@ -155,7 +157,7 @@ TEST(Causes, PausesAtChangingPlacesOfOneRankAreItsOwn) {
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {6}, Cause::kHostPause);
 }
 
-TEST(Causes, ShortPausesAreCountedInTheEvidence) {
+TEST(Causes, EvidenceCountsShortPauses) {
   SmallJob job;
   job.gap_us = [](const CallAt& c) {
     return c.rank == 6 && c.step % 4 == 1 && c.place >= 3 + c.step % 5 && c.place < 8 + c.step % 5 ? 1'500.0
@@ -168,7 +170,7 @@ TEST(Causes, ShortPausesAreCountedInTheEvidence) {
               HasSubstr("its host stops for up to 1.50 ms in 5 of 19 steps, at 9 places"));
 }
 
-TEST(Causes, PausesThatWanderOverTheRanksAreNobodys) {
+TEST(Causes, PausesOnChangingRanksAreOneJobFinding) {
   SmallJob job;
   job.gap_us = [](const CallAt& c) {
     return (c.rank * 3 + c.step) % 8 == 0 && c.place == 3 + (c.rank * 7 + c.step * 5) % 20 ? 20'000.0 : 0.0;
@@ -177,7 +179,7 @@ TEST(Causes, PausesThatWanderOverTheRanksAreNobodys) {
   ExpectFirst(d, CulpritKind::kJob, {0, 1, 2, 3, 4, 5, 6, 7}, Cause::kHostPause);
 }
 
-TEST(Causes, TimeInCallsThatAllocateIsTheAllocators) {
+TEST(Causes, TimeInAllocatingCallsIsTheAllocator) {
   SmallJob job;
   const auto here = [](const CallAt& c) {
     return c.rank == 7 && c.step % 3 == 1 && c.place == 4 + (c.step * 5) % 17;
@@ -189,7 +191,7 @@ TEST(Causes, TimeInCallsThatAllocateIsTheAllocators) {
   EXPECT_THAT(d.findings[0].evidence[0], HasSubstr("cudaFree"));
 }
 
-TEST(Causes, StopsInARhythmAreCheckpointsOfAllOrOfRankZero) {
+TEST(Causes, PeriodicStopsAreCheckpointsOfAllRanksOrRankZero) {
   for (const bool alone : {false, true}) {
     SmallJob job;
     job.gap_us = [alone](const CallAt& c) {
@@ -204,7 +206,7 @@ TEST(Causes, StopsInARhythmAreCheckpointsOfAllOrOfRankZero) {
   }
 }
 
-TEST(Causes, SlowCopiesAreNamedAsSuch) {
+TEST(Causes, NamesSlowCopies) {
   SmallJob job;
   job.copy = [](int rank, int) { return rank == 2 ? 8.0 : 1.0; };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {2}, Cause::kCopy);
@@ -214,13 +216,13 @@ bool Has(const std::vector<int>& members, int rank) {
   return std::find(members.begin(), members.end(), rank) != members.end();
 }
 
-TEST(Causes, ARankAllOfWhoseTransfersAreSlowHasABadLink) {
+TEST(Causes, SlowTransfersInAllGroupsOfARankAreItsLink) {
   SmallJob job;
   job.transfer = [](const TransferAt& t) { return Has(t.members, 5) && t.members.size() < 8 ? 2.0 : 1.0; };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {5}, Cause::kSlowLink);
 }
 
-TEST(Causes, AHostAllOfWhoseWaysOutAreSlowHasABadCard) {
+TEST(Causes, SlowLinksOfAllGroupsOfAHostAreItsNetworkCard) {
   SmallJob job;
   job.data_parallel = 2;
   job.tensor_parallel = 4;
@@ -234,13 +236,13 @@ TEST(Causes, AHostAllOfWhoseWaysOutAreSlowHasABadCard) {
   ExpectFirst(DiagnoseJob(job), CulpritKind::kHost, {8, 9, 10, 11}, Cause::kSlowLink);
 }
 
-TEST(Causes, OneSlowGroupWhoseMembersAreOtherwiseFineIsThatGroup) {
+TEST(Causes, ASlowGroupWithOtherwiseFineMembersIsOneGroupFinding) {
   SmallJob job;
   job.transfer = [](const TransferAt& t) { return t.members == std::vector<int>{2, 3} ? 4.0 : 1.0; };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kGroup, {2, 3}, Cause::kSlowLink);
 }
 
-TEST(Causes, NowTheseNowThoseTransfersAreCongestion) {
+TEST(Causes, SlowTransfersOfChangingGroupsAreCongestion) {
   SmallJob job;
   job.data_parallel = 4;
   job.tensor_parallel = 4;
@@ -250,7 +252,7 @@ TEST(Causes, NowTheseNowThoseTransfersAreCongestion) {
   };
   const Diagnosis d = DiagnoseJob(job);
   ASSERT_FALSE(d.findings.empty());
-  EXPECT_EQ(CauseName(d.findings[0].cause), "congestion") << Told(d);
+  EXPECT_EQ(CauseName(d.findings[0].cause), "congestion") << Describe(d);
   EXPECT_EQ(CulpritKindName(d.findings[0].kind), "job");
 }
 
@@ -264,23 +266,23 @@ SmallJob Pipeline() {
   return job;
 }
 
-TEST(Causes, AStageWithMoreToDoIsImbalanceOfStages) {
+TEST(Causes, AStageWithMoreWorkIsStageImbalance) {
   SmallJob job = Pipeline();
   job.kernel = [](const KernelAt& k) { return k.stage == 3 ? 1.15 : 1.0; };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kStage, {12, 13, 14, 15}, Cause::kStageImbalance);
 }
 
-TEST(Causes, AStageWithMoreToDoForAWhileIsNoRanks) {
+TEST(Causes, AStageWithTemporarilyMoreWorkIsNotARanksFault) {
   SmallJob job = Pipeline();
   job.kernel = [](const KernelAt& k) { return k.stage == 1 && k.step >= 6 && k.step < 13 ? 1.15 : 1.0; };
   const Diagnosis d = DiagnoseJob(job);
   ExpectFirst(d, CulpritKind::kStage, {4, 5, 6, 7}, Cause::kStageImbalance);
-  EXPECT_EQ(d.findings.size(), 1u) << Told(d);
+  EXPECT_EQ(d.findings.size(), 1u) << Describe(d);
   EXPECT_THAT(d.findings[0].evidence[0], HasSubstr("all its ranks alike"));
 }
 
-// Beside the slow one the other stage is the slower in the rest of the steps.
-TEST(Causes, OfTwoStagesTheOneThatTakesLongerNowAndThenIsNamed) {
+// Relative to the slow stage, the other one is slower in the rest of the steps.
+TEST(Causes, OfTwoStagesNamesTheOneThatSometimesTakesLonger) {
   for (const int slow : {0, 1}) {
     for (const uint64_t seed : {1, 2, 3, 4, 5}) {
       SmallJob job;
@@ -295,7 +297,7 @@ TEST(Causes, OfTwoStagesTheOneThatTakesLongerNowAndThenIsNamed) {
   }
 }
 
-TEST(Causes, OneSlowRankOfAStageIsNoImbalanceOfStages) {
+TEST(Causes, OneSlowRankIsNotStageImbalance) {
   SmallJob job = Pipeline();
   job.kernel = [](const KernelAt& k) { return k.rank == 13 ? 1.15 : 1.0; };
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {13}, Cause::kGpuClock);
@@ -308,7 +310,7 @@ double Sequence(uint64_t seed, int replica, int step, int microbatch) {
   return std::max(0.3, 1 + 0.25 * std::normal_distribution<double>(0, 1)(random));
 }
 
-TEST(Causes, AttentionThatVariesFromMicrobatchToMicrobatchIsTheSequences) {
+TEST(Causes, AttentionThatVariesPerMicrobatchIsSequenceImbalance) {
   SmallJob job;
   job.microbatches = 4;
   job.kernel = [](const KernelAt& k) {
@@ -316,16 +318,16 @@ TEST(Causes, AttentionThatVariesFromMicrobatchToMicrobatchIsTheSequences) {
   };
   const Diagnosis d = DiagnoseJob(job);
   ExpectFirst(d, CulpritKind::kData, {}, Cause::kSequenceImbalance);
-  EXPECT_GT(d.findings[0].gain_ns, 0.01 * d.step_ns) << Told(d);
+  EXPECT_GT(d.findings[0].gain_ns, 0.01 * d.step_ns) << Describe(d);
 }
 
-TEST(Causes, DriftOfWholeRanksIsNoSequences) {
+TEST(Causes, DriftOfWholeRanksIsNotSequenceImbalance) {
   SmallJob job;
   job.drift = [](int rank, int step) { return Sequence(9, rank, step, 0) > 1 ? 1.02 : 0.98; };
   for (const Finding& f : DiagnoseJob(job).findings) EXPECT_NE(CauseName(f.cause), "sequence_imbalance");
 }
 
-TEST(Causes, ExpertsWithMoreTokensAreImbalanceOfExpertsAndASlowGpuIsNot) {
+TEST(Causes, ExpertsWithMoreTokensAreExpertImbalanceUnlikeASlowGpu) {
   SmallJob job;
   job.experts = true;
   job.tensor_parallel = 1;
@@ -338,8 +340,8 @@ TEST(Causes, ExpertsWithMoreTokensAreImbalanceOfExpertsAndASlowGpuIsNot) {
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {3}, Cause::kGpuClock);
 }
 
-// Whoever gets more tokens computes longer and is sent to longer: evening them out takes both away.
-TEST(Causes, EvenExpertsGainTheirUnevenExchangesToo) {
+// A rank with more tokens computes longer and receives longer. Equal tokens remove both.
+TEST(Causes, TheGainOfEvenExpertsIncludesTheirUnevenExchanges) {
   SmallJob even;
   even.experts = true;
   even.tensor_parallel = 1;
@@ -356,7 +358,7 @@ TEST(Causes, EvenExpertsGainTheirUnevenExchangesToo) {
   EXPECT_NEAR(d.findings[0].gain_ns, truth, 0.05 * truth);
 }
 
-TEST(Causes, WhatSlowsEverybodyAtOnceIsCommon) {
+TEST(Causes, ASlowdownOfAllRanksAtOnceIsCommon) {
   SmallJob job;
   job.kernel = [](const KernelAt& k) { return k.step >= 11 ? 1.12 : 1.0; };
   const Diagnosis d = DiagnoseJob(job);
@@ -365,7 +367,7 @@ TEST(Causes, WhatSlowsEverybodyAtOnceIsCommon) {
   EXPECT_EQ(*d.findings[0].since_step, 111);
 }
 
-TEST(Causes, AnEpisodeIsNamedWithItsFirstAndLastStep) {
+TEST(Causes, NamesTheFirstAndLastStepOfAnEpisode) {
   SmallJob job;
   job.steps = 30;
   job.kernel = [](const KernelAt& k) { return k.rank == 4 && k.step >= 12 && k.step < 20 ? 1.15 : 1.0; };
@@ -375,7 +377,7 @@ TEST(Causes, AnEpisodeIsNamedWithItsFirstAndLastStep) {
   EXPECT_EQ(d.findings[0].until_step, 119);
 }
 
-TEST(Causes, ARankThatIsSlowNowAndThenIsNamed) {
+TEST(Causes, NamesARankThatIsSlowInSomeSteps) {
   SmallJob job;
   job.steps = 30;
   job.kernel = [](const KernelAt& k) {
@@ -384,7 +386,7 @@ TEST(Causes, ARankThatIsSlowNowAndThenIsNamed) {
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {4}, Cause::kGpuClock);
 }
 
-TEST(Causes, OfTwoEqualPeersNoneIsNamedAlone) {
+TEST(Causes, NamesNeitherOfTwoEqualPeersAlone) {
   SmallJob job;
   job.data_parallel = 2;
   job.tensor_parallel = 1;
@@ -392,10 +394,10 @@ TEST(Causes, OfTwoEqualPeersNoneIsNamedAlone) {
   const Diagnosis d = DiagnoseJob(job);
   ExpectFirst(d, CulpritKind::kGroup, {0, 1}, Cause::kGpuClock);
   EXPECT_EQ(d.findings[0].verdict, Verdict::kUndecided);
-  EXPECT_FALSE(d.findings[0].told_apart);
+  EXPECT_FALSE(d.findings[0].identified);
 }
 
-TEST(Causes, OfTwoEqualPeersTheOneThatWasFasterBeforeIsNamed) {
+TEST(Causes, OfTwoPeersNamesTheOneThatWasFasterBefore) {
   SmallJob job;
   job.data_parallel = 2;
   job.tensor_parallel = 1;
@@ -408,23 +410,23 @@ TEST(Causes, TwoEquallySlowRanksAreBothNamed) {
   SmallJob job;
   job.kernel = [](const KernelAt& k) { return k.rank == 1 || k.rank == 6 ? 1.1 : 1.0; };
   const Diagnosis d = DiagnoseJob(job);
-  ASSERT_EQ(d.findings.size(), 2u) << Told(d);
+  ASSERT_EQ(d.findings.size(), 2u) << Describe(d);
   std::vector<uint32_t> named = {d.findings[0].rank_indices[0], d.findings[1].rank_indices[0]};
   std::sort(named.begin(), named.end());
   EXPECT_EQ(named, (std::vector<uint32_t>{1, 6}));
 }
 
-TEST(Causes, ASlowHostIsOneEntryAndNotEight) {
+TEST(Causes, ASlowHostIsOneFindingInsteadOfOnePerRank) {
   SmallJob job;
   job.data_parallel = 8;
   job.ranks_per_host = 4;
   job.kernel = [](const KernelAt& k) { return k.rank / 4 == 1 ? 1 + (Memory(k.kernel) ? 0.03 : 0.1) : 1.0; };
   const Diagnosis d = DiagnoseJob(job);
   ExpectFirst(d, CulpritKind::kHost, {4, 5, 6, 7}, Cause::kGpuClock);
-  EXPECT_EQ(d.findings.size(), 1u) << Told(d);
+  EXPECT_EQ(d.findings.size(), 1u) << Describe(d);
 }
 
-TEST(Causes, AGpuThreePercentSlowAmongManyIsNamedFromTwentySteps) {
+TEST(Causes, TwentyStepsShowOneOfManyGpusThreePercentSlow) {
   for (const int replicas : {4, 16}) {
     SmallJob job;
     job.data_parallel = replicas;
@@ -433,9 +435,9 @@ TEST(Causes, AGpuThreePercentSlowAmongManyIsNamedFromTwentySteps) {
   }
 }
 
-TEST(Causes, HealthyJobsStayHealthyWhateverTheirNoise) {
+TEST(Causes, HealthyJobsHaveNoFindingsAtAnyNoise) {
   int called = 0, jobs = 0;
-  std::string said;
+  std::string reports;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   constexpr int kSeeds = 2;
 #else
@@ -466,14 +468,14 @@ TEST(Causes, HealthyJobsStayHealthyWhateverTheirNoise) {
         ++jobs;
         if (d.findings.empty()) continue;
         ++called;
-        said += Told(d);
+        reports += Describe(d);
       }
     }
   }
-  EXPECT_LE(called, jobs / 100) << called << " of " << jobs << "\n" << said;
+  EXPECT_LE(called, jobs / 100) << called << " of " << jobs << "\n" << reports;
 }
 
-TEST(Causes, WithTwoStepsNothingIsDecided) {
+TEST(Causes, TwoStepsDecideNothing) {
   SmallJob job;
   job.steps = 2;
   job.kernel = [](const KernelAt& k) { return k.rank == 5 ? 1.3 : 1.0; };
@@ -482,7 +484,7 @@ TEST(Causes, WithTwoStepsNothingIsDecided) {
   for (const Finding& f : d.findings) EXPECT_EQ(f.verdict, Verdict::kUndecided);
 }
 
-TEST(Causes, EveryCauseOfTheContractHasItsName) {
+TEST(Causes, EveryCauseHasItsContractName) {
   const std::vector<std::string> names = {"unknown",
                                           "gpu_clock",
                                           "gpu_memory",

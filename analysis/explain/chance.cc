@@ -14,13 +14,13 @@ namespace {
 
 constexpr int kDraws = 200;
 constexpr uint64_t kSeed = 0x5EEDF1;
-// More values than this per draw: fewer draws, so that a large job's floor costs no more than a few
-// milliseconds.
+// Limit of the values of all draws together. A large job gets fewer draws, so that its floor takes at most a
+// few milliseconds.
 constexpr size_t kValuesPerFloor = 4'000'000;
 constexpr int kLeastDraws = 50;
 constexpr double kQuantile = 0.99;
 constexpr size_t kMostBlocks = 10;
-// Fewer peers than this have no quarter to leave out.
+// With fewer peers than this, no quarter is left out.
 constexpr size_t kFew = 6;
 constexpr size_t kStepsPerBlock = 5;
 
@@ -28,9 +28,9 @@ struct Quantile {
   size_t ranks;
   double sigmas;
 };
-// Of (largest - median) / sigma without the slowest quarter, for normal peers, 99 %: drawn 1,500 to 30,000
-// times. With fewer than 6 peers the spread is not known well enough for that; there the error from step to
-// step bounds it.
+// 99 % quantile of (largest - median) / sigma without the slowest quarter, for normal peers, from 1,500 to
+// 30,000 draws. With fewer than 6 peers, the spread is too uncertain for this. The error from step to step
+// bounds it there.
 constexpr Quantile kLargest[] = {{5, 6.5},  {6, 6.5},  {7, 5.8},  {8, 7.5},  {10, 5.9},
                                  {12, 6.3}, {16, 6.1}, {24, 5.7}, {32, 5.6}, {64, 5.5}};
 
@@ -47,7 +47,7 @@ size_t BlocksOf(size_t steps) {
                             kMostBlocks);
 }
 
-// Block means of one rank.
+// Means of the blocks of one rank.
 std::vector<double> BlockMeans(const std::vector<double>& steps, size_t blocks) {
   std::vector<double> means(blocks, 0);
   for (size_t b = 0; b < blocks; ++b) {
@@ -57,7 +57,7 @@ std::vector<double> BlockMeans(const std::vector<double>& steps, size_t blocks) 
   return means;
 }
 
-// Distances from the middle, the slow half mirrored from the fast one.
+// Distances from the middle. The slow half is the mirror of the fast one.
 std::vector<double> Mirrored(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
@@ -71,8 +71,8 @@ std::vector<double> Mirrored(std::vector<double> values) {
 
 namespace {
 
-// Of few the half that lies closest together are taken to be alike; of equally close halves the faster one,
-// since nothing runs faster than it can.
+// Among few peers, the half that lies closest together counts as alike. Of equally close halves, it is the
+// faster one, because disturbances only slow a rank down.
 struct Half {
   double middle;
   double width;
@@ -116,7 +116,7 @@ Chance ChanceAmong(std::span<const double> per_rank, double least_sigma) {
   return out;
 }
 
-double PermutedTop(const std::vector<std::vector<double>>& by_rank_and_step) {
+double PermutationFloor(const std::vector<std::vector<double>>& by_rank_and_step) {
   const size_t ranks = by_rank_and_step.size();
   if (ranks < 3 || by_rank_and_step[0].size() < 2) return 0;
   const size_t blocks = BlocksOf(by_rank_and_step[0].size());

@@ -1,6 +1,6 @@
-// What chance makes of ranks that are all alike: the noise floor.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CHANCE_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_CHANCE_H_
+// The noise floor: how far ranks differ by chance if they are all alike.
+#ifndef LOCKSTEP_ANALYSIS_EXPLAIN_CHANCE_H_
+#define LOCKSTEP_ANALYSIS_EXPLAIN_CHANCE_H_
 
 #include <cstddef>
 #include <span>
@@ -8,28 +8,27 @@
 
 namespace lockstep::analysis {
 
-// What one of many peers takes beyond the middle one, and what it may by chance.
+// The spread of a value among peers, and the limit of one peer's deviation by chance.
 struct Chance {
   double middle = 0;
-  double sigma =
-      0;  // among the peers but for the quarter that takes most; of fewer than 6, among the closest half
-  double floor = 0;  // 99th percentile of the largest distance from the middle when all are alike
+  double sigma = 0;  // among the peers without the quarter that takes most; with fewer than 6 peers, among
+                     // the closest half
+  double floor = 0;  // 99th percentile of the largest distance from the middle if all are alike
 };
 
-// The labels of the peers mean nothing when all are alike, so the spread that the fastest three quarters show
-// bounds what the slowest may by chance be. `per_rank`: one mean over the steps each. `least_sigma`: no
-// smaller one is believed.
+// If all peers are alike, the spread of the fastest three quarters bounds the deviation of the slowest one by
+// chance. `per_rank`: each rank's mean over the steps. `least_sigma`: lower limit of the sigma.
 Chance ChanceAmong(std::span<const double> per_rank, double least_sigma);
 
-// 99th percentile of the top mean when, within each block of steps, the ranks' labels are permuted: rows are
-// ranks, columns steps, all of one length. Blocks hold neighbouring steps, which are alike. The slow half of
-// each block is replaced by the mirror of its fast half, so that a real straggler does not raise its own
-// floor. The same for the same input.
-double PermutedTop(const std::vector<std::vector<double>>& by_rank_and_step);
+// 99th percentile of the top mean if the ranks' labels are permuted within each block of steps. Rows are
+// ranks, columns are steps, all of one length. A block holds neighbouring steps, which are alike. The slow
+// half of each block is replaced by the mirror of its fast half, so that a real straggler does not raise its
+// own floor. Equal input gives an equal result.
+double PermutationFloor(const std::vector<std::vector<double>>& by_rank_and_step);
 
-// Standard error of a rank's mean over the steps from its blocks' means, median over the ranks.
+// Standard error of a rank's mean over the steps, from the means of its blocks; the median over the ranks.
 double StepError(const std::vector<std::vector<double>>& by_rank_and_step);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_CHANCE_H_
+#endif  // LOCKSTEP_ANALYSIS_EXPLAIN_CHANCE_H_

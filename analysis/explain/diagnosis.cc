@@ -15,7 +15,7 @@
 namespace lockstep::analysis {
 namespace {
 
-// Without a noise floor (too few steps) only what costs this part of the step is listed.
+// Without a noise floor (too few steps), only costs of at least this share of a step are listed.
 constexpr double kListedWithoutFloor = 0.02;
 
 class Diagnostician {
@@ -45,10 +45,10 @@ class Diagnostician {
   }
 
  private:
-  // Where a graph's kernels are missing a rank that works seems to idle.
+  // Without the records of a graph's kernels, a rank that works seems to be idle.
   bool AllGraphsSeen() const {
     return std::all_of(in_.capture.ranks.begin(), in_.capture.ranks.end(),
-                       [](const store::RankData& r) { return r.unseen_graph_launches == 0; });
+                       [](const capture::RankData& r) { return r.unseen_graph_launches == 0; });
   }
   double Matched() const { return in_.matches.MatchedFraction().value_or(1); }
 
@@ -56,7 +56,7 @@ class Diagnostician {
     out_.layout = gains_.layout();
     std::vector<uint32_t> named;
     for (const Finding& f : out_.findings) {
-      // What everybody does is nobody's delay.
+      // A finding about all ranks is not the delay of one of them.
       if (f.kind != CulpritKind::kJob && f.kind != CulpritKind::kData)
         named.insert(named.end(), f.rank_indices.begin(), f.rank_indices.end());
     }
@@ -71,7 +71,7 @@ class Diagnostician {
     MeasureIdealCompute();
     out_.lost_ns = gains_.lost_ns();
     out_.ideal_step_ns = gains_.ideal_step_ns();
-    out_.noise_ns = gains_.levelled_step_ns() - out_.ideal_step_ns;
+    out_.noise_ns = gains_.straggler_free_step_ns() - out_.ideal_step_ns;
     const Interval95 step = BootstrapMean(out_.step_durations);
     if (out_.ideal_step_ns > 0)
       out_.ratio_interval = {step.low / out_.ideal_step_ns, step.high / out_.ideal_step_ns};
@@ -94,11 +94,11 @@ class Diagnostician {
         *std::max_element(compute.begin(), compute.end()) / static_cast<double>(gains_.steps());
   }
 
-  // What the split charges to the costliest rank when ranks are alike: their labels permuted within blocks of
-  // steps.
+  // The floor is the split's charge to the costliest rank if all ranks are alike: the ranks' labels are
+  // permuted within blocks of steps.
   void SetNoiseFloor() {
     if (gains_.steps() < kLeastSteps) return;
-    out_.noise_floor_ns = std::max(kLeastShare * out_.step_ns, PermutedTop(gains_.rank_step_costs()));
+    out_.noise_floor_ns = std::max(kLeastShare * out_.step_ns, PermutationFloor(gains_.rank_step_costs()));
   }
 
   double Floor() const { return out_.noise_floor_ns.value_or(kListedWithoutFloor * out_.step_ns); }
@@ -110,7 +110,7 @@ class Diagnostician {
     for (Explanation& e : seen_.list) {
       Finding f{.kind = e.kind,
                 .rank_indices = std::move(e.rank_indices),
-                .told_apart = e.told_apart,
+                .identified = e.identified,
                 .cause = e.cause};
       f.lost_ns = gains_.LostTo(e.pieces);
       f.fix.pieces = std::move(e.pieces);
@@ -149,32 +149,32 @@ class Diagnostician {
     rule_shares_.resize(kept);
   }
 
-  // What costs less than the floor, alone and beside what else there is, is not worth a line.
+  // A finding that costs less than the floor, alone and beside the others, is not listed.
   void KeepCostly() {
     for (int round = 0; round < 2; ++round) {
       const std::vector<Fix> fixes = Fixes();
       const std::vector<std::vector<double>> alone = gains_.OfEach(fixes);
-      const std::vector<std::vector<double>> beside = GainsBesideOthers(gains_, fixes);
+      const std::vector<std::vector<double>> beside = MarginalGains(gains_, fixes);
       for (size_t i = 0; i < fixes.size(); ++i) {
         out_.findings[i].gain_per_step = alone[i];
-        out_.findings[i].gain_beside_others = beside[i];
+        out_.findings[i].marginal_gain = beside[i];
       }
       const size_t before = out_.findings.size();
       Filter([&](const Finding& f) {
-        const double gain = std::max(Mean(f.gain_per_step), Mean(f.gain_beside_others));
-        return std::max(f.lost_ns, Mean(f.gain_beside_others)) >= Floor() && gain >= Floor() / 2;
+        const double gain = std::max(Mean(f.gain_per_step), Mean(f.marginal_gain));
+        return std::max(f.lost_ns, Mean(f.marginal_gain)) >= Floor() && gain >= Floor() / 2;
       });
       if (out_.findings.size() == before) return;
     }
   }
 
-  // Of two that hold everybody back together, the split charges the slower one alone. Where there are such,
-  // what it charges to all of them is shared fairly.
+  // If two culprits delay all ranks together, the split charges only the slower one. In that case, the
+  // charges to all findings are divided among them fairly.
   void ShareAmongEquals() {
     for (Finding& f : out_.findings) f.hidden = f.lost_ns < Floor();
     if (std::none_of(out_.findings.begin(), out_.findings.end(), [](const Finding& f) { return f.hidden; }))
       return;
-    const std::vector<std::vector<double>> shares = FairShares(gains_, Fixes());
+    const std::vector<std::vector<double>> shares = ShapleyValues(gains_, Fixes());
     double charged = 0, shared = 0;
     for (size_t i = 0; i < shares.size(); ++i) {
       charged += out_.findings[i].lost_ns;
@@ -206,7 +206,7 @@ class Diagnostician {
     rule_shares_ = std::move(shares);
   }
 
-  // ---- with too few
+  // ---- with too few steps
 
   void ListCostliestRanks() {
     const Excess excess(in_, gains_.graph(), gains_.classes(), gains_.typical(), {});
@@ -221,7 +221,7 @@ class Diagnostician {
       f.evidence = std::move(cause.evidence);
       f.late = cause.late;
       f.gain_per_step = gains_.Of(f.fix);
-      f.gain_beside_others = f.gain_per_step;
+      f.marginal_gain = f.gain_per_step;
       out_.findings.push_back(std::move(f));
     }
     rule_shares_.assign(out_.findings.size(), 0);

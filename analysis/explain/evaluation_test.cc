@@ -1,4 +1,4 @@
-// The verdict against the truth of simulated jobs: same seed with and without the fault.
+// Verdicts compared with the truth of simulated jobs, with the same seed with and without the fault.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -17,47 +17,48 @@ namespace {
 
 using sim::FaultKind;
 
-// What `lockstep trace --duration 2s` captures somewhere in a job's middle.
+// A window like that of `lockstep trace --duration 2s` in the middle of a job.
 constexpr Nanos kWindow = Nanos::Seconds(2);
 constexpr uint32_t kSteps = 28;
 
-Diagnosis DiagnoseCapture(const store::Capture& capture) {
+Diagnosis DiagnoseCapture(const capture::Capture& capture) {
   const Prepared prepared(capture);
   return Diagnose(prepared.input());
 }
 
-Steps StepsOf(const store::Capture& capture) {
+Steps StepsOf(const capture::Capture& capture) {
   std::vector<CallIndex> calls;
   for (const auto& rank : capture.ranks) calls.emplace_back(rank);
-  return FindSteps(capture, align::EstimateClocks(capture, align::Match(capture)), calls);
+  return FindSteps(capture, capture::EstimateClocks(capture, capture::Match(capture)), calls);
 }
 
 struct Job {
   scenario::Scenario scenario;
-  sim::Knobs knobs;
+  sim::ModelSettings settings;
   tests::SimCaptureOptions options;
   Nanos true_cost;  // per step
 };
 
-// The draw of a job: seed, window, and a fault of 5 to 30 % of a step on any rank.
+// Draws a job: seed, window, and a fault of 5 to 30 % of a step on any rank.
 Job DrawJob(const scenario::Scenario& scenario, FaultKind kind, std::mt19937_64& random) {
   Job job{scenario, {}, {}, {}};
-  job.knobs.seed = random();
-  const auto healthy = sim::DryRun(scenario, job.knobs, kSteps);
+  job.settings.seed = random();
+  const auto healthy = sim::DryRun(scenario, job.settings, kSteps);
   job.options.from = VirtualTime(400'000'000 + static_cast<int64_t>(random() % 150'000'000));
   job.options.to = job.options.from + kWindow;
   if (kind == FaultKind::kNone) return job;
   const auto rank = static_cast<uint32_t>(random() % scenario.ranks.size());
   const double size = 0.05 + 0.25 * static_cast<double>(random() % 1000) / 1000.0;
-  EXPECT_TRUE(sim::SizeFault(scenario, kind, rank, size, sim::MeanStep(scenario, healthy), &job.knobs.fault));
-  const auto faulty = sim::DryRun(scenario, job.knobs, kSteps);
+  EXPECT_TRUE(
+      sim::SizeFault(scenario, kind, rank, size, sim::MeanStep(scenario, healthy), &job.settings.fault));
+  const auto faulty = sim::DryRun(scenario, job.settings, kSteps);
   job.true_cost = tests::TrueStep(faulty, job.options.from, job.options.to) -
                   tests::TrueStep(healthy, job.options.from, job.options.to);
   return job;
 }
 
-store::Capture CaptureJob(const Job& job) {
-  return tests::CaptureOf(job.scenario, sim::DryRun(job.scenario, job.knobs, kSteps), job.options);
+capture::Capture CaptureJob(const Job& job) {
+  return tests::CaptureOf(job.scenario, sim::DryRun(job.scenario, job.settings, kSteps), job.options);
 }
 
 Cause ExpectedCause(FaultKind kind) {
@@ -77,18 +78,18 @@ Cause ExpectedCause(FaultKind kind) {
 }
 
 // Checks one faulty job; returns the relative error of the culprit's milliseconds.
-double CheckFault(const Job& job, const store::Capture& capture) {
-  const FaultKind kind = job.knobs.fault.kind;
+double CheckFault(const Job& job, const capture::Capture& capture) {
+  const FaultKind kind = job.settings.fault.kind;
   const Diagnosis d = DiagnoseCapture(capture);
-  const std::string what = std::string(sim::FaultName(kind)) + " of " + std::to_string(job.knobs.fault.size) +
-                           " on rank " + std::to_string(job.knobs.fault.rank) + ", seed " +
-                           std::to_string(job.knobs.seed);
+  const std::string what =
+      std::string(sim::FaultName(kind)) + " of " + std::to_string(job.settings.fault.size) + " on rank " +
+      std::to_string(job.settings.fault.rank) + ", seed " + std::to_string(job.settings.seed);
   if (d.findings.empty()) {
     ADD_FAILURE() << "nothing found: " << what;
     return 1;
   }
   const Finding& first = d.findings[0];
-  EXPECT_EQ(first.rank_indices, std::vector<uint32_t>{job.knobs.fault.rank}) << what;
+  EXPECT_EQ(first.rank_indices, std::vector<uint32_t>{job.settings.fault.rank}) << what;
   EXPECT_EQ(CauseName(first.cause), CauseName(ExpectedCause(kind))) << what;
   EXPECT_EQ(first.verdict, Verdict::kSure) << what;
   const auto truth = static_cast<double>(job.true_cost.ns());
@@ -100,15 +101,15 @@ double CheckFault(const Job& job, const store::Capture& capture) {
   return error;
 }
 
-// A sanitizer looks for errors in the code, not in the verdicts: every kind of fault twice will do, at 25
-// times the cost.
+// A sanitizer looks for errors in the code, not in the verdicts, and makes the test 25 times as slow. Two
+// faults of every kind are enough for it.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr int kFaults = 8, kHealthy = 2, kPairs = 3;
 #else
 constexpr int kFaults = 40, kHealthy = 12, kPairs = 20;
 #endif
 
-TEST(Evaluation, EveryFaultOnAnyRankIsNamedFirstWithItsCauseAndItsMilliseconds) {
+TEST(Evaluation, NamesEveryFaultFirstWithItsCauseAndCost) {
   std::mt19937_64 random(20'251'121);
   const scenario::Scenario scenario = *scenario::MakeTransformer({});
   std::vector<double> errors;
@@ -122,39 +123,39 @@ TEST(Evaluation, EveryFaultOnAnyRankIsNamedFirstWithItsCauseAndItsMilliseconds) 
             << errors.back() << "\n";
 }
 
-// Each fault once as it is, once half as large and once not at all: what the replay of the first says of the
-// other two.
-TEST(Evaluation, PredictedGainsOfHalfAndAllOfAFaultComeTrue) {
+// Each fault runs in full, at half its size, and not at all. The replay of the first run predicts the other
+// two.
+TEST(Evaluation, PredictedGainsOfHalfAndFullFixesComeTrue) {
   std::mt19937_64 random(51);
   const scenario::Scenario scenario = *scenario::MakeTransformer({});
   std::vector<double> errors;
   for (int i = 0; i < kPairs; ++i) {
-    // A link is nobody's own work: its gain is that of the finding, checked above.
+    // A link is not a rank's own work. Its gain is that of the finding, which another test checks.
     constexpr FaultKind kOwn[] = {FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kCopy};
     const Job job = DrawJob(scenario, kOwn[i % 3], random);
-    const store::Capture capture = CaptureJob(job);
+    const capture::Capture capture = CaptureJob(job);
     const Prepared prepared(capture);
     const GraphInput input = prepared.input();
     Gains gains(input);
     const Nanos step =
-        tests::TrueStep(sim::DryRun(scenario, job.knobs, kSteps), job.options.from, job.options.to);
+        tests::TrueStep(sim::DryRun(scenario, job.settings, kSteps), job.options.from, job.options.to);
     for (const double removed : {0.5, 1.0}) {
-      sim::Knobs less = job.knobs;
+      sim::ModelSettings less = job.settings;
       less.fault.factor_ppm =
-          static_cast<int64_t>(static_cast<double>(job.knobs.fault.factor_ppm) * (1 - removed));
+          static_cast<int64_t>(static_cast<double>(job.settings.fault.factor_ppm) * (1 - removed));
       less.fault.extra =
-          Nanos(static_cast<int64_t>(static_cast<double>(job.knobs.fault.extra.ns()) * (1 - removed)));
+          Nanos(static_cast<int64_t>(static_cast<double>(job.settings.fault.extra.ns()) * (1 - removed)));
       const auto truth = static_cast<double>(
           (step - tests::TrueStep(sim::DryRun(scenario, less, kSteps), job.options.from, job.options.to))
               .ns());
       const std::vector<double> gain =
-          gains.Of({.rank_indices = {job.knobs.fault.rank}, .owners = {}, .strength = removed});
+          gains.Of({.rank_indices = {job.settings.fault.rank}, .owners = {}, .strength = removed});
       const double predicted =
           std::accumulate(gain.begin(), gain.end(), 0.0) / static_cast<double>(gain.size());
       errors.push_back(std::fabs(predicted / truth - 1));
-      EXPECT_LT(errors.back(), 0.08) << sim::FaultName(job.knobs.fault.kind) << " of " << job.knobs.fault.size
-                                     << " on rank " << job.knobs.fault.rank << ", " << removed
-                                     << " removed, seed " << job.knobs.seed;
+      EXPECT_LT(errors.back(), 0.08) << sim::FaultName(job.settings.fault.kind) << " of "
+                                     << job.settings.fault.size << " on rank " << job.settings.fault.rank
+                                     << ", " << removed << " removed, seed " << job.settings.seed;
     }
   }
   std::sort(errors.begin(), errors.end());
@@ -164,7 +165,7 @@ TEST(Evaluation, PredictedGainsOfHalfAndAllOfAFaultComeTrue) {
   EXPECT_LT(errors[errors.size() * 9 / 10], 0.03);
 }
 
-TEST(Evaluation, HealthyJobsBlameNobody) {
+TEST(Evaluation, HealthyJobsHaveNoStraggler) {
   std::mt19937_64 random(77);
   const scenario::Scenario scenario = *scenario::MakeTransformer({});
   for (int i = 0; i < kHealthy; ++i) {
@@ -176,7 +177,7 @@ TEST(Evaluation, HealthyJobsBlameNobody) {
   }
 }
 
-TEST(Evaluation, OtherShapesAndNoiseWorkToo) {
+TEST(Evaluation, WorksForOtherShapesAndNoise) {
   std::mt19937_64 random(5);
   std::vector<scenario::TransformerShape> shapes(4);
   shapes[0].data_parallel = 4, shapes[0].tensor_parallel = 1, shapes[0].pipeline_parallel = 1;
@@ -193,7 +194,7 @@ TEST(Evaluation, OtherShapesAndNoiseWorkToo) {
   }
 }
 
-TEST(Evaluation, ClocksTenMillisecondsApartChangeNothing) {
+TEST(Evaluation, ClockOffsetsOfTenMillisecondsDoNotChangeTheResult) {
   std::mt19937_64 random(9);
   const scenario::Scenario scenario = *scenario::MakeTransformer({});
   std::uniform_real_distribution<double> unit(-1, 1);
@@ -206,7 +207,7 @@ TEST(Evaluation, ClocksTenMillisecondsApartChangeNothing) {
   }
 }
 
-TEST(Evaluation, DependenciesBetweenStreamsMayBeUnrecorded) {
+TEST(Evaluation, WorksWithoutRecordedDependenciesBetweenStreams) {
   std::mt19937_64 random(31);
   const scenario::Scenario scenario = *scenario::MakeTransformer({});
   for (int i = 0; i < 8; ++i) {
@@ -216,15 +217,15 @@ TEST(Evaluation, DependenciesBetweenStreamsMayBeUnrecorded) {
   }
 }
 
-TEST(Evaluation, WithoutCommunicatorsTheyAreInferredAndTheVerdictIsTheSame) {
+TEST(Evaluation, InferredCommunicatorsGiveTheSameVerdict) {
   std::mt19937_64 random(13);
   const scenario::Scenario scenario = *scenario::MakeTransformer({});
   for (int i = 0; i < kFaults / 4; ++i) {
     Job job = DrawJob(scenario, static_cast<FaultKind>(i % 5), random);
     job.options.with_sequences = false;
-    const store::Capture capture = CaptureJob(job);
-    EXPECT_GE(align::Match(capture).MatchedFraction().value_or(0), 0.99);
-    if (job.knobs.fault.kind == FaultKind::kNone) {
+    const capture::Capture capture = CaptureJob(job);
+    EXPECT_GE(capture::Match(capture).MatchedFraction().value_or(0), 0.99);
+    if (job.settings.fault.kind == FaultKind::kNone) {
       EXPECT_TRUE(DiagnoseCapture(capture).findings.empty());
     } else {
       CheckFault(job, capture);
@@ -232,7 +233,7 @@ TEST(Evaluation, WithoutCommunicatorsTheyAreInferredAndTheVerdictIsTheSame) {
   }
 }
 
-TEST(Evaluation, WithoutStepMarksThePeriodGivesTheSameStepsAndTheSameVerdict) {
+TEST(Evaluation, InferredStepsGiveTheSameVerdict) {
   std::mt19937_64 random(17);
   std::vector<scenario::TransformerShape> shapes(3);
   shapes[1].data_parallel = 4, shapes[1].tensor_parallel = 1, shapes[1].pipeline_parallel = 1;
@@ -242,22 +243,22 @@ TEST(Evaluation, WithoutStepMarksThePeriodGivesTheSameStepsAndTheSameVerdict) {
     const scenario::Scenario scenario =
         *scenario::MakeTransformer(shapes[static_cast<size_t>(i) % shapes.size()]);
     const Job job = DrawJob(scenario, static_cast<FaultKind>(i % 5), random);
-    store::Capture capture = CaptureJob(job);
+    capture::Capture capture = CaptureJob(job);
     const Steps marked = StepsOf(capture);
-    for (store::RankData& rank : capture.ranks)
-      std::erase_if(rank.ranges, [](const auto& range) { return range.kind == store::RangeKind::kStep; });
+    for (capture::RankData& rank : capture.ranks)
+      std::erase_if(rank.ranges, [](const auto& range) { return range.kind == capture::RangeKind::kStep; });
     const Steps found = StepsOf(capture);
     EXPECT_EQ(found.source, StepSource::kPeriod);
     EXPECT_NEAR(static_cast<double>(found.count()), static_cast<double>(marked.count()), 1.0);
     for (size_t r = 0; r < capture.ranks.size(); ++r) {
-      // The same length on every rank; what is one step's by its mark is one step's here, but for where it
-      // begins.
+      // Steps have the same length on every rank. Work that is one step's by its mark is one step's here,
+      // apart from the begin of the steps.
       for (size_t k = 1; k + 1 < found.count(); ++k) {
         EXPECT_NEAR(static_cast<double>(found.ranks[r].steps[k].activities),
                     static_cast<double>(marked.ranks[r].steps[1].activities), 2.0);
       }
     }
-    if (job.knobs.fault.kind == FaultKind::kNone) {
+    if (job.settings.fault.kind == FaultKind::kNone) {
       EXPECT_TRUE(DiagnoseCapture(capture).findings.empty());
     } else {
       CheckFault(job, capture);
@@ -265,22 +266,22 @@ TEST(Evaluation, WithoutStepMarksThePeriodGivesTheSameStepsAndTheSameVerdict) {
   }
 }
 
-TEST(Evaluation, TwoCulpritsAreBothNamedAndTheirJointGainIsKnown) {
+TEST(Evaluation, NamesBothCulpritsWithTheirJointGain) {
   const scenario::Scenario scenario = *scenario::MakeTransformer({});
-  sim::Knobs knobs;
-  knobs.seed = 3;
-  const auto healthy = sim::DryRun(scenario, knobs, kSteps);
-  // The model has one fault: the second culprit's copies are stretched in the scenario itself.
+  sim::ModelSettings settings;
+  settings.seed = 3;
+  const auto healthy = sim::DryRun(scenario, settings, kSteps);
+  // The model has one fault, so the scenario itself stretches the second culprit's copies.
   scenario::Scenario both = scenario;
   for (scenario::Op& op : both.ranks[6].program) {
-    if (op.kind == scenario::OpKind::kCopy && op.bytes > 1'000'000) op.own = op.own * 40;
+    if (op.kind == scenario::OpKind::kCopy && op.bytes > 1'000'000) op.service_time = op.service_time * 40;
   }
-  ASSERT_TRUE(
-      sim::SizeFault(scenario, FaultKind::kSlowGpu, 1, 0.15, sim::MeanStep(scenario, healthy), &knobs.fault));
+  ASSERT_TRUE(sim::SizeFault(scenario, FaultKind::kSlowGpu, 1, 0.15, sim::MeanStep(scenario, healthy),
+                             &settings.fault));
   tests::SimCaptureOptions options;
   options.from = VirtualTime(450'000'000);
   options.to = options.from + kWindow;
-  const auto world = sim::DryRun(both, knobs, kSteps);
+  const auto world = sim::DryRun(both, settings, kSteps);
   const Diagnosis d = DiagnoseCapture(tests::CaptureOf(both, world, options));
   const auto truth = static_cast<double>(
       (tests::TrueStep(world, options.from, options.to) - tests::TrueStep(healthy, options.from, options.to))

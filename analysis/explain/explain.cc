@@ -19,14 +19,15 @@
 namespace lockstep::analysis {
 namespace {
 
-// Below these nothing is looked into: pieces of a step.
+// An excess below this share of a step is not examined.
 constexpr double kLeastOfStep = 0.003;
-// A rank's copies are slow when they take so many times as long as its peers'.
+// A rank's copies are slow if they take this many times as long as its peers'.
 constexpr double kSlowCopies = 1.2;
-// What one rank's grouped products take more than its other kernels do.
+// A rank with more tokens exceeds its peers in grouped products by this many times as much as in other
+// kernels.
 constexpr double kRoutedTimes = 2.0;
 constexpr double kFollowsBytes = 0.5;
-// Of fewer ranks half may be slow, which a permutation would take for chance.
+// With fewer ranks, half of them may be slow, which a permutation would take for chance.
 constexpr size_t kLeastForPermutation = 6;
 
 class Explainer {
@@ -68,7 +69,7 @@ class Explainer {
     return all;
   }
 
-  // ---- what all ranks share
+  // ---- effects on all ranks
 
   void FindCommon() {
     const std::vector<double>& common = excess_.common();
@@ -91,7 +92,7 @@ class Explainer {
     std::move(stops.shared.begin(), stops.shared.end(), std::back_inserter(out_.list));
   }
 
-  // ---- what the data does
+  // ---- uneven data
 
   void FindUnevenData() {
     SequenceImbalance sequence =
@@ -116,7 +117,7 @@ class Explainer {
     }
     ExpertImbalance experts = FindExpertImbalance(in_, gains_.graph(), kinds_);
     if (!experts.found || experts.rank_indices.empty()) return;
-    // A slow GPU slows its other kernels as well.
+    // A slow GPU also slows its other kernels.
     const KernelRatios k = rules_.Kernels(experts.rank_indices);
     const double routed = k.Of(KernelKind::kGrouped).ratio() - 1,
                  other = k.Of(KernelKind::kMatrix).ratio() - 1;
@@ -158,7 +159,7 @@ class Explainer {
     for (uint32_t r : ranks) {
       const ExcessSeries& s = excess_.OfRank(r, WorkKind::kKernels);
       rows.emplace_back();
-      // Slow steps less what they are slower by: that is no noise.
+      // The mean excess of the slow steps is not noise, so it is subtracted from them.
       double slow = 0, count = 0;
       for (size_t k = 0; k < steps_; ++k) {
         slow += s.regime.SlowAt(k) ? s.by_step[k] : 0;
@@ -172,10 +173,10 @@ class Explainer {
     return rows;
   }
 
-  // One stage of a pipeline has more to do than the others.
+  // Finds a stage of a pipeline with more work than the others.
   void FindStages() {
     group_effect_.assign(ranks_, 0);
-    // A stage of one rank is that rank.
+    // If stages have one rank each, a slow stage is a slow rank.
     if (layout_.stages < 2 || ranks_ < 2 * layout_.stages) return;
     std::vector<RankWork> works;
     for (uint32_t r = 0; r < ranks_; ++r) {
@@ -200,7 +201,7 @@ class Explainer {
                         "between ranks, in %.0f%% of the steps it is the slowest",
                         stage.stage, layout_.stages, LengthText(stage.own_ns), LengthText(stage.mean_ns),
                         100 * stage.effect, 100 * stage.variance_share, 100 * stage.steps_slowest));
-    // What its ranks share is the stage's.
+    // The excess that all ranks of the stage share belongs to the stage.
     for (uint32_t r : members) group_effect_[r] = MedianOf(members);
     out_.list.push_back(std::move(e));
   }
@@ -219,7 +220,8 @@ class Explainer {
         "stage %d of %d computes %+.1f%% beside the other stages in %.0f%% of the steps, all its ranks alike",
         found->stage, layout_.stages, 100 * found->effect, 100 * slow));
     for (uint32_t r : members) group_effect_[r] = std::max(0.0, MedianOf(members));
-    // Whoever waits for it is slowed by that, in the same steps.
+    // Kernels of ranks that wait for the stage are slower in the same steps. A common factor in exactly these
+    // steps is therefore not another cause.
     const std::vector<double>& common = excess_.common();
     bool same_steps = !common.empty();
     for (size_t k = 0; k < common.size(); ++k)
@@ -247,7 +249,8 @@ class Explainer {
     const std::vector<std::vector<double>> rows = KernelSteps(compared, group_effect_);
     const double error = StepError(rows);
     Chance chance = ChanceAmong(values, error);
-    if (compared.size() >= kLeastForPermutation) chance.floor = std::max(chance.floor, PermutedTop(rows));
+    if (compared.size() >= kLeastForPermutation)
+      chance.floor = std::max(chance.floor, PermutationFloor(rows));
     double typical = 0;
     for (uint32_t r : compared) typical = std::max(typical, excess_.OfRank(r, WorkKind::kKernels).typical_ns);
     out_.kernel_floor_ns = chance.floor * typical;
@@ -263,8 +266,8 @@ class Explainer {
     std::move(found.begin(), found.end(), std::back_inserter(out_.list));
   }
 
-  // A clock that is set makes what runs just then longer or shorter on all ranks of its host: that is one
-  // step's work and no more.
+  // Setting a clock changes the length of the work at that moment, on all ranks of its host. It affects one
+  // step only.
   bool MayBeSetClock(uint32_t r) const {
     const uint32_t one[] = {r};
     if (!OnSetClock(in_, one)) return false;
@@ -293,15 +296,16 @@ class Explainer {
     found.push_back(std::move(e));
   }
 
-  // Two that can only be compared with each other differ; which of them is wrong only its own past can tell.
+  // Two ranks that can only be compared with each other differ. Only their own past shows which of them is
+  // slow.
   void NamePair(Explanation& e) const {
     const uint32_t r = e.rank_indices[0];
     if (excess_.PeersOf(r) != 2 || excess_.OfRank(r, WorkKind::kKernels).regime.split()) return;
     const uint32_t other = PeerOf(r);
-    if (other == store::kNone) return;
+    if (other == capture::kNone) return;
     e.kind = CulpritKind::kGroup;
     e.rank_indices.push_back(other);
-    e.told_apart = false;
+    e.identified = false;
     e.evidence.push_back(
         absl::StrFormat("ranks %d and %d have only each other to be compared with: rank %d is the slower one",
                         RankNumber(r), RankNumber(other), RankNumber(r)));
@@ -316,13 +320,13 @@ class Explainer {
         const int64_t near = int64_t{c} + step;
         if (near < 0 || near >= static_cast<int64_t>(classes.cells.size())) continue;
         const Cell& other = classes.cells[static_cast<size_t>(near)];
-        if (other.klass == classes.cells[c].klass)
+        if (other.class_index == classes.cells[c].class_index)
           shared[other.owner] += gains_.typical().stats()[c].own_work * classes.cells[c].count;
       }
     }
-    uint32_t best = store::kNone;
+    uint32_t best = capture::kNone;
     for (const auto& [rank, time] : shared) {
-      if (best == store::kNone || time > shared[best]) best = rank;
+      if (best == capture::kNone || time > shared[best]) best = rank;
     }
     return best;
   }
@@ -339,11 +343,11 @@ class Explainer {
       lost[r] = gains_.LostTo(levels[r]) + gains_.LostTo(pauses_[r]);
     }
     const double floor = ChanceAmong(lost, 0).floor;
-    // Several ranks of a host that each lose little may lose much together.
+    // Ranks of a host that each lose little may lose much together.
     std::map<uint32_t, double> of_host;
     for (uint32_t r = 0; r < ranks_; ++r) of_host[in_.capture.ranks[r].host] += std::max(0.0, lost[r]);
     for (uint32_t r = 0; r < ranks_; ++r) {
-      // One that nobody waits for loses nothing, and may be as slow as its host's others.
+      // A rank for which no rank waits loses nothing, but may be as slow as the others of its host.
       const double beyond = SumPerStep(levels[r], steps_) + SumPerStep(pauses_[r], steps_);
       if (of_host[in_.capture.ranks[r].host] < LeastNs() || (lost[r] <= 0 && beyond < LeastNs())) continue;
       CauseFinding cause = rules_.OfHost(r, levels[r], pauses_[r]);
@@ -358,7 +362,7 @@ class Explainer {
       if (e.excess_ns > 0) found.push_back(std::move(e));
     }
     MergeRanksOfHosts({in_, excess_, rules_, pauses_}, WorkKind::kHost, found);
-    // Alone each rank must stand out for itself.
+    // A single rank must exceed the limit by itself.
     std::erase_if(found, [&](const Explanation& e) {
       return e.kind == CulpritKind::kRank && lost[e.rank_indices[0]] < LeastNs();
     });
@@ -389,10 +393,10 @@ class Explainer {
   CauseRules rules_;
   size_t steps_;
   uint32_t ranks_;
-  std::vector<Pieces> pauses_;         // by rank index, less what was found to be everybody's
+  std::vector<Pieces> pauses_;         // by rank index, without pauses that several ranks share
   std::vector<double> kernel_excess_;  // by rank index, relative
-  std::vector<double> group_effect_;   // of it, what its stage has
-  std::vector<uint8_t> routed_;        // by rank index: its experts get more than others'
+  std::vector<double> group_effect_;   // the part of kernel_excess_ that its stage shares
+  std::vector<uint8_t> routed_;        // by rank index: 1 if its experts get more than others'
   Explanations out_;
 };
 

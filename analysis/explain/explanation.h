@@ -1,6 +1,6 @@
-// One thing that could hold the job back: who, why, and which pieces of which units are its doing.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_EXPLANATION_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_EXPLANATION_H_
+// One possible cause of delay: culprit, cause, and the pieces of units that belong to it.
+#ifndef LOCKSTEP_ANALYSIS_EXPLAIN_EXPLANATION_H_
+#define LOCKSTEP_ANALYSIS_EXPLAIN_EXPLANATION_H_
 
 #include <cstdint>
 #include <optional>
@@ -17,16 +17,16 @@ struct Explanation {
   CulpritKind kind = CulpritKind::kRank;
   Cause cause = Cause::kUnknown;
   std::vector<uint32_t>
-      rank_indices;        // the worst first where they differ; of those that nothing tells apart, all
-  bool told_apart = true;  // else it is one of them, and nobody can say which
+      rank_indices;        // the worst first if they differ; all candidates if no figure distinguishes them
+  bool identified = true;  // false: it is one of them, and no figure shows which
   Pieces pieces;
-  double excess_ns = 0;   // per step: what it takes beyond its peers, on or off the critical path
-  double floor_ns = 0;    // per step: what chance makes of peers that are alike
-  double rule_share = 1;  // of it, what the cause's rule explains
+  double excess_ns = 0;   // per step: its time beyond its peers, on or off the critical path
+  double floor_ns = 0;    // per step: its limit by chance, from peers that are alike
+  double rule_share = 1;  // share of the excess that the cause's rule explains
   std::vector<std::string> evidence;
-  std::optional<Nanos> late;  // how late it comes into each step, where that is what it costs
+  std::optional<Nanos> late;  // its lateness in each step, if that is its cost
 };
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_EXPLANATION_H_
+#endif  // LOCKSTEP_ANALYSIS_EXPLAIN_EXPLANATION_H_

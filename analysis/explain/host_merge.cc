@@ -10,18 +10,18 @@
 namespace lockstep::analysis {
 namespace {
 
-// The ranks of one host: this many of them.
-constexpr double kNearlyAll = 0.8;
+// At least this share of a host's ranks is nearly all of them.
+constexpr double kNearlyAllOfHost = 0.8;
 
-std::string HostName(const store::Capture& capture, uint32_t rank_index) {
+std::string HostName(const capture::Capture& capture, uint32_t rank_index) {
   const uint32_t host = capture.ranks[rank_index].host;
   if (host >= capture.hosts.size()) return "";
   return capture.hosts[host].ShownName();
 }
 
-// What slows every launch on a host is its processors; anything else keeps the cause that most of its ranks
-// have.
-CauseFinding HostCause(const store::Capture& capture, const std::vector<Explanation>& found,
+// If every launch on a host is slow, its processors are the cause. Otherwise the host has the cause of most
+// of its ranks.
+CauseFinding HostCause(const capture::Capture& capture, const std::vector<Explanation>& found,
                        const std::vector<size_t>& entries) {
   std::map<Cause, size_t> votes;
   for (size_t i : entries) ++votes[found[i].cause];
@@ -44,10 +44,10 @@ CauseFinding HostCause(const store::Capture& capture, const std::vector<Explanat
   return out;
 }
 
-// The one entry of a host that stands for `entries` of `found`.
+// The entry of a host that replaces `entries` of `found`.
 Explanation OfHost(const HostMergeInput& known, WorkKind kind, const std::vector<Explanation>& found,
                    const std::vector<size_t>& entries, uint32_t members) {
-  const store::Capture& capture = known.input.capture;
+  const capture::Capture& capture = known.input.capture;
   std::vector<uint32_t> ranks;
   Explanation e{.kind = CulpritKind::kHost};
   for (size_t i : entries) {
@@ -72,19 +72,19 @@ Explanation OfHost(const HostMergeInput& known, WorkKind kind, const std::vector
 }  // namespace
 
 void MergeRanksOfHosts(const HostMergeInput& known, WorkKind kind, std::vector<Explanation>& found) {
-  const store::Capture& capture = known.input.capture;
+  const capture::Capture& capture = known.input.capture;
   std::map<uint32_t, std::vector<size_t>> by_host;
   std::map<uint32_t, uint32_t> ranks_of_host;
-  for (const store::RankData& rank : capture.ranks) ++ranks_of_host[rank.host];
+  for (const capture::RankData& rank : capture.ranks) ++ranks_of_host[rank.host];
   if (ranks_of_host.size() < 2) return;
   for (size_t i = 0; i < found.size(); ++i) {
     if (found[i].kind == CulpritKind::kRank && !found[i].late)
       by_host[capture.ranks[found[i].rank_indices[0]].host].push_back(i);
   }
-  // Where all hosts are like that it is no host's.
+  // If all hosts are like that, no single one is the culprit.
   std::erase_if(by_host, [&](const auto& h) {
     return ranks_of_host[h.first] < 2 ||
-           static_cast<double>(h.second.size()) < kNearlyAll * ranks_of_host[h.first];
+           static_cast<double>(h.second.size()) < kNearlyAllOfHost * ranks_of_host[h.first];
   });
   if (by_host.size() == ranks_of_host.size()) return;
   std::vector<Explanation> merged;

@@ -1,7 +1,7 @@
-// Ranks of one host that are slow alike, when those of other hosts are not: it is the host. docs/causes.md.
-// Pure, any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_HOST_MERGE_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_HOST_MERGE_H_
+// Finds hosts of which nearly all ranks are slow in the same way, when ranks of other hosts are not. The host
+// is then the culprit. docs/causes.md. Pure, any thread.
+#ifndef LOCKSTEP_ANALYSIS_EXPLAIN_HOST_MERGE_H_
+#define LOCKSTEP_ANALYSIS_EXPLAIN_HOST_MERGE_H_
 
 #include <span>
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace lockstep::analysis {
 
-// What is known of the ranks. All of it must outlive the call.
+// The known facts about the ranks. All of them must outlive the call.
 struct HostMergeInput {
   const GraphInput& input;
   const Excess& excess;
@@ -21,10 +21,10 @@ struct HostMergeInput {
   std::span<const Pieces> pauses;  // by rank index; for WorkKind::kHost
 };
 
-// In place of the entries of `found` that nearly all ranks of a host have, one of that host; it stands last.
-// `kind`: of work that the entries are about.
+// Replaces the entries of `found` that nearly all ranks of a host have by one entry of the host, at the end
+// of the list. `kind`: the kind of work that the entries concern.
 void MergeRanksOfHosts(const HostMergeInput& known, WorkKind kind, std::vector<Explanation>& found);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_HOST_MERGE_H_
+#endif  // LOCKSTEP_ANALYSIS_EXPLAIN_HOST_MERGE_H_

@@ -8,7 +8,7 @@
 namespace lockstep::analysis {
 namespace {
 
-// How sure it is that a group is slow and not one of its members, where they are in no other that could be
+// Confidence that a group is slow, and not one of its members, if no other group of the members can be
 // compared.
 constexpr double kOneOfItsMembers = 0.65;
 
@@ -30,7 +30,7 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
   for (const SlowLink& link : links.slow) {
     Explanation e{.cause = link.kind == LinkKind::kCongestion ? Cause::kCongestion : Cause::kSlowLink,
                   .rank_indices = link.rank_indices,
-                  .told_apart = link.told_apart,
+                  .identified = link.identified,
                   .pieces = link.pieces};
     switch (link.kind) {
       case LinkKind::kRank:
@@ -48,7 +48,7 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
     }
     e.excess_ns =
         SumPerStep(e.pieces, steps) / static_cast<double>(std::max<size_t>(1, link.rank_indices.size()));
-    if (!link.surely) e.rule_share = kOneOfItsMembers;
+    if (!link.is_certain) e.rule_share = kOneOfItsMembers;
     std::vector<std::string> names;
     for (uint32_t o : link.owners) names.push_back(OwnerName(input, classes, o));
     std::sort(names.begin(), names.end());
@@ -62,7 +62,7 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
         : link.leaves_host                 ? "of all that leaves the host"
         : link.kind == LinkKind::kGroup    ? "of one group, whose members' other transfers are fine"
                                            : "of everything it shares with others";
-    if (link.alone) {
+    if (link.has_no_peers) {
       e.evidence.push_back(
           absl::StrFormat("transfers of %s take %.2fx as long as in its fast steps%s; no other group does "
                           "the same, so nothing says which member",

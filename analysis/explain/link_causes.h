@@ -1,11 +1,11 @@
-// What slow links are in words and pieces.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_LINK_CAUSES_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_LINK_CAUSES_H_
+// Turns slow links into explanations with evidence and pieces.
+#ifndef LOCKSTEP_ANALYSIS_EXPLAIN_LINK_CAUSES_H_
+#define LOCKSTEP_ANALYSIS_EXPLAIN_LINK_CAUSES_H_
 
 #include <vector>
 
-#include "aggregator/analysis/links.h"
 #include "analysis/explain/explanation.h"
+#include "analysis/explain/links.h"
 
 namespace lockstep::analysis {
 
@@ -14,4 +14,4 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_LINK_CAUSES_H_
+#endif  // LOCKSTEP_ANALYSIS_EXPLAIN_LINK_CAUSES_H_

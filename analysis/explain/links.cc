@@ -1,4 +1,4 @@
-#include "aggregator/analysis/links.h"
+#include "analysis/explain/links.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,21 +10,21 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::kNone;
+using capture::kNone;
 
-// Slow is what takes this much longer than its peers and stands out of the others' spread.
+// A slow link takes this much longer than its peers, and stands out of the others' spread.
 constexpr double kSlowRatio = 1.08;
 constexpr double kSlowSigmas = 4.0;
-// In a single step by more.
+// A single slow step needs more.
 constexpr double kSlowStepRatio = 1.15;
 constexpr double kSlowStepSigmas = 6.0;
-// A culprit's groups are slow together in most of the steps in which any of them is.
+// The groups of a culprit are slow together for at least this share of their excess.
 constexpr double kTogether = 0.75;
 constexpr double kFixed = 0.8;
 constexpr size_t kSeveral = 3;
-// So many groups have a middle one.
+// A middle group needs at least this many groups.
 constexpr size_t kLeastForMiddle = 4;
-// What kernels beside it add to a transfer.
+// Kernels beside a transfer lengthen it by at most this share.
 constexpr double kMostByWork = 0.1;
 
 }  // namespace
@@ -38,9 +38,9 @@ bool OnSetClock(const GraphInput& input, std::span<const uint32_t> rank_indices)
 
 namespace {
 
-class Finder {
+class LinkFinder {
  public:
-  Finder(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess)
+  LinkFinder(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess)
       : in_(input), graph_(graph), classes_(classes), excess_(excess), steps_(input.steps.count()) {}
 
   LinkFindings Run() {
@@ -49,8 +49,8 @@ class Finder {
     Mark();
     CoverByCulprits();
     if (changing_ >= kSeveral) {
-      // So many links that are each bad now and then are traffic.
-      traffic_ = true;
+      // Several links that are each slow only in some steps are congestion.
+      congestion_ = true;
       out_.slow.clear();
       taken_.clear();
       for (size_t i = 0; i < left_.size(); ++i) left_[i] = out_.compared[i].slow;
@@ -82,7 +82,7 @@ class Finder {
     for (TransferComparison& row : out_.compared) row.ratio = 1 + Median(row.excess_ns) / Typical(row);
   }
 
-  // Groups of one stage have the same work beside them, which slows them alike.
+  // Subtracts the effect of the work beside the groups of one stage, which slows them equally.
   void TakeOffStages() {
     std::map<int32_t, std::vector<uint32_t>> stages;
     for (uint32_t i = 0; i < out_.compared.size(); ++i) {
@@ -94,8 +94,8 @@ class Finder {
       std::vector<double> middles;
       for (uint32_t i : rows)
         middles.push_back(Median(out_.compared[i].excess_ns) / Typical(out_.compared[i]));
-      // A bad card slows half of a small stage's groups, and may well slow all of them: of two in the middle
-      // the faster one, and no more than such work can do.
+      // A bad card slows half of a small stage's groups, or even all of them. So the faster of two middle
+      // values counts, limited to the effect of such work.
       const auto faster = middles.begin() + static_cast<std::ptrdiff_t>((middles.size() - 1) / 2);
       std::nth_element(middles.begin(), faster, middles.end());
       const double middle = std::clamp(*faster, -kMostByWork, kMostByWork);
@@ -112,11 +112,11 @@ class Finder {
   }
   uint32_t HostOf(uint32_t r) const { return in_.capture.ranks[r].host; }
 
-  // Half of them at least are taken to be healthy.
+  // At least half of the values count as healthy.
   static double HealthySigma(std::vector<double> ratios) {
     std::sort(ratios.begin(), ratios.end());
     ratios.resize((ratios.size() + 1) / 2);
-    return RobustSigma(ratios);
+    return ScaledMad(ratios);
   }
 
   void Mark() {
@@ -128,9 +128,9 @@ class Finder {
     const double limit = std::max(kSlowRatio, 1 + kSlowSigmas * HealthySigma(ratios));
     const double step_limit = std::max(kSlowStepRatio - 1, kSlowStepSigmas * HealthySigma(cells));
     for (TransferComparison& row : out_.compared) {
-      // Over many steps a small excess is sure; in one of them only a large one.
+      // Over many steps, a small excess is certain. In a single step, only a large one is.
       const bool fixed = row.ratio > limit;
-      // A clock that is set makes transfers longer or shorter in a step, or from a step on.
+      // Setting a clock makes transfers longer or shorter in one step, or from one step on.
       const bool set = OnSetClock(in_, classes_.owners[row.owner].rank_indices);
       size_t slow = 0;
       for (size_t k = 0; k < steps_; ++k) {
@@ -150,7 +150,7 @@ class Finder {
     LinkKind kind;
     std::vector<uint32_t> ranks, hosts;
     bool leaves_host = false;
-    std::vector<uint32_t> rows;  // all of them must be slow together
+    std::vector<uint32_t> rows;  // all of these must be slow together
   };
 
   std::vector<Suspect> Suspects() const {
@@ -181,11 +181,11 @@ class Finder {
     return suspects;
   }
 
-  // Steps in which all of its transfers are slow, and the time beyond typical in them that nobody explains
-  // yet.
+  // The steps in which all transfers of a suspect are slow, and their time beyond typical that is not
+  // explained yet.
   struct Fit {
     double explained = 0;  // ns
-    double together = 0;   // of the excess of its rows in slow steps
+    double together = 0;   // share of its rows' excess that these steps contain
     std::vector<uint8_t> steps;
   };
 
@@ -212,8 +212,8 @@ class Finder {
     return fit;
   }
 
-  // Those that explain most first. A suspect with a single group explains it no better than the group's other
-  // members.
+  // Takes the suspects that explain most first. A suspect with a single group is left out, because the
+  // group's other members explain it equally well.
   void CoverByCulprits() {
     const std::vector<Suspect> suspects = Suspects();
     while (true) {
@@ -224,7 +224,7 @@ class Finder {
         if (s.rows.size() < 2) continue;
         Fit fit = FitOf(s);
         if (fit.together < kTogether || fit.explained <= 0) continue;
-        if (traffic_ && !Fixed(fit.steps)) continue;
+        if (congestion_ && !Fixed(fit.steps)) continue;
         if (fit.explained > most * (1 + 1e-9)) {
           most = fit.explained;
           best_fit = std::move(fit);
@@ -249,10 +249,10 @@ class Finder {
                   .rank_indices = first.ranks,
                   .hosts = first.hosts,
                   .leaves_host = first.leaves_host};
-    // Of equals only those that share everything cannot be told apart.
+    // Among equals, only suspects with the same groups cannot be distinguished.
     for (const Suspect* other : equals) {
       if (other == &first || other->rows != first.rows || other->kind != first.kind) continue;
-      link.told_apart = false;
+      link.identified = false;
       for (uint32_t r : other->ranks) {
         if (std::find(link.rank_indices.begin(), link.rank_indices.end(), r) == link.rank_indices.end())
           link.rank_indices.push_back(r);
@@ -262,7 +262,7 @@ class Finder {
     Take(link, first.rows, steps);
   }
 
-  // Takes the rows' slow steps away and adds what they hold to the link.
+  // Marks the rows' slow steps as explained by the link.
   void Take(SlowLink& link, const std::vector<uint32_t>& rows, const std::vector<uint8_t>& steps) {
     for (uint32_t i : rows) {
       bool any = false;
@@ -277,7 +277,7 @@ class Finder {
     out_.slow.push_back(std::move(link));
   }
 
-  // What is left: single groups that are always slow, and groups that are slow now and then.
+  // Explains the rest: single groups that are always slow, and groups that are slow in some steps.
   void CoverRest() {
     std::vector<uint32_t> fixed, changing;
     for (uint32_t i = 0; i < out_.compared.size(); ++i) {
@@ -286,7 +286,7 @@ class Finder {
       (left >= kFixed * static_cast<double>(steps_) ? fixed : changing).push_back(i);
     }
     for (uint32_t i : fixed) AddGroup(i);
-    // What happened in one step only is an incident, or a clock that was set.
+    // A single slow step is an incident, or a clock that was set.
     std::set<size_t> steps;
     for (uint32_t i : changing) {
       for (size_t k = 0; k < steps_; ++k) {
@@ -294,7 +294,7 @@ class Finder {
       }
     }
     if (steps.size() < 2) return;
-    // One group that is slow for a while is that group's path; several at different times are traffic.
+    // One group that is slow for a while has a slow path. Several groups at different times are congestion.
     if (changing.size() == 1) {
       AddGroup(changing[0]);
     } else if (changing.size() > 1) {
@@ -312,7 +312,7 @@ class Finder {
 
   void AddGroup(uint32_t i) {
     SlowLink link{.kind = LinkKind::kGroup};
-    // Members with nothing else to show for themselves are suspects, the others are cleared.
+    // A member with another group that is not always slow is cleared. The others are suspects.
     std::vector<uint32_t> suspects;
     for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) {
       const std::vector<uint32_t>& rows = RowsOfRank(r);
@@ -323,13 +323,14 @@ class Finder {
     }
     const auto& members = classes_.owners[out_.compared[i].owner].rank_indices;
     if (suspects.empty() || suspects.size() == members.size()) {
-      // All cleared, or none: it is what they share. In the latter case it may as well be one of them.
+      // If all members are cleared, or none is, the culprit is the path that they share. If none is cleared,
+      // it may also be one of the members.
       link.rank_indices = members;
-      link.surely = suspects.empty();
+      link.is_certain = suspects.empty();
     } else {
       link.kind = LinkKind::kRank;
       link.rank_indices = suspects;
-      link.told_apart = suspects.size() == 1;
+      link.identified = suspects.size() == 1;
     }
     Take(link, {i}, std::vector<uint8_t>(steps_, 1));
   }
@@ -351,7 +352,7 @@ class Finder {
     const auto number = static_cast<uint32_t>(&link - out_.slow.data());
     double own = 0, peers = 0;
     std::set<uint32_t> steps;
-    // By taken owner and step: part of its work that is beyond typical.
+    // By owner and step: the share of its work that is beyond typical.
     std::map<uint32_t, std::vector<double>> beyond;
     for (auto it = taken_.lower_bound({number, 0}); it != taken_.end() && it->first.first == number; ++it) {
       const TransferComparison& row = out_.compared[it->first.second];
@@ -377,7 +378,7 @@ class Finder {
     AddPieces(link, beyond);
   }
 
-  // In the order of the cells.
+  // Appends pieces in the order of the cells.
   void AddPieces(SlowLink& link, const std::map<uint32_t, std::vector<double>>& beyond) {
     std::vector<uint32_t> cells;
     for (const auto& [owner, by_step] : beyond)
@@ -399,12 +400,12 @@ class Finder {
   const Excess& excess_;
   size_t steps_;
   std::vector<uint32_t> row_of_;                       // by owner
-  std::vector<std::vector<uint32_t>> cells_of_owner_;  // of transfers
-  std::vector<std::vector<uint32_t>> rows_of_rank_;    // built where first needed
+  std::vector<std::vector<uint32_t>> cells_of_owner_;  // cells of transfers, by owner
+  std::vector<std::vector<uint32_t>> rows_of_rank_;    // built on first use
   std::vector<std::vector<uint8_t>> left_;             // by row and step: slow and not yet explained
   std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> taken_;  // (link, row): steps
-  size_t changing_ = 0;   // culprits found that are not slow throughout
-  bool traffic_ = false;  // then there are so many that only those that are count
+  size_t changing_ = 0;      // number of culprits that are not slow throughout
+  bool congestion_ = false;  // congestion was found, so only culprits that are slow throughout count
   LinkFindings out_;
 };
 
@@ -412,7 +413,7 @@ class Finder {
 
 LinkFindings FindSlowLinks(const GraphInput& input, const Graph& graph, const Classes& classes,
                            const Excess& excess) {
-  return Finder(input, graph, classes, excess).Run();
+  return LinkFinder(input, graph, classes, excess).Run();
 }
 
 }  // namespace lockstep::analysis

@@ -8,13 +8,13 @@
 namespace lockstep::analysis {
 namespace {
 
-// Fewer steps show no habit.
-constexpr size_t kLeastSteps = 5;
-// A slow step takes this much longer, and stands out of the fast half's spread.
+// Fewer steps do not show the usual time.
+constexpr size_t kLeastLinkSteps = 5;
+// A slow step takes this much longer than the fast half of the steps, and stands out of their spread.
 constexpr double kSlow = 0.15;
-constexpr double kSlowSigmas = 6.0;
+constexpr double kLoneSigmas = 6.0;
 
-// By step: what all of one owner's transfers took, and what they take in the fast quarter of the steps.
+// By step: the time of all of one owner's transfers, and their time in the fast quarter of the steps.
 struct Past {
   std::vector<double> took, usual;
 };
@@ -25,19 +25,19 @@ double LowerQuartile(std::span<double> values) {
   return *at;
 }
 
-class Finder {
+class LoneLinkFinder {
  public:
-  Finder(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess)
+  LoneLinkFinder(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess)
       : in_(input), graph_(graph), classes_(classes), excess_(excess), steps_(input.steps.count()) {}
 
   std::vector<SlowLink> Run() {
     std::vector<SlowLink> found;
-    if (steps_ < kLeastSteps) return found;
+    if (steps_ < kLeastLinkSteps) return found;
     AddUp();
     for (uint32_t owner = 0; owner < pasts_.size(); ++owner) {
       if (pasts_[owner].took.empty()) continue;
       const std::vector<uint8_t> slow = SlowSteps(pasts_[owner]);
-      // One step is an incident, or a clock that was set.
+      // A single slow step is an incident, or a clock that was set.
       if (std::count(slow.begin(), slow.end(), 1) >= 2) found.push_back(Describe(owner, slow));
     }
     return found;
@@ -78,7 +78,7 @@ class Finder {
     if (ratios.empty()) return slow;
     std::sort(ratios.begin(), ratios.end());
     ratios.resize((ratios.size() + 1) / 2);
-    const double limit = Median(ratios) + std::max(kSlow, kSlowSigmas * RobustSigma(ratios));
+    const double limit = Median(ratios) + std::max(kSlow, kLoneSigmas * ScaledMad(ratios));
     for (size_t k = 0; k < slow.size(); ++k)
       slow[k] = past.usual[k] > 0 && past.took[k] > limit * past.usual[k] ? 1 : 0;
     return slow;
@@ -97,8 +97,8 @@ class Finder {
     }
     SlowLink link{.kind = runs > 1 ? LinkKind::kCongestion : LinkKind::kGroup,
                   .rank_indices = classes_.owners[owner].rank_indices};
-    link.surely = false;
-    link.alone = true;
+    link.is_certain = false;
+    link.has_no_peers = true;
     link.owners = {owner};
     link.ratio = took / usual;
     link.slow_steps = static_cast<double>(count) / static_cast<double>(steps_);
@@ -118,14 +118,14 @@ class Finder {
   const Classes& classes_;
   const Excess& excess_;
   size_t steps_;
-  std::vector<Past> pasts_;  // by owner; empty where it has a like
+  std::vector<Past> pasts_;  // by owner; empty for owners that can be compared
 };
 
 }  // namespace
 
 std::vector<SlowLink> FindSlowLoneGroups(const GraphInput& input, const Graph& graph, const Classes& classes,
                                          const Excess& excess) {
-  return Finder(input, graph, classes, excess).Run();
+  return LoneLinkFinder(input, graph, classes, excess).Run();
 }
 
 }  // namespace lockstep::analysis

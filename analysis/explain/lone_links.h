@@ -1,20 +1,20 @@
-// Transfers of groups that nothing can be compared with, such as one of all ranks: their only yardstick is
-// their own past.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_LONE_LINKS_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_LONE_LINKS_H_
+// Transfers of groups that cannot be compared with others, such as a group of all ranks. Their only reference
+// is their own past.
+#ifndef LOCKSTEP_ANALYSIS_EXPLAIN_LONE_LINKS_H_
+#define LOCKSTEP_ANALYSIS_EXPLAIN_LONE_LINKS_H_
 
 #include <vector>
 
-#include "aggregator/analysis/links.h"
+#include "analysis/explain/links.h"
 
 namespace lockstep::analysis {
 
-// Of each such group the steps in which its transfers take longer than in its fast ones, as congestion where
-// they come and go, as the group's path where they are one run. What is slow throughout nobody can see.
-// Groups on hosts whose clock was set are left out.
+// Finds, for each such group, the steps in which its transfers take longer than in its fast ones. The kind is
+// congestion if these steps come and go, and the group's path if they are one run. Transfers that are always
+// slow cannot be found. Groups on hosts whose clock was set are left out.
 std::vector<SlowLink> FindSlowLoneGroups(const GraphInput& input, const Graph& graph, const Classes& classes,
                                          const Excess& excess);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_LONE_LINKS_H_
+#endif  // LOCKSTEP_ANALYSIS_EXPLAIN_LONE_LINKS_H_

@@ -1,5 +1,5 @@
-// Captures that say less than usual: of hosts nothing, of a group nothing to compare it with, of a host's
-// clock that it was set.
+// Captures with less information than usual: no records of hosts, no group for a comparison, or a host clock
+// that was set.
 #include <algorithm>
 
 #include "analysis/explain/causes.h"
@@ -19,10 +19,10 @@ using tests::KernelAt;
 using tests::SmallJob;
 using tests::TransferAt;
 
-// As a job that times its own units hands them in: device work and steps, no calls.
-store::Capture WithoutCalls(const SmallJob& job) {
-  store::Capture capture = tests::CaptureOf(job);
-  for (store::RankData& rank : capture.ranks) {
+// A capture as of a job that times its own operations: device work and steps, but no calls.
+capture::Capture WithoutCalls(const SmallJob& job) {
+  capture::Capture capture = tests::CaptureOf(job);
+  for (capture::RankData& rank : capture.ranks) {
     rank.api_calls.clear();
     rank.syncs.clear();
     rank.event_records.clear();
@@ -30,17 +30,17 @@ store::Capture WithoutCalls(const SmallJob& job) {
   return capture;
 }
 
-Diagnosis DiagnoseCapture(const store::Capture& capture) { return Diagnose(Prepared(capture, 1).input()); }
+Diagnosis DiagnoseCapture(const capture::Capture& capture) { return Diagnose(Prepared(capture, 1).input()); }
 
 std::string First(const Diagnosis& d) {
-  if (d.findings.empty()) return "nobody";
+  if (d.findings.empty()) return "none";
   std::string out =
       std::string(CulpritKindName(d.findings[0].kind)) + " " + std::string(CauseName(d.findings[0].cause));
   for (uint32_t r : d.findings[0].rank_indices) out += " " + std::to_string(r);
   return out;
 }
 
-TEST(SilentHosts, WhatADeviceIdlesAtTheHeadOfEachStepIsItsHosts) {
+TEST(SilentHosts, IdleTimeAtTheHeadOfEachStepIsTheHosts) {
   SmallJob job;
   job.gap_us = [](const CallAt& c) { return c.rank == 1 && c.head ? 900.0 : 0.0; };
   const Diagnosis d = DiagnoseCapture(WithoutCalls(job));
@@ -49,7 +49,7 @@ TEST(SilentHosts, WhatADeviceIdlesAtTheHeadOfEachStepIsItsHosts) {
   EXPECT_THAT(d.findings[0].evidence[0], HasSubstr("its device idles"));
 }
 
-TEST(SilentHosts, StopsAtChangingPlacesAreTheirRanks) {
+TEST(SilentHosts, StopsAtChangingPlacesNameTheirRank) {
   SmallJob job;
   job.gap_us = [](const CallAt& c) {
     return c.rank == 6 && c.step % 4 == 1 && c.place == 3 + (c.step * 5) % 17 ? 20'000.0 : 0.0;
@@ -61,7 +61,7 @@ TEST(SilentHosts, AHealthyJobStaysHealthy) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SmallJob job;
     job.seed = seed;
-    EXPECT_EQ(First(DiagnoseCapture(WithoutCalls(job))), "nobody") << "seed " << seed;
+    EXPECT_EQ(First(DiagnoseCapture(WithoutCalls(job))), "none") << "seed " << seed;
   }
 }
 
@@ -69,7 +69,7 @@ TEST(SilentHosts, TheSplitAddsUpWithTheIdleTimeInIt) {
   SmallJob job;
   job.steps = 6;
   job.gap_us = [](const CallAt& c) { return c.rank == 3 ? 100.0 * (c.step % 3) : 0.0; };
-  const store::Capture capture = WithoutCalls(job);
+  const capture::Capture capture = WithoutCalls(job);
   const Prepared prepared(capture, 1);
   const GraphInput input = prepared.input();
   Gains gains(input);
@@ -84,7 +84,7 @@ TEST(SilentHosts, TheSplitAddsUpWithTheIdleTimeInIt) {
   EXPECT_NEAR(sum, gains.lost_ns(), 1e-6 * gains.lost_ns() + 1);
 }
 
-TEST(LoneGroups, TransfersOfTheOnlyGroupThatAreSlowNowAndThenAreCongestion) {
+TEST(LoneGroups, SlowTransfersOfTheOnlyGroupInScatteredStepsAreCongestion) {
   SmallJob job;
   job.data_parallel = 8;
   job.tensor_parallel = 1;
@@ -96,7 +96,7 @@ TEST(LoneGroups, TransfersOfTheOnlyGroupThatAreSlowNowAndThenAreCongestion) {
   EXPECT_NE(d.findings[0].verdict, Verdict::kSure) << "nothing says where";
 }
 
-TEST(LoneGroups, TransfersOfTheOnlyGroupThatAreSlowInOneRunAreItsPath) {
+TEST(LoneGroups, SlowTransfersOfTheOnlyGroupInOneRunOfStepsAreASlowLink) {
   SmallJob job;
   job.data_parallel = 8;
   job.tensor_parallel = 1;
@@ -104,19 +104,19 @@ TEST(LoneGroups, TransfersOfTheOnlyGroupThatAreSlowInOneRunAreItsPath) {
   EXPECT_EQ(First(DiagnoseCapture(tests::CaptureOf(job))), "group slow_link 0 1 2 3 4 5 6 7");
 }
 
-TEST(Traffic, ManyLinksThatAreEachBadNowAndThenAreCongestion) {
+TEST(Traffic, ManySometimesSlowLinksAreCongestion) {
   SmallJob job;
   job.data_parallel = 4;
   job.tensor_parallel = 4;
   job.ranks_per_host = 4;
-  // Whole ranks at a time, so that each looks like a culprit of its own.
+  // Whole ranks are slow at a time, so that each of them looks like a culprit.
   job.transfer = [](const TransferAt& t) {
     return t.members.size() == 4 && t.between_hosts && (t.step + t.members[0]) % 4 == 0 ? 4.0 : 1.0;
   };
   EXPECT_EQ(First(DiagnoseCapture(tests::CaptureOf(job))).substr(0, 14), "job congestion");
 }
 
-TEST(Traffic, TransfersThatAreSlowInOneStepOnlyAccuseNobody) {
+TEST(Traffic, TransfersSlowInOneStepBlameNoLink) {
   SmallJob job;
   job.data_parallel = 4;
   job.tensor_parallel = 4;
@@ -124,10 +124,10 @@ TEST(Traffic, TransfersThatAreSlowInOneStepOnlyAccuseNobody) {
   job.transfer = [](const TransferAt& t) {
     return t.step == 7 && t.members.size() == 4 && t.members[0] >= 8 ? 20.0 : 1.0;
   };
-  EXPECT_EQ(First(DiagnoseCapture(tests::CaptureOf(job))), "nobody");
+  EXPECT_EQ(First(DiagnoseCapture(tests::CaptureOf(job))), "none");
 }
 
-TEST(SetClocks, OneStepThatIsLongerOnAHostWhoseClockWasSetIsNobodysFault) {
+TEST(SetClocks, AClockStepBlamesNoRank) {
   SmallJob job;
   job.data_parallel = 8;
   job.ranks_per_host = 4;
@@ -137,13 +137,13 @@ TEST(SetClocks, OneStepThatIsLongerOnAHostWhoseClockWasSetIsNobodysFault) {
                ? 40.0
                : 1.0;
   };
-  const store::Capture capture = tests::CaptureOf(job);
+  const capture::Capture capture = tests::CaptureOf(job);
   EXPECT_EQ(First(DiagnoseCapture(capture)).substr(0, 4), "host");
   Prepared prepared(capture, 1);
-  std::vector<align::HostClock> clocks = prepared.clock.hosts();
+  std::vector<capture::HostClock> clocks = prepared.clock.hosts();
   clocks.at(1).step_noticed = true;
-  prepared.clock = align::ClockModel(clocks);
-  EXPECT_EQ(First(Diagnose(prepared.input())), "nobody");
+  prepared.clock = capture::ClockModel(clocks);
+  EXPECT_EQ(First(Diagnose(prepared.input())), "none");
 }
 
 }  // namespace

@@ -10,16 +10,16 @@
 namespace lockstep::analysis {
 namespace {
 
-// All ranks at once: this many of them.
-constexpr double kNearlyAll = 0.8;
-// Stops that no rank has more than half of, on three ranks or more, are everybody's.
+// At least this share of the ranks is nearly all of them.
+constexpr double kNearlyAllRanks = 0.8;
+// Pauses on this many ranks or more are shared if no rank has more than half of them.
 constexpr size_t kSeveralRanks = 3;
-constexpr double kNobodysShare = 0.5;
+constexpr double kSharedShare = 0.5;
 constexpr double kLongStopNs = 2e6;
 
-class Finder {
+class StopFinder {
  public:
-  Finder(const GraphInput& input, const Graph& graph, const Excess& excess)
+  StopFinder(const GraphInput& input, const Graph& graph, const Excess& excess)
       : graph_(graph),
         excess_(excess),
         steps_(input.steps.count()),
@@ -43,7 +43,7 @@ class Finder {
     for (uint32_t r = 0; r < ranks_; ++r)
       total[r] = std::accumulate(out_.of_rank[r].begin(), out_.of_rank[r].end(), 0.0,
                                  [](double sum, const Piece& p) { return sum + p.ns; });
-    TakeWanderingStops(total);
+    TakeSharedPauses(total);
     return std::move(out_);
   }
 
@@ -51,7 +51,7 @@ class Finder {
   void TakeStopsOfAll(const std::vector<uint32_t>& stopped) {
     std::vector<uint32_t> steps;
     for (uint32_t k = 0; k < steps_; ++k) {
-      if (ranks_ > 1 && stopped[k] >= kNearlyAll * ranks_) steps.push_back(k);
+      if (ranks_ > 1 && stopped[k] >= kNearlyAllRanks * ranks_) steps.push_back(k);
     }
     if (steps.empty()) return;
     Explanation e{.kind = CulpritKind::kJob, .rank_indices = AllRanks()};
@@ -76,16 +76,16 @@ class Finder {
     out_.shared.push_back(std::move(e));
   }
 
-  // Garbage collection and the like: now on this rank, now on that.
-  void TakeWanderingStops(const std::vector<double>& total) {
+  // Takes pauses on changing ranks, as from garbage collection.
+  void TakeSharedPauses(const std::vector<double>& total) {
     const double all = std::accumulate(total.begin(), total.end(), 0.0);
     std::vector<uint32_t> with;
     for (uint32_t r = 0; r < ranks_; ++r) {
       if (total[r] > kLongStopNs) with.push_back(r);
     }
-    if (with.size() < kSeveralRanks || *std::max_element(total.begin(), total.end()) > kNobodysShare * all)
+    if (with.size() < kSeveralRanks || *std::max_element(total.begin(), total.end()) > kSharedShare * all)
       return;
-    // A few of many ranks that each have their own trouble are no wandering trouble.
+    // If only a few of many ranks have pauses, each of them has its own cause.
     std::vector<uint32_t> sorted = with;
     std::stable_sort(sorted.begin(), sorted.end(),
                      [&](uint32_t a, uint32_t b) { return total[a] > total[b]; });
@@ -124,7 +124,7 @@ class Finder {
 }  // namespace
 
 Stops FindStops(const GraphInput& input, const Graph& graph, const Excess& excess) {
-  return Finder(input, graph, excess).Run();
+  return StopFinder(input, graph, excess).Run();
 }
 
 }  // namespace lockstep::analysis

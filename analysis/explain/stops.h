@@ -1,6 +1,6 @@
-// Hosts that stand still for milliseconds: which stops are a rank's own, and which are everybody's.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_STOPS_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_STOPS_H_
+// Long pauses of hosts, of milliseconds: those of a single rank, and those that ranks share.
+#ifndef LOCKSTEP_ANALYSIS_EXPLAIN_STOPS_H_
+#define LOCKSTEP_ANALYSIS_EXPLAIN_STOPS_H_
 
 #include <vector>
 
@@ -10,11 +10,11 @@
 namespace lockstep::analysis {
 
 struct Stops {
-  std::vector<Pieces> of_rank;      // by rank index, less those that are everybody's
-  std::vector<Explanation> shared;  // all hosts at once, or now this one, now that
+  std::vector<Pieces> of_rank;      // by rank index, without the shared ones
+  std::vector<Explanation> shared;  // all hosts at once, or changing hosts
 };
 Stops FindStops(const GraphInput& input, const Graph& graph, const Excess& excess);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_STOPS_H_
+#endif  // LOCKSTEP_ANALYSIS_EXPLAIN_STOPS_H_

@@ -15,11 +15,12 @@ namespace {
 
 constexpr double kSure = 0.95;
 constexpr double kLikely = 0.5;
-// Waiting that could not be matched to its cause weakens every verdict.
+// If less than this share of the communication is matched, no verdict is sure.
 constexpr double kMatchedForSure = 0.9;
-// A cause whose rule explains less than this is not sure.
+// A cause whose rule explains less than this share is not sure.
 constexpr double kRuleForSure = 0.7;
-// A rank that the others wait for this much, and whose own work is typical, passes somebody's delay on.
+// A rank for which the others wait for at least this share of a step, and whose own work is typical, passes
+// on the delay of another rank.
 constexpr double kWaitedFor = 0.02;
 
 bool Named(const Finding& f, uint32_t rank_index) {
@@ -32,17 +33,16 @@ void Judge(Finding& f, double floor, double rule_share, size_t steps, double mat
   f.gain_ns = Mean(f.gain_per_step);
   f.gain_interval = BootstrapMean(f.gain_per_step);
   if (steps < kLeastSteps) return;
-  const std::vector<double>& decides =
-      Mean(f.gain_beside_others) > f.gain_ns ? f.gain_beside_others : f.gain_per_step;
+  const std::vector<double>& decides = Mean(f.marginal_gain) > f.gain_ns ? f.marginal_gain : f.gain_per_step;
   f.confidence = BootstrapFractionAbove(decides, floor);
-  if (Mean(f.gain_beside_others) > f.gain_ns + floor) {
+  if (Mean(f.marginal_gain) > f.gain_ns + floor) {
     f.evidence.push_back(
         absl::StrFormat("alone it gains little because others are in the way too: with those fixed it still "
                         "costs %s per step",
-                        LengthText(Mean(f.gain_beside_others))));
+                        LengthText(Mean(f.marginal_gain))));
   }
-  if (!f.told_apart) {
-    // Which of them it is nobody can say; that it is one of them is another matter.
+  if (!f.identified) {
+    // No figure shows which of these ranks it is, so they share the confidence.
     f.confidence = *f.confidence / static_cast<double>(std::max<size_t>(1, f.rank_indices.size()));
     return;
   }
@@ -93,15 +93,15 @@ void CountDelayed(Finding& f, const GraphInput& in, double step_ns) {
   uint32_t times = 0, instances = 0;
   Nanos sum;
   for (size_t n = 0; n < in.matches.instances.size(); ++n) {
-    const align::Instance& instance = in.matches.instances[n];
+    const capture::Instance& instance = in.matches.instances[n];
     const InstanceTiming& timing = in.times.instances[n];
     if (StepOfInstance(in.capture, instance, timing, in.steps) < 0) continue;
     if (std::any_of(instance.members.begin(), instance.members.end(),
-                    [&](const align::Member& m) { return named[m.rank_index] != 0; }))
+                    [&](const capture::Member& m) { return named[m.rank_index] != 0; }))
       ++instances;
     if (named[instance.members[timing.last].rank_index] == 0) continue;
     ++times;
-    for (const align::Member& m : instance.members) {
+    for (const capture::Member& m : instance.members) {
       if (named[m.rank_index] != 0) continue;
       waited[m.rank_index] += in.times.parts[m.rank_index][m.collective].wait;
       sum += in.times.parts[m.rank_index][m.collective].wait;
@@ -118,10 +118,10 @@ void CountDelayed(Finding& f, const GraphInput& in, double step_ns) {
 
 namespace {
 
-class Innocents {
+class NotTheCauseLister {
  public:
-  Innocents(const GraphInput& input, const Gains& gains, const Explanations& seen,
-            const std::vector<Finding>& findings, double floor)
+  NotTheCauseLister(const GraphInput& input, const Gains& gains, const Explanations& seen,
+                    const std::vector<Finding>& findings, double floor)
       : in_(input), gains_(gains), seen_(seen), findings_(findings), floor_(floor) {}
 
   std::vector<std::string> Run() {
@@ -149,7 +149,7 @@ class Innocents {
       ratios.push_back(t.ratio);
       worst = std::max(worst, t.ratio);
     }
-    const double sigma = RobustSigma(ratios);
+    const double sigma = ScaledMad(ratios);
     const double mads = sigma > 0 ? (worst - 1) / (sigma / 1.4826) : 0;
     std::string line = absl::StrFormat(
         "network: transfers of all %d comparable groups and pairs within %.1f%% of their peers'",
@@ -160,7 +160,7 @@ class Innocents {
 
   void Kernels() {
     if (Found({Cause::kGpuClock, Cause::kGpuMemory, Cause::kContention}) ||
-        seen_.slowest_rank == store::kNone || seen_.slowest_kernels > 1.03)
+        seen_.slowest_rank == capture::kNone || seen_.slowest_kernels > 1.03)
       return;
     out_.push_back(
         absl::StrFormat("GPU speed: no rank's kernels take more than %.1f%% longer than its peers' (rank %d)",
@@ -184,18 +184,19 @@ class Innocents {
                                    100 * seen_.stage_spread));
   }
 
-  // The one that ends most waiting without being slow itself: to be named here, since others name it.
+  // The rank that ends most waiting without being slow itself. A count of last arrivals would name it, so it
+  // is listed.
   void Victims() {
     if (findings_.empty()) return;
     const std::vector<Nanos> caused = CausedWaitInSteps(in_.capture, in_.matches, in_.times, in_.steps);
     const auto steps = static_cast<double>(in_.steps.count());
-    uint32_t most = store::kNone;
+    uint32_t most = capture::kNone;
     for (uint32_t r = 0; r < caused.size(); ++r) {
       if (std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) { return Named(f, r); }))
         continue;
-      if (most == store::kNone || caused[r] > caused[most]) most = r;
+      if (most == capture::kNone || caused[r] > caused[most]) most = r;
     }
-    if (most == store::kNone || gains_.rank_costs()[most].total() >= floor_) return;
+    if (most == capture::kNone || gains_.rank_costs()[most].total() >= floor_) return;
     const double waited = static_cast<double>(caused[most].ns()) / steps;
     if (waited < kWaitedFor * gains_.step_ns()) return;
     out_.push_back(absl::StrFormat(
@@ -216,7 +217,7 @@ class Innocents {
 
 std::vector<std::string> NotTheCause(const GraphInput& input, const Gains& gains, const Explanations& seen,
                                      const std::vector<Finding>& findings, double floor) {
-  return Innocents(input, gains, seen, findings, floor).Run();
+  return NotTheCauseLister(input, gains, seen, findings, floor).Run();
 }
 
 }  // namespace lockstep::analysis

@@ -1,4 +1,4 @@
-// How sure, since when: against all resamples there are, and against counting step by step.
+// Confidence and first step of findings, compared with all possible resamples and with counting step by step.
 #include "analysis/explain/verdicts.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ double MiddleOf(std::vector<double> values) {
   return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
-// Means of every resample: steps one by one where they are few, else blocks of five that may run over the end
-// to the begin.
+// Means of every resample: single steps if they are few, otherwise blocks of five that may wrap around the
+// end.
 std::vector<double> AllMeans(const std::vector<double>& steps) {
   const size_t n = steps.size(), block = n >= 20 ? 5 : 1;
   std::vector<double> sums = {0};
@@ -53,7 +53,7 @@ std::vector<double> Drawn(std::mt19937_64& random, size_t steps, double about) {
   return gain;
 }
 
-TEST(Verdicts, ConfidenceIsThePartOfAllResamplesAboveTheFloor) {
+TEST(Verdicts, ConfidenceIsTheShareOfResamplesAboveTheFloor) {
   std::mt19937_64 random(11);
   int unsure = 0;
   for (int trial = 0; trial < 40; ++trial) {
@@ -61,10 +61,10 @@ TEST(Verdicts, ConfidenceIsThePartOfAllResamplesAboveTheFloor) {
     const double floor = 40;
     Finding f{.rank_indices = {1}, .cause = Cause::kGpuClock};
     f.gain_per_step = Drawn(random, steps, 20 + static_cast<double>(random() % 60));
-    f.gain_beside_others = Drawn(random, steps, 20 + static_cast<double>(random() % 60));
-    const bool others = SumOf(f.gain_beside_others) > SumOf(f.gain_per_step);
+    f.marginal_gain = Drawn(random, steps, 20 + static_cast<double>(random() % 60));
+    const bool others = SumOf(f.marginal_gain) > SumOf(f.gain_per_step);
     const std::vector<double> alone = AllMeans(f.gain_per_step),
-                              decides = others ? AllMeans(f.gain_beside_others) : alone;
+                              decides = others ? AllMeans(f.marginal_gain) : alone;
     const double above = PartOf(decides, [&](double m) { return m > floor; });
     const double error = 4 * std::sqrt(above * (1 - above) / 200) + 0.005;  // of 200 draws
     Judge(f, floor, 1, steps, 1);
@@ -83,17 +83,17 @@ TEST(Verdicts, ConfidenceIsThePartOfAllResamplesAboveTheFloor) {
   EXPECT_GT(unsure, 10);
 }
 
-TEST(Verdicts, AWeakRuleLimitsTheConfidenceAndPeersThatNobodyTellsApartShareIt) {
-  const auto judged = [](double rule_share, std::vector<uint32_t> ranks, bool told_apart, Cause cause,
+TEST(Verdicts, AWeakRuleAndIndistinguishablePeersLimitConfidence) {
+  const auto judged = [](double rule_share, std::vector<uint32_t> ranks, bool identified, Cause cause,
                          double matched) {
-    Finding f{.rank_indices = std::move(ranks), .told_apart = told_apart, .cause = cause};
-    f.gain_per_step = f.gain_beside_others = {100, 110, 90, 105};
+    Finding f{.rank_indices = std::move(ranks), .identified = identified, .cause = cause};
+    f.gain_per_step = f.marginal_gain = {100, 110, 90, 105};
     Judge(f, 10, rule_share, 4, matched);
     return f;
   };
   for (const double share : {0.0, 0.2, 0.5, 0.6, 0.69, 0.7, 0.9, 1.0}) {
     const Finding f = judged(share, {1}, true, Cause::kGpuClock, 1);
-    // What it explains, but half at least.
+    // The confidence is the share that the rule explains, but at least one half.
     EXPECT_NEAR(*f.confidence, share >= 0.7 ? 1 : share > 0.5 ? share : 0.5, 1e-12) << share;
     EXPECT_EQ(f.verdict, share >= 0.7 ? Verdict::kSure : Verdict::kLikely) << share;
     EXPECT_NEAR(*judged(share, {1, 4}, false, Cause::kGpuClock, 1).confidence, 0.5, 1e-12);
@@ -104,10 +104,10 @@ TEST(Verdicts, AWeakRuleLimitsTheConfidenceAndPeersThatNobodyTellsApartShareIt) 
   EXPECT_EQ(judged(1, {1}, true, Cause::kGpuClock, 0.9).verdict, Verdict::kSure);
 }
 
-TEST(Verdicts, TheStepsItCostsInAreThoseWithHalfOfWhatTheCostlyOnesHave) {
-  const store::Capture capture;
-  const align::Matches matches;
-  const align::ClockModel clock;
+TEST(Verdicts, AffectedStepsCostAtLeastHalfOfTheCostlyOnes) {
+  const capture::Capture capture;
+  const capture::Matches matches;
+  const capture::ClockModel clock;
   const CollectiveTimes times;
   const std::vector<CallIndex> calls;
   std::mt19937_64 random(3);
@@ -118,7 +118,7 @@ TEST(Verdicts, TheStepsItCostsInAreThoseWithHalfOfWhatTheCostlyOnesHave) {
     Steps names;
     for (size_t k = 0; k < steps; ++k) names.names.push_back(static_cast<int64_t>(200 + 3 * k));
     const GraphInput input{capture, matches, clock, times, names, calls, nullptr};
-    // Six units a step, one before and one after them; a piece of many of them.
+    // Six units per step, one before and one after the steps. The finding has pieces of many of them.
     Graph graph;
     Finding f;
     std::vector<double> own(steps, 0);
@@ -128,7 +128,7 @@ TEST(Verdicts, TheStepsItCostsInAreThoseWithHalfOfWhatTheCostlyOnesHave) {
         graph.units.push_back({.rank_index = 0,
                                .step = step,
                                .source = 0,
-                               .instance = store::kNone,
+                               .instance = capture::kNone,
                                .kind = UnitKind::kKernel,
                                .is_head = false});
         if (random() % 4 == 0) continue;

@@ -12,13 +12,13 @@
 namespace lockstep::analysis {
 namespace {
 
-using align::Instance;
-using align::Member;
-using store::kNone;
+using capture::Instance;
+using capture::kNone;
+using capture::Member;
 
-// Less is rounding and the order in which kernels leave.
+// Smaller waits are rounding, or the order in which kernels leave.
 constexpr double kLeastWaitNs = 2'000;
-// Of the origins of a wait in a large job, the largest so many are followed; what is left counts as
+// In a large job, at most this many origins of a wait are followed, the largest first. The rest counts as
 // unexplained.
 constexpr size_t kOrigins = 16;
 
@@ -29,10 +29,10 @@ struct Origin {
   double part;
 };
 
-// How much of a stretch of time a set of intervals covers.
+// Measures the part of an interval that a set of intervals covers.
 class Coverage {
  public:
-  // Any order, overlaps welcome.
+  // `intervals` may be in any order and may overlap.
   explicit Coverage(std::vector<std::pair<double, double>> intervals) {
     if (!std::is_sorted(intervals.begin(), intervals.end())) std::sort(intervals.begin(), intervals.end());
     double sum = 0;
@@ -64,10 +64,10 @@ class Coverage {
   std::vector<Interval> merged_;
 };
 
-// Books every wait to whom it comes from.
-class Accountant {
+// Charges every wait to its origins.
+class DelayCharger {
  public:
-  Accountant(const GraphInput& input, const Gains& gains)
+  DelayCharger(const GraphInput& input, const Gains& gains)
       : in_(input),
         gains_(gains),
         graph_(gains.graph()),
@@ -90,7 +90,7 @@ class Accountant {
     met_.resize(owners_.size());
     marked_.assign(owners_.size(), kNone);
     Collect();
-    // In the order of time: what a wait comes from ended before it.
+    // In order of time, because the origins of a wait ended before it.
     std::sort(pending_.begin(), pending_.end());
     for (const Pending& p : pending_) Charge(p);
     for (std::vector<double>* values :
@@ -141,14 +141,15 @@ class Accountant {
     }
   };
 
-  // Every excess wait, and who met when.
+  // Collects every excess wait, and the times at which ranks met.
   void Collect() {
     first_moment_.assign(in_.matches.instances.size(), 0);
     for (uint32_t n = 0; n < in_.matches.instances.size(); ++n) {
       const Instance& instance = in_.matches.instances[n];
       const InstanceTiming& timing = in_.times.instances[n];
       if (!instance.usable) continue;
-      // Places in an instance are those in its owner, so one that lost a record is left out.
+      // A member's index in an instance must be its index in the owner, so an instance with a lost record is
+      // left out.
       if (instance.members.size() !=
           gains_.classes().owners[gains_.classes().owner_of_instance[n]].rank_indices.size())
         continue;
@@ -168,11 +169,11 @@ class Accountant {
     for (auto& list : met_) std::sort(list.begin(), list.end());
   }
 
-  // When the last of a collective's members came, in the typical job; never where they do not all wait for
-  // each other.
+  // The latest start of a collective's members in the typical job; kNever if they do not all wait for each
+  // other.
   double LatestIdealStart(const Instance& instance) const {
     double latest = kNever;
-    if (graph_.join_of[excess_.UnitOfMember(in_.capture, instance.members[0])] == kNone) return latest;
+    if (graph_.barrier_of[excess_.UnitOfMember(in_.capture, instance.members[0])] == kNone) return latest;
     for (const Member& m : instance.members)
       latest = std::max(latest, gains_.ideal_moments()[StartOf(excess_.UnitOfMember(in_.capture, m))]);
     return latest;
@@ -192,7 +193,7 @@ class Accountant {
     const double ideal_exposed =
         latest - ideal_start - ideal_compute_[m.rank_index].Within(ideal_start, latest);
     const double excess = exposed - ideal_exposed;
-    // What needs clocks is known to within their bound.
+    // A wait that needs clocks is known only to within their bound.
     double least = kLeastWaitNs;
     if (!timing.symmetric) {
       const Nanos bound = PairBound(in_.clock, in_.capture.ranks[m.rank_index].host,
@@ -203,9 +204,9 @@ class Accountant {
     return excess > least ? excess : 0;
   }
 
-  // The last instance in which both took part before they met here; kNone: none was recorded.
-  // Leaves when that was, by each one's own clock, in met_victim_ and met_causer_.
-  uint32_t LastMeeting(uint32_t victim, double victim_now, uint32_t causer, double causer_now) {
+  // The last instance in which both took part before they met here; kNone: none was recorded. Stores its time
+  // for each of them in met_victim_ and met_causer_.
+  uint32_t LastSyncPoint(uint32_t victim, double victim_now, uint32_t causer, double causer_now) {
     met_causer_ = met_victim_ = kNever;
     for (const Place& p : owners_of_[causer]) marked_[p.owner] = p.member;
     uint32_t best = kNone;
@@ -230,7 +231,7 @@ class Accountant {
     return best;
   }
 
-  // When the rank's waiting in that instance was over, in its own time.
+  // The time at which the rank's waiting in that instance ended.
   double Moment(const Member& m) const {
     const Part& part = in_.times.parts[m.rank_index][m.collective];
     return graph_.start[excess_.UnitOfMember(in_.capture, m)] + static_cast<double>(part.wait.ns());
@@ -243,7 +244,7 @@ class Accountant {
     const Member& causer = instance.members[in_.times.instances[pending.instance].last];
     const double causer_to = MomentIn(pending.instance, in_.times.instances[pending.instance].last),
                  victim_to = pending.until;
-    const uint32_t met = LastMeeting(victim.rank_index, victim_to, causer.rank_index, causer_to);
+    const uint32_t met = LastSyncPoint(victim.rank_index, victim_to, causer.rank_index, causer_to);
     const double more = excess_.MoreThan(causer.rank_index, met_causer_, causer_to, victim.rank_index,
                                          met_victim_, victim_to);
     const auto [known, fresh] = inherited_.try_emplace({pending.instance, met}, kNone);
@@ -260,10 +261,10 @@ class Accountant {
                           .until = victim_to,
                           .own = own,
                           .inherited = inherited});
-    Book(out_.waits.back());
+    Charge(out_.waits.back());
   }
 
-  void Book(const ExcessWait& wait) {
+  void Charge(const ExcessWait& wait) {
     out_.waited_ns += wait.ns;
     out_.suffered_ns[wait.victim] += wait.ns;
     double left = wait.ns;
@@ -288,7 +289,7 @@ class Accountant {
     return out_.matrix[out_.place_of[causer] * out_.places + out_.place_of[victim]];
   }
 
-  // What the causer waited itself in between, and for whom.
+  // The causer's own waiting in between, and its origins.
   uint32_t InheritedOf(uint32_t causer, double from, double to) {
     const std::vector<uint32_t>& waits = out_.waits_of[causer];
     uint32_t first = static_cast<uint32_t>(waits.size());
@@ -338,18 +339,18 @@ class Accountant {
   std::vector<Coverage> compute_, ideal_compute_;  // by rank index
   struct Place {
     uint32_t owner;
-    uint32_t member;  // among its members: the same in every instance used
+    uint32_t member;  // index among its members, which is the same in every instance used
   };
   std::vector<std::vector<Place>> owners_of_;  // by rank index
   double met_causer_ = 0, met_victim_ = 0;
-  std::vector<size_t> first_moment_;  // by instance used: of its members, into moments_
+  std::vector<size_t> first_moment_;  // by instance used: index of its first member in moments_
   std::vector<double> moments_;
   std::vector<std::vector<std::pair<double, uint32_t>>>
-      met_;                       // by owner: when, by the first member's clock, and which instance
-  std::vector<uint32_t> marked_;  // by owner: the causer's place in it
+      met_;                       // by owner: (time at its first member, instance)
+  std::vector<uint32_t> marked_;  // by owner: the causer's index in it
   std::vector<Pending> pending_;
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t>
-      inherited_;                             // by instance and last meeting: into DelayCost::inherited
+      inherited_;  // by instance and last synchronisation point: into DelayCost::inherited
   std::vector<std::vector<Origin>> origins_;  // by Inherited
   std::vector<double> sums_;                  // by rank index, zero between uses
   std::vector<uint32_t> touched_;
@@ -360,7 +361,7 @@ class Accountant {
 
 DelayCost CostDelays(const GraphInput& input, const Gains& gains) {
   if (gains.empty()) return {};
-  return Accountant(input, gains).Run();
+  return DelayCharger(input, gains).Run();
 }
 
 }  // namespace lockstep::analysis

@@ -1,4 +1,4 @@
-// Delay cost against the algorithm as it is published, backward in time, on jobs of up to 16 ranks.
+// Delay cost compared with the published algorithm, backward in time, on jobs of up to 16 ranks.
 #include "analysis/gains/delay_cost.h"
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace {
 
 using sim::FaultKind;
 
-constexpr uint32_t kSteps = 8;
+constexpr uint32_t kDelaySteps = 8;
 
 struct Solved {
-  store::Capture capture;
+  capture::Capture capture;
   std::unique_ptr<Prepared> prepared;
   std::unique_ptr<GraphInput> input;
   std::unique_ptr<Gains> gains;
@@ -30,15 +30,15 @@ struct Solved {
 std::unique_ptr<Solved> Solve(const scenario::TransformerShape& shape, FaultKind kind, uint32_t rank,
                               double size) {
   const scenario::Scenario scenario = *scenario::MakeTransformer(shape);
-  sim::Knobs knobs;
-  knobs.seed = 17;
-  const auto healthy = sim::DryRun(scenario, knobs, kSteps);
-  EXPECT_TRUE(sim::SizeFault(scenario, kind, rank, size, sim::MeanStep(scenario, healthy), &knobs.fault));
+  sim::ModelSettings settings;
+  settings.seed = 17;
+  const auto healthy = sim::DryRun(scenario, settings, kDelaySteps);
+  EXPECT_TRUE(sim::SizeFault(scenario, kind, rank, size, sim::MeanStep(scenario, healthy), &settings.fault));
   tests::SimCaptureOptions options;
   options.from = VirtualTime(200'000'000);
   options.to = options.from + Nanos::Millis(800);
   auto out = std::make_unique<Solved>();
-  out->capture = tests::CaptureOf(scenario, sim::DryRun(scenario, knobs, kSteps), options);
+  out->capture = tests::CaptureOf(scenario, sim::DryRun(scenario, settings, kDelaySteps), options);
   out->prepared = std::make_unique<Prepared>(out->capture);
   out->input = std::make_unique<GraphInput>(out->prepared->input());
   out->gains = std::make_unique<Gains>(*out->input);
@@ -53,8 +53,8 @@ scenario::TransformerShape Shape(uint32_t data, uint32_t tensor, uint32_t pipeli
   return shape;
 }
 
-// Scalasca's direction: from the last wait to the first, each hands what it inherited from later ones on to
-// the delays and waits of who caused it.
+// Scalasca's direction: from the last wait to the first. Each wait passes its part from later waits on to the
+// delays and waits of its causer.
 std::vector<double> Backward(const DelayCost& cost, double steps) {
   std::vector<double> longterm(cost.waits.size(), 0), by_causer(cost.direct_ns.size(), 0);
   for (size_t i = cost.waits.size(); i-- > 0;) {
@@ -62,7 +62,7 @@ std::vector<double> Backward(const DelayCost& cost, double steps) {
     if (w.own < 0) continue;
     const double all = w.ns + longterm[i];
     by_causer[w.causer] += w.own * all / steps;
-    if (w.inherited == store::kNone) continue;
+    if (w.inherited == capture::kNone) continue;
     const Inherited& from = cost.inherited[w.inherited];
     for (uint32_t j = from.first; j < from.last; ++j) {
       const uint32_t before = cost.waits_of[from.rank_index][j];
@@ -73,7 +73,7 @@ std::vector<double> Backward(const DelayCost& cost, double steps) {
   return by_causer;
 }
 
-TEST(DelayCost, ForwardAndBackwardInTimeAreTheSame) {
+TEST(DelayCost, ForwardAndBackwardPassesAgree) {
   for (const auto& shape : {Shape(2, 2, 2), Shape(2, 2, 4), Shape(4, 1, 1)}) {
     const auto s = Solve(shape, FaultKind::kSlowGpu, 1, 0.15);
     const std::vector<double> backward = Backward(s->cost, static_cast<double>(s->gains->steps()));
@@ -84,7 +84,7 @@ TEST(DelayCost, ForwardAndBackwardInTimeAreTheSame) {
   }
 }
 
-TEST(DelayCost, EveryNanosecondOfWaitingIsSomebodysOrUnexplained) {
+TEST(DelayCost, AllWaitingIsChargedToARankOrUnexplained) {
   for (const FaultKind kind :
        {FaultKind::kNone, FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kCopy}) {
     const auto s = Solve(Shape(2, 2, 2), kind, 3, 0.2);
@@ -94,7 +94,7 @@ TEST(DelayCost, EveryNanosecondOfWaitingIsSomebodysOrUnexplained) {
     EXPECT_NEAR(sum(c.direct_ns) + sum(c.passed_on_ns) + c.unexplained_ns, c.waited_ns,
                 1e-6 * c.waited_ns + 1);
     EXPECT_NEAR(sum(c.matrix), c.waited_ns - c.unexplained_ns, 1e-6 * c.waited_ns + 1);
-    // Columns are victims: none is charged more waiting than it did.
+    // Columns are victims: none is charged with more waiting than it had.
     for (size_t v = 0; v < c.places; ++v) {
       double column = 0;
       for (size_t causer = 0; causer < c.places; ++causer) column += c.matrix[causer * c.places + v];
@@ -103,7 +103,8 @@ TEST(DelayCost, EveryNanosecondOfWaitingIsSomebodysOrUnexplained) {
   }
 }
 
-// Of [from, to) the part in which no kernel of the rank computes; by the moments at which that can change.
+// The part of [from, to) in which no kernel of the rank computes, counted between the moments at which this
+// changes.
 double Exposed(const Graph& g, uint32_t rank, double from, double to,
                const std::function<std::pair<double, double>(uint32_t)>& when) {
   std::vector<std::pair<double, int>> turns;
@@ -125,22 +126,23 @@ double Exposed(const Graph& g, uint32_t rank, double from, double to,
   return exposed + std::max(0.0, to - at);
 }
 
-// The waits, counted again from the collectives' parts and a replay of the typical job.
-TEST(DelayCost, WaitsAreThoseATypicalJobWouldNotHave) {
+// Counts the waits again, from the collectives' parts and a replay of the typical job.
+TEST(DelayCost, CountsOnlyWaitingBeyondTheTypicalJob) {
   const auto s = Solve(Shape(2, 2, 2), FaultKind::kSlowGpu, 6, 0.2);
   const Graph& g = s->gains->graph();
-  const Program program(g, s->gains->steps(), FirstEnd(g, *s->input));
-  Replay replay(program);
+  const Schedule schedule(g, s->gains->steps(), FirstEnd(g, *s->input));
+  Replay replay(schedule);
   replay.Run(s->gains->typical().Ideal());
   double waited = 0;
   size_t count = 0;
   for (size_t n = 0; n < s->prepared->matches.instances.size(); ++n) {
-    const align::Instance& instance = s->prepared->matches.instances[n];
+    const capture::Instance& instance = s->prepared->matches.instances[n];
     const InstanceTiming& timing = s->prepared->times.instances[n];
     if (!timing.split || StepOfInstance(s->capture, instance, timing, s->prepared->steps) < 0) continue;
     for (uint32_t u = 0; u < g.units.size(); ++u) {
       if (g.units[u].instance != n) continue;
-      const store::DeviceActivity& a = s->capture.ranks[g.units[u].rank_index].activities[g.units[u].source];
+      const capture::DeviceActivity& a =
+          s->capture.ranks[g.units[u].rank_index].activities[g.units[u].source];
       double latest = replay.At(StartOf(u));
       for (uint32_t other = 0; other < g.units.size() && timing.symmetric; ++other) {
         if (g.units[other].instance == n) latest = std::max(latest, replay.At(StartOf(other)));
@@ -164,7 +166,7 @@ TEST(DelayCost, WaitsAreThoseATypicalJobWouldNotHave) {
   EXPECT_NEAR(s->cost.waited_ns, waited, 1e-6 * waited);
 }
 
-TEST(DelayCost, TheSlowRankIsWhoTheOthersWaitedFor) {
+TEST(DelayCost, ChargesWaitingToTheSlowRank) {
   for (const uint32_t rank : {0u, 3u, 6u}) {
     const auto s = Solve(Shape(2, 2, 2), FaultKind::kSlowGpu, rank, 0.25);
     const DelayCost& c = s->cost;
@@ -187,8 +189,8 @@ TEST(DelayCost, TheSlowRankIsWhoTheOthersWaitedFor) {
   }
 }
 
-TEST(DelayCost, OfAnEmptyCaptureIsNothing) {
-  const store::Capture capture;
+TEST(DelayCost, AnEmptyCaptureHasNoCost) {
+  const capture::Capture capture;
   const Prepared prepared(capture);
   const GraphInput input = prepared.input();
   Gains gains(input);

@@ -10,9 +10,9 @@
 namespace lockstep::analysis {
 namespace {
 
-// A rank reached by the delay belongs to the first hop that holds this part of what it waited.
+// A rank that the delay reached belongs to the first hop with this share of its waiting.
 constexpr double kHopShare = 0.1;
-// Who waited less than this part of a step was not held up.
+// A rank that waited less than this share of a step is not a victim.
 constexpr double kVictimShare = 1e-3;
 
 }  // namespace
@@ -21,7 +21,8 @@ DelayPath FollowDelay(const DelayCost& cost, const Gains& gains, uint32_t causer
   DelayPath path;
   if (cost.waits.empty()) return path;
   const auto steps = static_cast<double>(gains.steps());
-  // Of each wait, what goes back to the causer, and over how many meetings on average.
+  // For each wait: the share that goes back to the causer, and the mean number of synchronisation points to
+  // it.
   std::vector<double> share(cost.waits.size(), 0), hops(cost.waits.size(), 0);
   std::vector<std::vector<double>> by_rank(cost.suffered_ns.size());  // ns by hop
   std::vector<absl::flat_hash_map<uint32_t, double>> by_owner;        // ns, by hop
@@ -30,7 +31,7 @@ DelayPath FollowDelay(const DelayCost& cost, const Gains& gains, uint32_t causer
     if (w.own < 0) continue;
     const double direct = w.causer == causer ? w.own : 0;
     double passed = 0, distance = 0;
-    if (w.inherited != store::kNone) {
+    if (w.inherited != capture::kNone) {
       const Inherited& from = cost.inherited[w.inherited];
       for (uint32_t j = from.first; j < from.last; ++j) {
         const uint32_t before = cost.waits_of[from.rank_index][j];
@@ -81,14 +82,14 @@ DelayPath FollowDelay(const DelayCost& cost, const Gains& gains, uint32_t causer
 
 namespace {
 
-// Where most of what the split charges to the rank lies; waiting is caused by that.
+// The kind of work with most of the rank's cost in the split. It causes the waiting.
 std::string_view WorkOf(const RankCost& cost) {
   if (cost.head >= std::max({cost.kernels, cost.host, cost.copies})) return "late start";
   if (cost.host >= std::max(cost.kernels, cost.copies)) return "host";
   return cost.copies > cost.kernels ? "copies" : "kernels";
 }
 
-// Names a set of ranks that the delay reached.
+// Texts for the sets of ranks that the delay reached.
 class PathWords {
  public:
   PathWords(const GraphInput& input, const Gains& gains, const Layout& layout, uint32_t causer)
@@ -104,11 +105,11 @@ class PathWords {
     const std::string ranks = count == 1
                                   ? absl::StrCat("rank ", in_.capture.ranks[hop.rank_indices[0]].rank.value())
                                   : absl::StrCat(count, " ranks");
-    return hop.owner == store::kNone ? ranks : absl::StrCat(OwnerText(hop.owner), " (", ranks, ")");
+    return hop.owner == capture::kNone ? ranks : absl::StrCat(OwnerText(hop.owner), " (", ranks, ")");
   }
 
  private:
-  // Whole stages, but for ranks that were reached before.
+  // Text for whole stages, apart from ranks that were reached before; otherwise empty.
   std::string StagesText(const DelayHop& hop) const {
     if (layout_.stages == 0 || hop.rank_indices.size() < 2) return "";
     std::vector<uint8_t> touched(layout_.stages, 0);
@@ -130,7 +131,7 @@ class PathWords {
 
   std::string OwnerText(uint32_t o) const {
     const TransferOwner& owner = gains_.classes().owners[o];
-    const store::Group& group = in_.capture.groups[owner.group];
+    const capture::Group& group = in_.capture.groups[owner.group];
     return group.name.empty() ? "group " + group.key : group.name;
   }
 
@@ -140,11 +141,12 @@ class PathWords {
   std::vector<uint8_t> reached_;  // by rank index
 };
 
-// Causers whose path is told: the most waited for, as far as they matter.
+// Paths are reported for this many causers with the most waiting, if their share is notable.
 constexpr size_t kCausers = 8;
 constexpr double kNotable = 0.02;
-// A path is told this far; what lies beyond has been reached by so many ways that it names nobody.
-constexpr size_t kHopsTold = 4;
+// A path is reported for this many hops. Beyond them, the delay comes over so many ways that no rank stands
+// out.
+constexpr size_t kMostHops = 4;
 
 }  // namespace
 
@@ -154,9 +156,9 @@ std::string PathText(const GraphInput& input, const Gains& gains, const Layout& 
   PathWords words(input, gains, layout, causer);
   std::string text = absl::StrCat("rank ", input.capture.ranks[causer].rank.value(), "'s ",
                                   std::string(WorkOf(gains.rank_costs()[causer])));
-  for (size_t i = 0; i < path.hops.size() && i < kHopsTold; ++i) {
+  for (size_t i = 0; i < path.hops.size() && i < kMostHops; ++i) {
     DelayHop hop = path.hops[i];
-    if (i + 1 == kHopsTold) {
+    if (i + 1 == kMostHops) {
       for (size_t j = i + 1; j < path.hops.size(); ++j)
         hop.rank_indices.insert(hop.rank_indices.end(), path.hops[j].rank_indices.begin(),
                                 path.hops[j].rank_indices.end());

@@ -13,7 +13,7 @@ ExcessWork::ExcessWork(const GraphInput& input, const Gains& gains)
                      static_cast<uint32_t>(input.capture.ranks[r].activities.size()));
     double host = 0;
     for (uint32_t u = graph_.rank_begin[r]; u < first_[r]; ++u) {
-      host += graph_.work[u] - ideal.work[u] + (graph_.units[u].is_head ? 0 : graph_.lead[u] - ideal.lead[u]);
+      host += graph_.work[u] - ideal.work[u] + (graph_.units[u].is_head ? 0 : graph_.lag[u] - ideal.lag[u]);
       host_[u] = host;
     }
     Sums sum = {};
@@ -21,7 +21,7 @@ ExcessWork::ExcessWork(const GraphInput& input, const Gains& gains)
     for (uint32_t u = first_[r]; u < graph_.rank_begin[r + 1]; ++u) {
       sum[KindOf(graph_.units[u].kind)] += graph_.work[u] - ideal.work[u];
       device_[u] = sum;
-      // Up to and with the gap before the call that issued it.
+      // Up to the call that issued the unit.
       for (NodeRef p : graph_.StartPreds(u)) {
         if (p % 2 == 0 && UnitOf(p) < first_[r] && UnitOf(p) >= graph_.rank_begin[r])
           launched = host_[UnitOf(p)];
@@ -40,7 +40,7 @@ double ExcessWork::MoreThan(uint32_t causer, double causer_from, double causer_t
   return more;
 }
 
-// All that started by then, what starts at that moment included.
+// Sums over all units that started up to that moment, inclusive.
 ExcessWork::Sums ExcessWork::Until(uint32_t rank, double moment) const {
   const auto begin = graph_.start.begin();
   const auto after =

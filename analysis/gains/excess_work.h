@@ -1,7 +1,7 @@
-// What each rank's device and host took beyond typical, up to any moment of its own. For delay_cost.h.
-// Nanoseconds after the graph's origin. Read-only once built, any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_EXCESS_WORK_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_EXCESS_WORK_H_
+// The time of each rank's device and host beyond typical, up to any moment. For delay_cost.h. Moments are
+// nanoseconds after the graph's origin. Read-only after construction, so any thread may use it.
+#ifndef LOCKSTEP_ANALYSIS_GAINS_EXCESS_WORK_H_
+#define LOCKSTEP_ANALYSIS_GAINS_EXCESS_WORK_H_
 
 #include <array>
 #include <cstddef>
@@ -12,20 +12,21 @@
 
 namespace lockstep::analysis {
 
-// Summed up in the order of a rank's records. Waiting is in neither: a blocking call's own time begins when
-// what it waited for is done.
+// Sums over a rank's records in their order. They contain no waiting: a blocking call's own time begins when
+// its wait ends.
 class ExcessWork {
  public:
-  // Both must outlive it. `gains` after Measure().
+  // Both must outlive it. `gains` must be measured (Gains::Measure()).
   ExcessWork(const GraphInput& input, const Gains& gains);
 
   // The unit of an instance's member.
-  uint32_t UnitOfMember(const store::Capture& capture, const align::Member& m) const {
+  uint32_t UnitOfMember(const capture::Capture& capture, const capture::Member& m) const {
     return first_[m.rank_index] + capture.ranks[m.rank_index].collectives[m.collective].activity;
   }
 
-  // What the causer did more of, beyond typical, than the victim, each between two moments of its own; minus
-  // infinity: from the first record on. Kinds of work are compared one by one.
+  // Work of the causer beyond typical minus that of the victim, each between two moments of its own. Minus
+  // infinity: from the first record on. Each kind of work is compared separately, and only positive
+  // differences count.
   double MoreThan(uint32_t causer, double causer_from, double causer_to, uint32_t victim, double victim_from,
                   double victim_to) const;
 
@@ -40,12 +41,12 @@ class ExcessWork {
   Sums Between(uint32_t rank, double from, double to) const;
 
   const Graph& graph_;
-  std::vector<uint32_t> first_;  // device unit, by rank index
-  std::vector<Sums> device_;     // by device unit: with it
+  std::vector<uint32_t> first_;  // first device unit, by rank index
+  std::vector<Sums> device_;     // by device unit: the sum up to and with it
   // By host unit: up to its end. By device unit: up to the call that issued it.
   std::vector<double> host_;
 };
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_EXCESS_WORK_H_
+#endif  // LOCKSTEP_ANALYSIS_GAINS_EXCESS_WORK_H_

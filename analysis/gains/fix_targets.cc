@@ -52,12 +52,12 @@ absl::StatusOr<std::vector<FixTarget>> ParseFixTargets(std::string_view text) {
     const std::string_view one = text.substr(begin, end == std::string_view::npos ? end : end - begin);
     const auto kind = KindAt(one);
     if (!kind)
-      return absl::InvalidArgumentError(
-          absl::StrCat("--fix ", std::string(text), ": '", std::string(one), "' is none of ", kFixGrammar));
+      return absl::InvalidArgumentError(absl::StrCat("--fix ", std::string(text), ": '", std::string(one),
+                                                     "' is not one of ", kFixGrammar));
     const std::string_view value = one.substr(one.find('=') + 1);
     if (value.empty())
-      return absl::InvalidArgumentError(absl::StrCat("--fix ", std::string(text), ": nothing stands behind '",
-                                                     std::string(one), "'; it takes ", kFixGrammar));
+      return absl::InvalidArgumentError(absl::StrCat("--fix ", std::string(text), ": no value follows '",
+                                                     std::string(one), "'; use ", kFixGrammar));
     targets.push_back({*kind, std::string(value)});
     if (end == std::string_view::npos) break;
     begin = end + 1;

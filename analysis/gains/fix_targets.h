@@ -1,7 +1,7 @@
-// What a person asks to be fixed, as written on a command line: kinds of targets and their values. Nothing
-// here knows a capture; whatif.h finds what a target stands for. Pure, any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_FIX_TARGETS_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_FIX_TARGETS_H_
+// Targets of a fix as written on a command line: their kinds and values. Independent of any capture; whatif.h
+// resolves them. Pure, any thread.
+#ifndef LOCKSTEP_ANALYSIS_GAINS_FIX_TARGETS_H_
+#define LOCKSTEP_ANALYSIS_GAINS_FIX_TARGETS_H_
 
 #include <cstdint>
 #include <optional>
@@ -21,17 +21,17 @@ struct FixTarget {
   FixKind kind;
   std::string value;  // as written
 };
-// "rank=5,op=gemm.*": a comma separates where a known name and '=' follow, so that a regular expression may
-// hold others. kInvalidArgument says what would be right.
+// Parses "rank=5,op=gemm.*". A comma separates only before a known name and '=', so that a regular expression
+// may contain commas. kInvalidArgument describes the valid form.
 absl::StatusOr<std::vector<FixTarget>> ParseFixTargets(std::string_view text);
 
-// What ParseFixTargets reads, in a sentence for a person.
+// The form that ParseFixTargets reads, for messages to the user.
 inline constexpr char kFixGrammar[] =
     "rank=N, host=NAME, stage=N, link=N, group=NAME or op=REGEX, several with commas between";
 
-// A number or a run of them, first and last: "5" or "4-7".
+// Parses a number or a range of numbers into first and last: "5" or "4-7".
 std::optional<std::pair<int32_t, int32_t>> ParseRange(std::string_view text);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_FIX_TARGETS_H_
+#endif  // LOCKSTEP_ANALYSIS_GAINS_FIX_TARGETS_H_

@@ -9,7 +9,7 @@
 namespace lockstep::analysis {
 namespace {
 
-// Beyond these the list of fixes helps nobody.
+// A longer list of fixes would not help the user.
 constexpr size_t kMostChosen = 16;
 constexpr size_t kAllOrders = 4;
 constexpr int kDrawnOrders = 12;
@@ -20,7 +20,7 @@ std::vector<double> Difference(const std::vector<double>& a, const std::vector<d
   return out;
 }
 
-// Gains of subsets, each replayed once.
+// Gains of subsets of the fixes, each replayed once.
 class Subsets {
  public:
   Subsets(Gains& gains, std::span<const Fix> fixes) : gains_(gains), fixes_(fixes) {}
@@ -34,7 +34,7 @@ class Subsets {
     return known_.emplace(std::move(entries), std::move(gain)).first->second;
   }
 
-  // The same for several at once, side by side.
+  // Replays several subsets at once, in parallel.
   void Prepare(std::vector<std::vector<uint32_t>> sets) {
     for (auto& s : sets) std::sort(s.begin(), s.end());
     std::sort(sets.begin(), sets.end());
@@ -63,7 +63,7 @@ std::vector<uint32_t> With(std::vector<uint32_t> set, uint32_t entry) {
   return set;
 }
 
-// Every order of few, else as many drawn ones and their reverses.
+// Every order of a few entries; otherwise some drawn orders and their reverses.
 std::vector<std::vector<uint32_t>> Orders(size_t count) {
   std::vector<uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0u);
@@ -112,7 +112,7 @@ class Greedy {
     for (uint32_t e : left_) next.push_back(With(chosen_, e));
     subsets_.Prepare(next);
     const double now = GainOf(chosen_);
-    uint32_t best = store::kNone;
+    uint32_t best = capture::kNone;
     double most = floor_;
     for (uint32_t e : left_) {
       const double more = GainOf(With(chosen_, e)) - now;
@@ -120,13 +120,13 @@ class Greedy {
       most = more;
       best = e;
     }
-    if (best == store::kNone) return false;
+    if (best == capture::kNone) return false;
     Choose({best});
     return true;
   }
 
-  // Nobody adds anything alone: as many as it takes in their order, without those that the block can do
-  // without.
+  // If no fix gains alone, adds fixes in their order until they have a joint gain. Then removes those that
+  // are not needed for it.
   bool AddBlock() {
     const double now = GainOf(chosen_);
     std::vector<uint32_t> block, set = chosen_;
@@ -188,7 +188,7 @@ Fix Together(std::span<const Fix> fixes) {
   return all;
 }
 
-std::vector<std::vector<double>> GainsBesideOthers(Gains& gains, std::span<const Fix> fixes) {
+std::vector<std::vector<double>> MarginalGains(Gains& gains, std::span<const Fix> fixes) {
   Subsets subsets(gains, fixes);
   std::vector<uint32_t> all(fixes.size());
   std::iota(all.begin(), all.end(), 0u);
@@ -202,7 +202,7 @@ std::vector<std::vector<double>> GainsBesideOthers(Gains& gains, std::span<const
   return gained;
 }
 
-std::vector<std::vector<double>> FairShares(Gains& gains, std::span<const Fix> fixes) {
+std::vector<std::vector<double>> ShapleyValues(Gains& gains, std::span<const Fix> fixes) {
   Subsets subsets(gains, fixes);
   const std::vector<std::vector<uint32_t>> orders = Orders(fixes.size());
   std::vector<std::vector<uint32_t>> sets;

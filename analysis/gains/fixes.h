@@ -1,10 +1,11 @@
-// Several culprits: what fixing them together gains, who hides behind whom, and in which order to fix them.
+// Several culprits: the gain of fixing them together, culprits that hide others, and the order in which to
+// fix them.
 //
-// Two equal stragglers each gain nothing alone, since the other one still holds everybody back: only sets of
-// fixes show it. All functions replay through `gains` (after Gains::Measure()) and are deterministic.
-// Per-step values are by used step, in nanoseconds.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_FIXES_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_FIXES_H_
+// Each of two equal stragglers gains nothing alone, because the other one still delays all ranks. Only sets
+// of fixes show their gain. All functions replay through `gains` (after Gains::Measure()) and are
+// deterministic. Per-step values are by used step, in nanoseconds.
+#ifndef LOCKSTEP_ANALYSIS_GAINS_FIXES_H_
+#define LOCKSTEP_ANALYSIS_GAINS_FIXES_H_
 
 #include <cstdint>
 #include <span>
@@ -14,27 +15,27 @@
 
 namespace lockstep::analysis {
 
-// All of them made typical at once.
+// One fix that makes the targets of all `fixes` typical at once.
 Fix Together(std::span<const Fix> fixes);
 
-// What each one still costs with all others fixed, per step: [fix][step].
-std::vector<std::vector<double>> GainsBesideOthers(Gains& gains, std::span<const Fix> fixes);
+// The cost that each fix removes after all others are made: [fix][step], per step.
+std::vector<std::vector<double>> MarginalGains(Gains& gains, std::span<const Fix> fixes);
 
-// What fixing all of them gains, split fairly: the mean, over the orders in which they could be fixed (all
-// orders of up to four, else a fixed draw of them), of what each one adds. [fix][step]; sums to the gain of
-// all.
-std::vector<std::vector<double>> FairShares(Gains& gains, std::span<const Fix> fixes);
+// The gain of making all fixes, divided fairly: for each one, the mean of its contribution over the orders of
+// fixing. Takes all orders of up to four fixes, and otherwise a fixed sample of them. [fix][step]; sums to
+// the gain of all.
+std::vector<std::vector<double>> ShapleyValues(Gains& gains, std::span<const Fix> fixes);
 
 struct FixSet {
-  std::vector<uint32_t> entries;  // into the fixes, ascending
+  std::vector<uint32_t> entries;  // indices into the fixes, ascending
   std::vector<double> gain_per_step;
 };
-// Which to fix first: greedily the one that adds most, or, where none adds anything alone, the fewest that do
-// together (in the order given, which is that of their cost). Ends where what is left adds less than `floor`
-// per step. Each set holds the one before; single entries that gain more than `floor` alone are sets too.
-// Largest gain first, smaller sets first among equals.
+// The order of fixing, as sets. Greedily adds the fix with the largest additional gain. If none gains alone,
+// it adds the smallest set with a joint gain, in the order given, which is that of cost. Ends when the rest
+// adds less than `floor` per step. Each set contains the previous one. Single fixes that gain more than
+// `floor` alone are sets too. Sets are ordered by gain, largest first; smaller sets come first among equals.
 std::vector<FixSet> GreedyFixes(Gains& gains, std::span<const Fix> fixes, double floor);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_FIXES_H_
+#endif  // LOCKSTEP_ANALYSIS_GAINS_FIXES_H_

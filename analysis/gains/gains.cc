@@ -9,19 +9,20 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::kNone;
+using capture::kNone;
 
-// Of the ranks of a large job that cannot gain anything worth a word so many are replayed all the same,
-// spread evenly: they show what ranks gain and lose by chance.
+// In a large job, this many ranks without a notable gain are replayed too, spread evenly. They show what
+// ranks gain and lose by chance.
 constexpr size_t kSampledRanks = 16;
-// A thread that replays holds the times and durations of every unit; together they stay within this.
+// Each replaying thread holds the times and durations of every unit. All threads together stay within this.
 constexpr size_t kReplayBytes = size_t{2} << 30;
-// Timing, moments and what is added to them, and what contention reads.
+// Timing, moments with the durations added to them, and the inputs of contention.
 constexpr size_t kBytesPerUnit = 7 * sizeof(double) + 3 * (sizeof(double) + 2 * sizeof(uint32_t));
-// Points of the split: a large job's replays take longer, and its sum is exact with any number.
+// Replays of the split. Those of a large job take longer, and the split's sum is exact with any number.
 constexpr size_t kLargeGraph = 2'000'000;
 constexpr int kSplitReplays = 96, kSplitReplaysOfLarge = 32;
-// Replays until kernels and the collectives beside them agree, and when they do: part of a step.
+// Number of replays until kernels and the collectives beside them agree, and the share of a step that counts
+// as agreement.
 constexpr int kContentionRounds = 5;
 constexpr double kSettled = 1e-4;
 
@@ -38,7 +39,7 @@ Gains::Gains(const GraphInput& input)
       std::max<size_t>(1, kReplayBytes / (kBytesPerUnit * std::max<size_t>(1, graph_.units.size())));
   workers_.resize(std::min<size_t>(ThreadCount(input.threads), fit));
   if (empty()) return;
-  program_.emplace(graph_, steps_, FirstEnd(graph_, input));
+  schedule_.emplace(graph_, steps_, FirstEnd(graph_, input));
   Worker& worker = WorkerOf(0);
   worker.replay.Rerun(worker.timing, {});
   step_durations_ = worker.replay.StepDurations();
@@ -48,11 +49,11 @@ Gains::Gains(const GraphInput& input)
 
 unsigned Gains::Threads() const { return static_cast<unsigned>(workers_.size()); }
 
-// Made where it is first needed, by the thread that needs it.
+// Created on first use, by the thread that uses it.
 Gains::Worker& Gains::WorkerOf(unsigned thread) {
   std::unique_ptr<Worker>& worker = workers_[thread];
   if (!worker)
-    worker.reset(new Worker{Replay(*program_), ContentionPlacer(*program_), ObservedTiming(graph_), {}});
+    worker.reset(new Worker{Replay(*schedule_), ContentionPlacer(*schedule_), ObservedTiming(graph_), {}});
   return *worker;
 }
 
@@ -66,7 +67,7 @@ void Gains::Measure() {
     if (piece == 0) {
       const AttributionLimits limits{.replays = graph_.units.size() > kLargeGraph ? kSplitReplaysOfLarge
                                                                                   : kSplitReplays};
-      split_ = Attribute(*program_, ideal_, limits, &ideal_moments_);
+      split_ = Attribute(*schedule_, ideal_, limits, &ideal_moments_);
     } else if (piece <= kVariants) {
       MeasureVariant(static_cast<Variant>(piece - 1), WorkerOf(thread));
     } else {
@@ -77,7 +78,7 @@ void Gains::Measure() {
   GatherCosts();
 }
 
-// All of a small job; of a large one those whose bound could be named, and a sample of the others.
+// All ranks of a small job. Of a large one, those whose gain may be notable, and a sample of the others.
 std::vector<uint32_t> Gains::RanksToReplay() const {
   const size_t count = in_.capture.ranks.size();
   std::vector<uint32_t> ranks;
@@ -89,7 +90,7 @@ std::vector<uint32_t> Gains::RanksToReplay() const {
   return ranks;
 }
 
-// use(unit) for every unit that the fix may change, some of them twice.
+// Calls use(unit) for every unit that the fix may change, for some of them twice.
 template <typename Use>
 void Gains::ForEachUnit(const Fix& fix, const Use& use) const {
   for (uint32_t r : fix.rank_indices) {
@@ -101,13 +102,13 @@ void Gains::ForEachUnit(const Fix& fix, const Use& use) const {
 
 void Gains::Restore(const Fix& fix, Timing& timing) const {
   ForEachUnit(fix, [&](uint32_t u) {
-    timing.lead[u] = graph_.lead[u];
+    timing.lag[u] = graph_.lag[u];
     timing.work[u] = graph_.work[u];
   });
 }
 
-// Replays the worker's timing, in which `fix` is made. What the fix before changed is what was observed
-// again.
+// Replays the worker's timing, which contains `fix`. Units that the previous fix changed have their observed
+// values again.
 void Gains::ReplayFix(Worker& worker, const Fix& fix) const {
   const size_t before = worker.touched.size();
   ForEachUnit(fix, [&](uint32_t u) { worker.touched.push_back(u); });
@@ -116,8 +117,8 @@ void Gains::ReplayFix(Worker& worker, const Fix& fix) const {
   SettleContention(worker, Sweeps::kChanges);
 }
 
-// What waits less beside a kernel slows it less, which moves what waits: repeated until it hardly does. What
-// was replayed before is the worker's timing, and is again afterwards.
+// Collectives that wait less slow the kernels beside them less, which changes the waiting again. Repeats
+// until the change is small. Afterwards, the worker's timing is the same as before.
 void Gains::SettleContention(Worker& worker, Sweeps sweeps) const {
   if (graph_.occupying.empty()) return;
   double before = worker.replay.StepTime();
@@ -135,7 +136,7 @@ void Gains::SettleContention(Worker& worker, Sweeps sweeps) const {
     if (std::fabs(now - before) < kSettled * step_ns_) break;
     before = now;
   }
-  for (uint32_t u : placed) worker.timing.beside[u] = graph_.beside[u];
+  for (uint32_t u : placed) worker.timing.contention[u] = graph_.contention[u];
   if (sweeps == Sweeps::kChanges) worker.touched.insert(worker.touched.end(), placed.begin(), placed.end());
 }
 
@@ -184,7 +185,7 @@ std::vector<double> Gains::OfTiming(const std::function<void(Timing&)>& change) 
 std::vector<double> Gains::Bounds(const std::vector<PathNode>& path) const {
   std::vector<double> bounds(in_.capture.ranks.size(), 0);
   std::vector<uint8_t> done(bounds.size(), 0);
-  // Only ranks on the path are made typical, each beside its own peers.
+  // Only ranks on the path are made typical, each compared with its own peers.
   Timing typical = ObservedTiming(graph_);
   for (const PathNode& node : path) {
     const uint32_t u = UnitOf(node.node);
@@ -192,21 +193,21 @@ std::vector<double> Gains::Bounds(const std::vector<PathNode>& path) const {
     if (graph_.units[u].kind == UnitKind::kTransfer && node.node % 2 != 0) continue;
     if (done[r] == 0) typical_.MakeTypical({.rank_indices = {r}, .owners = {}}, typical);
     done[r] = 1;
-    bounds[r] += PerStep(node.weight * (node.node % 2 == 0 ? graph_.lead[u] - typical.lead[u]
+    bounds[r] += PerStep(node.weight * (node.node % 2 == 0 ? graph_.lag[u] - typical.lag[u]
                                                            : graph_.work[u] - typical.work[u]));
   }
   return bounds;
 }
 
 void Gains::MeasureVariant(Variant variant, Worker& worker) {
-  if (variant == kLevelled) typical_.Level(worker.timing);
+  if (variant == kStragglerFree) typical_.Level(worker.timing);
   if (variant == kIdealTransferFree || variant == kIdeal) worker.timing = ideal_;
-  if (variant == kLevelled || variant == kIdeal) {
+  if (variant == kStragglerFree || variant == kIdeal) {
     worker.replay.Run(worker.timing);
     SettleContention(worker, Sweeps::kWhole);
-    (variant == kLevelled ? levelled_step_ns_ : ideal_step_ns_) = worker.replay.StepTime();
+    (variant == kStragglerFree ? straggler_free_step_ns_ : ideal_step_ns_) = worker.replay.StepTime();
   } else {
-    // What lies before the first used step stays: steps are counted from where it really ended.
+    // Units before the first used step keep their work, because steps count from its real begin.
     for (uint32_t u = 0; u < graph_.units.size(); ++u) {
       if (graph_.units[u].kind == UnitKind::kTransfer && graph_.units[u].step >= 0) worker.timing.work[u] = 0;
     }
@@ -217,7 +218,7 @@ void Gains::MeasureVariant(Variant variant, Worker& worker) {
   worker.timing = ObservedTiming(graph_);
 }
 
-// The additive split, gathered per rank and kind of unit and per rank and step, and per group for transfers.
+// Sums the additive split per rank and kind of unit, per rank and step, and per group for transfers.
 void Gains::GatherCosts() {
   const size_t ranks = in_.capture.ranks.size();
   lost_ns_ = step_ns_ - ideal_step_ns_;
@@ -228,9 +229,9 @@ void Gains::GatherCosts() {
     if (split_.cost[u] == 0) continue;
     const Unit& unit = graph_.units[u];
     RankCost& rank = rank_costs_[unit.rank_index];
-    // What a device idled is its host's.
+    // The idle time of a device is charged to its host.
     const double idle =
-        IsHostUnit(unit.kind) ? 0 : split_.weight[StartOf(u)] * (graph_.lead[u] - ideal_.lead[u]);
+        IsHostUnit(unit.kind) ? 0 : split_.weight[StartOf(u)] * (graph_.lag[u] - ideal_.lag[u]);
     const double cost = PerStep(split_.cost[u] - idle);
     rank.host += PerStep(idle);
     if (unit.kind == UnitKind::kTransfer) {
@@ -238,8 +239,7 @@ void Gains::GatherCosts() {
       rank_step_costs_[unit.rank_index][static_cast<size_t>(std::max(0, unit.step))] += idle;
       continue;
     }
-    // Only units of used steps differ from what is typical, but for what a rank brought along from before the
-    // window.
+    // Only units of used steps differ from typical, apart from a rank's lateness from before the window.
     rank_step_costs_[unit.rank_index][static_cast<size_t>(std::max(0, unit.step))] += split_.cost[u];
     if (u == typical_.HeadOf(unit.rank_index)) {
       rank.head += cost;

@@ -1,4 +1,4 @@
-// Gains, bounds, the split and sets of fixes against brute force on simulated jobs of 8 ranks.
+// Gains, bounds, the split and sets of fixes, compared with brute force on simulated jobs of 8 ranks.
 #include "analysis/gains/gains.h"
 
 #include <algorithm>
@@ -28,44 +28,44 @@ double Mean(const std::vector<double>& v) {
 
 struct Job {
   scenario::Scenario scenario;
-  sim::Knobs knobs;
-  store::Capture Capture() const {
+  sim::ModelSettings settings;
+  capture::Capture Capture() const {
     tests::SimCaptureOptions options;
     options.from = VirtualTime(300'000'000);
     options.to = options.from + Nanos::Seconds(1);
-    return tests::CaptureOf(scenario, sim::DryRun(scenario, knobs, kSteps), options);
+    return tests::CaptureOf(scenario, sim::DryRun(scenario, settings, kSteps), options);
   }
 };
 
 Job Healthy(const scenario::TransformerShape& shape = {}) {
   Job job{*scenario::MakeTransformer(shape), {}};
-  job.knobs.seed = 11;
+  job.settings.seed = 11;
   return job;
 }
 
 Job With(FaultKind kind, uint32_t rank, double size, const scenario::TransformerShape& shape = {}) {
   Job job = Healthy(shape);
-  const auto healthy = sim::DryRun(job.scenario, job.knobs, kSteps);
-  EXPECT_TRUE(
-      sim::SizeFault(job.scenario, kind, rank, size, sim::MeanStep(job.scenario, healthy), &job.knobs.fault));
+  const auto healthy = sim::DryRun(job.scenario, job.settings, kSteps);
+  EXPECT_TRUE(sim::SizeFault(job.scenario, kind, rank, size, sim::MeanStep(job.scenario, healthy),
+                             &job.settings.fault));
   return job;
 }
 
-// The kernels of these ranks take `factor` times as long.
+// Makes the kernels of these ranks take `factor` times as long.
 void SlowDown(scenario::Scenario& scenario, const std::vector<uint32_t>& ranks, double factor) {
   for (uint32_t r : ranks) {
     for (scenario::Op& op : scenario.ranks[r].program) {
       if (op.kind == scenario::OpKind::kKernel)
-        op.own = Nanos(static_cast<int64_t>(static_cast<double>(op.own.ns()) * factor));
+        op.service_time = Nanos(static_cast<int64_t>(static_cast<double>(op.service_time.ns()) * factor));
     }
   }
 }
 
-TEST(Gains, NoRankGainsMoreThanTheCriticalPathHoldsOfItsExcess) {
+TEST(Gains, ARanksExcessOnTheCriticalPathBoundsItsGain) {
   for (const FaultKind kind :
        {FaultKind::kNone, FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kCopy}) {
     const Job job = kind == FaultKind::kNone ? Healthy() : With(kind, 3, 0.1);
-    const store::Capture capture = job.Capture();
+    const capture::Capture capture = job.Capture();
     const Prepared prepared(capture);
     const GraphInput input = prepared.input();
     Gains gains(input);
@@ -78,13 +78,13 @@ TEST(Gains, NoRankGainsMoreThanTheCriticalPathHoldsOfItsExcess) {
   }
 }
 
-// What is not replayed in a large job is nothing that could be named: checked by replaying it.
-TEST(Gains, RanksOfALargeJobThatAreLeftOutGainNothingWorthAWord) {
+// A rank that is not replayed in a large job could not be reported. The test replays them all.
+TEST(Gains, SkippedRanksOfALargeJobHaveNegligibleGains) {
   tests::StepCaptureShape shape;
   shape.data_parallel = 8, shape.tensor_parallel = 4, shape.pipeline_parallel = 4, shape.steps = 5;
   shape.slow_ranks = {70};
   shape.slow_factor = 1.1;
-  const store::Capture capture = tests::StepCapture(shape);
+  const capture::Capture capture = tests::StepCapture(shape);
   const Prepared prepared(capture);
   const GraphInput input = prepared.input();
   Gains gains(input);
@@ -102,10 +102,10 @@ TEST(Gains, RanksOfALargeJobThatAreLeftOutGainNothingWorthAWord) {
   EXPECT_GT(left_out, 90u);
 }
 
-TEST(Gains, TheSplitAddsUpToTheLostTimePerRankStepAndKind) {
+TEST(Gains, TheSplitSumsToTheLostTimePerRankStepAndKind) {
   for (const FaultKind kind : {FaultKind::kNone, FaultKind::kSlowGpu, FaultKind::kSlowLink}) {
     const Job job = kind == FaultKind::kNone ? Healthy() : With(kind, 6, 0.15);
-    const store::Capture capture = job.Capture();
+    const capture::Capture capture = job.Capture();
     const Prepared prepared(capture);
     const GraphInput input = prepared.input();
     Gains gains(input);
@@ -123,24 +123,24 @@ TEST(Gains, TheSplitAddsUpToTheLostTimePerRankStepAndKind) {
   }
 }
 
-// On the straight line from typical to observed values the path can be followed point by point.
-TEST(Gains, TheSplitIsTheMeanOfThePathsOnTheWayFromTypicalToObserved) {
+// The path can be followed point by point on the straight line from typical to observed values.
+TEST(Gains, TheSplitIsTheMeanOverPathsFromTypicalToObserved) {
   const Job job = With(FaultKind::kSlowGpu, 2, 0.1);
-  const store::Capture capture = job.Capture();
+  const capture::Capture capture = job.Capture();
   const Prepared prepared(capture);
   const GraphInput input = prepared.input();
   Gains gains(input);
   gains.Measure();
   const Graph& graph = gains.graph();
-  const Program program(graph, gains.steps(), FirstEnd(graph, input));
-  Replay replay(program);
+  const Schedule schedule(graph, gains.steps(), FirstEnd(graph, input));
+  Replay replay(schedule);
   constexpr int kPoints = 400;
   std::vector<double> cost(8, 0);
   for (int i = 0; i < kPoints; ++i) {
     const double at = (i + 0.5) / kPoints;
     Timing timing = gains.ideal();
     for (size_t u = 0; u < graph.units.size(); ++u) {
-      timing.lead[u] += at * (graph.lead[u] - timing.lead[u]);
+      timing.lag[u] += at * (graph.lag[u] - timing.lag[u]);
       timing.work[u] += at * (graph.work[u] - timing.work[u]);
     }
     replay.Run(timing);
@@ -148,7 +148,7 @@ TEST(Gains, TheSplitIsTheMeanOfThePathsOnTheWayFromTypicalToObserved) {
       const uint32_t u = UnitOf(node.node);
       if (graph.units[u].kind == UnitKind::kTransfer) continue;
       const double difference =
-          node.node % 2 == 0 ? graph.lead[u] - gains.ideal().lead[u] : graph.work[u] - gains.ideal().work[u];
+          node.node % 2 == 0 ? graph.lag[u] - gains.ideal().lag[u] : graph.work[u] - gains.ideal().work[u];
       cost[graph.units[u].rank_index] +=
           node.weight * difference / kPoints / static_cast<double>(gains.steps());
     }
@@ -157,18 +157,18 @@ TEST(Gains, TheSplitIsTheMeanOfThePathsOnTheWayFromTypicalToObserved) {
     EXPECT_NEAR(gains.rank_costs()[r].total(), cost[r], 0.01 * gains.lost_ns()) << "rank " << r;
 }
 
-// Few units, many units and none changed, back and forth: following what moves gives what computing
-// everything gives, to the bit.
-TEST(Replay, ComputingOnlyWhatMovesGivesTheSameMoments) {
+// Changes few units, many units and none, in turns. Following the changes gives the same result to the bit as
+// computing everything.
+TEST(Replay, RerunGivesTheSameMomentsAsAWholeRun) {
   scenario::TransformerShape shape;
   shape.data_parallel = 2, shape.tensor_parallel = 2, shape.pipeline_parallel = 2;
-  const store::Capture capture = Healthy(shape).Capture();
+  const capture::Capture capture = Healthy(shape).Capture();
   const Prepared prepared(capture);
   const GraphInput input = prepared.input();
   Gains gains(input);
   const Graph& graph = gains.graph();
-  const Program program(graph, gains.steps(), FirstEnd(graph, input));
-  Replay whole(program), following(program);
+  const Schedule schedule(graph, gains.steps(), FirstEnd(graph, input));
+  Replay whole(schedule), following(schedule);
   Timing timing = ObservedTiming(graph);
   following.Rerun(timing, {});
   std::mt19937 random(3);
@@ -179,7 +179,7 @@ TEST(Replay, ComputingOnlyWhatMovesGivesTheSameMoments) {
       const auto u = static_cast<uint32_t>(random() % graph.units.size());
       const double factor = 0.5 + static_cast<double>(random() % 1000) / 1000;
       if (random() % 4 != 0) timing.work[u] = round % 2 == 0 ? graph.work[u] : graph.work[u] * factor;
-      if (random() % 4 == 0) timing.lead[u] = graph.lead[u] * factor;
+      if (random() % 4 == 0) timing.lag[u] = graph.lag[u] * factor;
       changed.push_back(u);
     }
     following.Rerun(timing, changed);
@@ -190,13 +190,13 @@ TEST(Replay, ComputingOnlyWhatMovesGivesTheSameMoments) {
   }
 }
 
-TEST(Gains, RanksThatAreEqualInEveryRespectShareTheCost) {
+TEST(Gains, IdenticalRanksShareTheCostEqually) {
   scenario::TransformerShape shape;
   shape.noise_ppm = 0;
   shape.data_parallel = 5, shape.tensor_parallel = 1, shape.pipeline_parallel = 1;
   Job job = Healthy(shape);
   SlowDown(job.scenario, {1, 2}, 1.2);
-  const store::Capture capture = job.Capture();
+  const capture::Capture capture = job.Capture();
   const Prepared prepared(capture);
   const GraphInput input = prepared.input();
   Gains gains(input);
@@ -207,27 +207,27 @@ TEST(Gains, RanksThatAreEqualInEveryRespectShareTheCost) {
               0.01 * gains.lost_ns());
 }
 
-TEST(Gains, ThePathsWeightsAddUpToOneAtEveryCut) {
+TEST(Gains, PathWeightsSumToOneAtEveryCut) {
   scenario::TransformerShape shape;
   shape.noise_ppm = 0;
-  const store::Capture capture = Healthy(shape).Capture();
+  const capture::Capture capture = Healthy(shape).Capture();
   const Prepared prepared(capture);
   const GraphInput input = prepared.input();
   Gains gains(input);
   const Graph& graph = gains.graph();
-  const Program program(graph, gains.steps(), FirstEnd(graph, input));
-  Replay replay(program);
+  const Schedule schedule(graph, gains.steps(), FirstEnd(graph, input));
+  Replay replay(schedule);
   replay.Run(ObservedTiming(graph));
-  // Ranks in lockstep tie all the time: what the path holds is the length of the run all the same.
+  // Ranks in lockstep tie all the time. The sum over the path is still the length of the run.
   double length = 0;
   bool forked = false;
   for (const PathNode& node : replay.CriticalPath()) {
     const uint32_t u = UnitOf(node.node);
-    length += node.weight * (node.node % 2 == 0 ? graph.lead[u] : graph.work[u]);
+    length += node.weight * (node.node % 2 == 0 ? graph.lag[u] : graph.work[u]);
     forked |= node.weight < 1;
   }
   EXPECT_TRUE(forked);
-  // It begins where the step before the first used one ends, or a little before or after.
+  // The path begins about where the step before the first used one ends.
   EXPECT_NEAR(length, replay.TotalTime(), 0.1 * gains.step_ns());
 }
 
@@ -238,7 +238,7 @@ TEST(Diagnosis, TwoEqualStragglersAreBothNamedWithTheirJointGain) {
     const Job healthy = Healthy(shape);
     Job job = healthy;
     SlowDown(job.scenario, {1, 2}, factor);
-    const store::Capture capture = job.Capture();
+    const capture::Capture capture = job.Capture();
     const Prepared prepared(capture);
     const Diagnosis d = Diagnose(prepared.input());
     ASSERT_EQ(d.findings.size(), 2u) << factor;
@@ -246,13 +246,13 @@ TEST(Diagnosis, TwoEqualStragglersAreBothNamedWithTheirJointGain) {
     std::sort(named.begin(), named.end());
     EXPECT_EQ(named, (std::vector<uint32_t>{1, 2}));
     const auto truth = static_cast<double>(
-        (sim::MeanStep(job.scenario, sim::DryRun(job.scenario, job.knobs, kSteps)) -
-         sim::MeanStep(healthy.scenario, sim::DryRun(healthy.scenario, healthy.knobs, kSteps)))
+        (sim::MeanStep(job.scenario, sim::DryRun(job.scenario, job.settings, kSteps)) -
+         sim::MeanStep(healthy.scenario, sim::DryRun(healthy.scenario, healthy.settings, kSteps)))
             .ns());
     ASSERT_FALSE(d.fixes.empty());
     EXPECT_EQ(d.fixes[0].entries, (std::vector<uint32_t>{0, 1}));
     EXPECT_NEAR(Mean(d.fixes[0].gain_per_step), truth, 0.1 * truth);
-    // Alone neither gains much; the verdict goes by what each one costs beside the other.
+    // Neither gains much alone. The verdict uses the cost of each one beside the other.
     for (const Finding& f : d.findings) {
       EXPECT_LT(f.gain_ns, 0.5 * truth);
       EXPECT_EQ(f.verdict, Verdict::kSure);
@@ -263,14 +263,14 @@ TEST(Diagnosis, TwoEqualStragglersAreBothNamedWithTheirJointGain) {
   }
 }
 
-// The faster one of two slow ranks is in nobody's way as long as the slower one is.
-TEST(Diagnosis, WhoHidesBehindAnotherIsNamed) {
+// The faster one of two slow ranks delays no rank while the slower one does.
+TEST(Diagnosis, NamesAStragglerHiddenByAnother) {
   scenario::TransformerShape shape;
   shape.data_parallel = 4, shape.tensor_parallel = 1, shape.pipeline_parallel = 1;
   Job job = Healthy(shape);
   SlowDown(job.scenario, {0}, 1.3);
   SlowDown(job.scenario, {3}, 1.2);
-  const store::Capture capture = job.Capture();
+  const capture::Capture capture = job.Capture();
   const Prepared prepared(capture);
   const Diagnosis d = Diagnose(prepared.input());
   ASSERT_EQ(d.findings.size(), 2u);
@@ -288,8 +288,8 @@ TEST(Diagnosis, WhoHidesBehindAnotherIsNamed) {
   EXPECT_NEAR(sum, d.lost_ns, 1e-6 * d.lost_ns);
 }
 
-TEST(Diagnosis, IsTheSameOnAnyNumberOfThreads) {
-  const store::Capture capture = With(FaultKind::kSlowGpu, 4, 0.1).Capture();
+TEST(Diagnosis, ResultIsIndependentOfTheNumberOfThreads) {
+  const capture::Capture capture = With(FaultKind::kSlowGpu, 4, 0.1).Capture();
   std::vector<double> first;
   for (const unsigned threads : {1u, 2u, 5u}) {
     const Prepared prepared(capture, threads);
@@ -306,10 +306,10 @@ TEST(Diagnosis, IsTheSameOnAnyNumberOfThreads) {
   }
 }
 
-TEST(Layout, StagesAndGroupsAreThoseOfTheGenerator) {
+TEST(Layout, FindsTheGeneratorsStagesAndGroups) {
   scenario::TransformerShape shape;
   shape.data_parallel = 2, shape.tensor_parallel = 2, shape.pipeline_parallel = 4;
-  const store::Capture capture = Healthy(shape).Capture();
+  const capture::Capture capture = Healthy(shape).Capture();
   const Prepared prepared(capture);
   const Layout layout = InferLayout(capture, prepared.matches, prepared.times, prepared.steps);
   EXPECT_EQ(layout.stages, 4u);
@@ -317,8 +317,8 @@ TEST(Layout, StagesAndGroupsAreThoseOfTheGenerator) {
   for (uint32_t r = 0; r < 16; ++r) {
     // Rank = (stage * data parallel + replica) * tensor parallel + shard.
     EXPECT_EQ(layout.stage_of[r], static_cast<int32_t>(r / 4)) << "rank " << r;
-    ASSERT_NE(layout.tensor_group_of[r], store::kNone);
-    ASSERT_NE(layout.data_group_of[r], store::kNone);
+    ASSERT_NE(layout.tensor_group_of[r], capture::kNone);
+    ASSERT_NE(layout.data_group_of[r], capture::kNone);
     const auto members = [&](uint32_t g) { return capture.groups[g].members; };
     const uint32_t in_stage = r % 4;
     EXPECT_EQ(members(layout.tensor_group_of[r]),
@@ -331,12 +331,12 @@ TEST(Layout, StagesAndGroupsAreThoseOfTheGenerator) {
   EXPECT_EQ(layout.RanksOf(3), (std::vector<uint32_t>{12, 13, 14, 15}));
 }
 
-// A stage runs its passes in an order of its own: the n-th kernel of a name is another one there.
-TEST(Layout, RanksOfDifferentStagesAreNotComparedKernelByKernel) {
+// A stage runs its passes in its own order, so the n-th kernel of a name differs between stages.
+TEST(Layout, DoesNotCompareKernelsOfDifferentStages) {
   scenario::TransformerShape shape;
   shape.data_parallel = 2, shape.tensor_parallel = 2, shape.pipeline_parallel = 4;
   Job job = Healthy(shape);
-  // One name, two sizes, in the order of the passes.
+  // Kernels of one name get two sizes, in the order of the passes.
   for (scenario::Rank& rank : job.scenario.ranks) {
     for (scenario::Op& op : rank.program) {
       if (op.kind != scenario::OpKind::kKernel ||
@@ -352,7 +352,7 @@ TEST(Layout, RanksOfDifferentStagesAreNotComparedKernelByKernel) {
       }
     }
   }
-  const store::Capture capture = job.Capture();
+  const capture::Capture capture = job.Capture();
   const Prepared prepared(capture);
   const Diagnosis d = Diagnose(prepared.input());
   EXPECT_TRUE(d.findings.empty());
@@ -360,10 +360,10 @@ TEST(Layout, RanksOfDifferentStagesAreNotComparedKernelByKernel) {
   EXPECT_NEAR(d.ideal_step_ns, d.step_ns, 0.02 * d.step_ns);
 }
 
-TEST(Layout, WithoutMessagesThereAreNoStages) {
+TEST(Layout, HasNoStagesWithoutMessages) {
   scenario::TransformerShape shape;
   shape.data_parallel = 4, shape.tensor_parallel = 2, shape.pipeline_parallel = 1;
-  const store::Capture capture = Healthy(shape).Capture();
+  const capture::Capture capture = Healthy(shape).Capture();
   const Prepared prepared(capture);
   const Layout layout = InferLayout(capture, prepared.matches, prepared.times, prepared.steps);
   EXPECT_EQ(layout.stages, 0u);

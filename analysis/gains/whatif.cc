@@ -16,13 +16,13 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::kNone;
+using capture::kNone;
 
-// With less of the communication matched than this the replay misses who waits for whom.
+// If less than this share of the communication is matched, the replay misses waiting between ranks.
 constexpr double kMatchedForTrust = 0.9;
-// A list in a message ends here.
+// A list in a message has at most this many names.
 constexpr size_t kNamed = 8;
-// Names longer than this are matched by their beginning: a regular expression's matcher recurses.
+// Longer names are matched by their beginning only, because the matcher of regular expressions recurses.
 constexpr size_t kMatchedLength = 1024;
 
 std::string Listed(std::vector<std::string> names) {
@@ -33,9 +33,9 @@ std::string Listed(std::vector<std::string> names) {
   return out;
 }
 
-class Question {
+class WhatIfSolver {
  public:
-  Question(const Prepared& prepared, const WhatIfRequest& request)
+  WhatIfSolver(const Prepared& prepared, const WhatIfRequest& request)
       : p_(prepared),
         capture_(prepared.capture),
         request_(request),
@@ -45,7 +45,7 @@ class Question {
   absl::StatusOr<WhatIfResult> Run() {
     if (gains_.empty()) {
       return absl::FailedPreconditionError(
-          "the capture holds no device work in a step that every rank recorded whole: nothing to replay");
+          "no step with device work was recorded completely on every rank: there is nothing to replay");
     }
     out_.steps = gains_.steps();
     out_.step_ns = gains_.step_ns();
@@ -80,18 +80,18 @@ class Question {
       case FixKind::kOperation:
         return SelectOperations(target);
     }
-    return absl::InternalError("no such kind");
+    return absl::InternalError("unknown kind of target");
   }
 
   // ---- ranks and hosts
 
-  // Places in the capture of the ranks a target numbers.
+  // Rank indices of the ranks that a target numbers.
   absl::StatusOr<std::vector<uint32_t>> NumberedRanks(const FixTarget& target) const {
     const auto range = ParseRange(target.value);
     if (!range) {
       return absl::InvalidArgumentError(absl::StrCat("--fix ", std::string(FixKindName(target.kind)), "=",
                                                      target.value,
-                                                     ": a rank is a number, or a range as in 4-7"));
+                                                     ": a rank is a number or a range such as 4-7"));
     }
     std::vector<uint32_t> chosen;
     std::vector<int32_t> all;
@@ -106,7 +106,7 @@ class Question {
     return chosen;
   }
 
-  // "rank 5 (GPU 5 of node0)"
+  // Example: "rank 5 (GPU 5 of node0)"
   std::string NameOfRanks(const FixTarget& target, const std::vector<uint32_t>& chosen) const {
     if (chosen.size() != 1) return absl::StrCat("ranks ", target.value);
     return absl::StrCat("rank ", capture_.ranks[chosen[0]].rank.value(), " (GPU ",
@@ -157,13 +157,13 @@ class Question {
     return part;
   }
 
-  // A host also spends the time between its calls; what it idles before a step is not its own.
+  // A host also works between its calls. Its idle time before a step is not its own.
   void ScaleOwn(uint32_t u) {
     changed_.work[u] = graph().work[u] * *request_.scale;
     const UnitKind kind = graph().units[u].kind;
     const bool host = kind == UnitKind::kHostCall || kind == UnitKind::kHostWait;
-    if (host && graph().lead[u] > 0 && !graph().units[u].is_head && !gains_.typical().OpensStep(u))
-      changed_.lead[u] = graph().lead[u] * *request_.scale;
+    if (host && graph().lag[u] > 0 && !graph().units[u].is_head && !gains_.typical().OpensStep(u))
+      changed_.lag[u] = graph().lag[u] * *request_.scale;
   }
 
   // ---- stages
@@ -185,8 +185,7 @@ class Question {
     const std::vector<uint32_t> chosen = layout.RanksOf(range->first);
     std::string what = absl::StrCat("stage ", target.value, " (ranks ", RanksText(chosen), ")");
     if (!layout.first_known)
-      out_.notes.push_back(
-          "which end of the pipeline comes first is not recorded: stage 0 is the one with the lowest rank");
+      out_.notes.push_back("the direction of the pipeline is not recorded: stage 0 has the lowest rank");
     if (request_.scale) return TakeRanks(target, chosen, std::move(what));
     return BalanceStage(target, layout, range->first, std::move(what));
   }
@@ -197,8 +196,8 @@ class Question {
     return NumberRuns(numbers, 2);
   }
 
-  // A stage has no peers in other stages for layers of its own: it is typical when its kernels take as long,
-  // all together, as those of the median stage.
+  // A stage's layers have no peers in other stages. So a stage is typical if its kernels together take as
+  // long as those of the median other stage.
   WhatIfPart BalanceStage(const FixTarget& target, const Layout& layout, int32_t stage, std::string what) {
     WhatIfPart part{.target = target, .what = std::move(what)};
     std::vector<double> others;
@@ -211,7 +210,7 @@ class Question {
     out_.notes.push_back(
         absl::StrFormat("stage %d: its kernels take %.3fx as long as those of the median other stage%s",
                         stage, typical > 0 ? own / typical : 1,
-                        ratio < 1 ? "" : "; it is not the longer one, so it stays as it is"));
+                        ratio < 1 ? "" : "; it is not slower than the others, so it is unchanged"));
     for (uint32_t r : chosen) {
       part.ranks.push_back(capture_.ranks[r].rank);
       for (uint32_t u = graph().rank_begin[r]; u < graph().rank_begin[r + 1]; ++u) {
@@ -223,7 +222,7 @@ class Question {
     return part;
   }
 
-  // Mean over the ranks of what their kernels take in the used steps.
+  // Mean over the ranks of their kernel time in the used steps.
   double KernelTime(const std::vector<uint32_t>& ranks) const {
     double sum = 0;
     for (uint32_t r : ranks) {
@@ -239,14 +238,14 @@ class Question {
   absl::StatusOr<WhatIfPart> SelectGroup(const FixTarget& target) {
     std::vector<uint32_t> chosen;
     for (uint32_t o = 0; o < classes().owners.size(); ++o) {
-      const store::Group& group = capture_.groups[classes().owners[o].group];
+      const capture::Group& group = capture_.groups[classes().owners[o].group];
       if (group.name == target.value || group.key == target.value) chosen.push_back(o);
     }
     if (chosen.empty()) return UnknownGroup(target);
     return TakeTransfers(target, chosen, absl::StrCat("the transfers of group ", target.value));
   }
 
-  // Whatever goes through the ranks' links.
+  // Selects all transfers over the ranks' links.
   absl::StatusOr<WhatIfPart> SelectLinks(const FixTarget& target) {
     absl::StatusOr<std::vector<uint32_t>> ranks = NumberedRanks(target);
     if (!ranks.ok()) return ranks.status();
@@ -293,7 +292,7 @@ class Question {
   absl::Status UnknownGroup(const FixTarget& target) const {
     std::vector<std::string> names;
     for (const TransferOwner& owner : classes().owners) {
-      const store::Group& group = capture_.groups[owner.group];
+      const capture::Group& group = capture_.groups[owner.group];
       names.push_back(group.ShownName());
     }
     std::sort(names.begin(), names.end());
@@ -309,7 +308,7 @@ class Question {
   // ---- operations
 
   std::string_view NameOf(const Unit& unit) const {
-    const store::RankData& rank = capture_.ranks[unit.rank_index];
+    const capture::RankData& rank = capture_.ranks[unit.rank_index];
     const bool host = unit.kind == UnitKind::kHostCall || unit.kind == UnitKind::kHostWait;
     return capture_.Text(host ? rank.api_calls[unit.source].name : rank.activities[unit.source].name);
   }
@@ -325,7 +324,8 @@ class Question {
       }
     } catch (const std::regex_error&) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--fix op=", target.value, ": this is no regular expression (ECMAScript, as grep -E reads them)"));
+          "--fix op=", target.value,
+          ": not a valid regular expression; use ECMAScript syntax, which is like that of grep -E"));
     }
     WhatIfPart part{.target = target, .what = absl::StrCat("operations that match '", target.value, "'")};
     std::vector<uint8_t> on_rank(capture_.ranks.size(), 0);
@@ -346,7 +346,7 @@ class Question {
   }
 
   uint32_t NameIndex(const Unit& unit) const {
-    const store::RankData& rank = capture_.ranks[unit.rank_index];
+    const capture::RankData& rank = capture_.ranks[unit.rank_index];
     const bool host = unit.kind == UnitKind::kHostCall || unit.kind == UnitKind::kHostWait;
     return (host ? rank.api_calls[unit.source].name : rank.activities[unit.source].name).value();
   }
@@ -364,15 +364,15 @@ class Question {
     std::vector<std::string> names;
     for (size_t i = 0; i < order.size() && i < kNamed; ++i)
       names.push_back(std::string(capture_.Text(NameId(order[i].second)).substr(0, 60)));
-    return absl::InvalidArgumentError(absl::StrCat("nothing in the used steps has a name that matches '",
-                                                   target.value, "'; the most expensive operations are ",
+    return absl::InvalidArgumentError(absl::StrCat("no operation in the used steps matches '", target.value,
+                                                   "'; the most expensive operations are ",
                                                    absl::StrJoin(names, "; ")));
   }
 
   // ---- the replay
 
-  // Ranks and groups are compared with those outside of all that is fixed, so they come last. What two
-  // targets change takes the shorter of both.
+  // Ranks and groups are compared with those outside of all targets, so they come last. A unit that two
+  // targets change takes the shorter value.
   void MakeRestTypical() {
     fix_.strength = request_.strength;
     Timing typical = ObservedTiming(graph());
@@ -380,14 +380,14 @@ class Question {
     for (uint32_t u = 0; u < graph().units.size(); ++u) {
       changed_.work[u] =
           changed_.work[u] == graph().work[u] ? typical.work[u] : std::min(changed_.work[u], typical.work[u]);
-      changed_.lead[u] =
-          changed_.lead[u] == graph().lead[u] ? typical.lead[u] : std::min(changed_.lead[u], typical.lead[u]);
+      changed_.lag[u] =
+          changed_.lag[u] == graph().lag[u] ? typical.lag[u] : std::min(changed_.lag[u], typical.lag[u]);
     }
   }
 
   void Answer() {
     for (uint32_t u = 0; u < graph().units.size(); ++u) {
-      if (changed_.work[u] != graph().work[u] || changed_.lead[u] != graph().lead[u]) ++out_.units_changed;
+      if (changed_.work[u] != graph().work[u] || changed_.lag[u] != graph().lag[u]) ++out_.units_changed;
     }
     out_.gain_per_step = gains_.OfTiming([&](Timing& timing) { timing = changed_; });
     out_.gain_ns = std::accumulate(out_.gain_per_step.begin(), out_.gain_per_step.end(), 0.0) /
@@ -395,10 +395,11 @@ class Question {
     out_.new_step_ns = out_.step_ns - out_.gain_ns;
     if (out_.steps >= kLeastSteps) out_.gain_interval = BootstrapMean(out_.gain_per_step);
     if (out_.units_changed == 0) {
-      out_.notes.push_back(request_.scale ? "nothing changed: the units have no duration of their own"
-                                          : "nothing changed: no other rank or group does the same, so "
-                                            "nobody knows what would be typical; "
-                                            "--scale changes durations without peers");
+      out_.notes.push_back(
+          request_.scale
+              ? "nothing changed: the units have no duration of their own"
+              : "nothing changed: no other rank or group does the same work, so there is no typical value; "
+                "--scale changes durations without peers");
     }
     if (out_.steps < kLeastSteps) {
       out_.notes.push_back(absl::StrCat("only ", out_.steps, out_.steps == 1 ? " whole step" : " whole steps",
@@ -406,9 +407,8 @@ class Question {
     }
     if (const double matched = p_.matches.MatchedFraction().value_or(1); matched < kMatchedForTrust) {
       out_.notes.push_back(
-          absl::StrFormat("only %.0f%% of the communication could be matched across ranks: who else would "
-                          "get faster is not known, so the "
-                          "gain is too small",
+          absl::StrFormat("only %.0f%% of the communication was matched across ranks: gains of other "
+                          "ranks are unknown, so the gain is too small",
                           100 * matched));
     }
     if (graph().cut_edges * 1000 > graph().edges) {
@@ -418,11 +418,11 @@ class Question {
   }
 
   const Prepared& p_;
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   const WhatIfRequest& request_;
   GraphInput input_;
   Gains gains_;
-  Fix fix_;  // what is made typical beside its peers
+  Fix fix_;  // ranks and groups that are made typical
   Timing changed_;
   WhatIfResult out_;
 };
@@ -431,14 +431,15 @@ class Question {
 
 absl::StatusOr<WhatIfResult> WhatIf(const Prepared& prepared, const WhatIfRequest& request) {
   if (request.targets.empty())
-    return absl::InvalidArgumentError(absl::StrCat("say what to fix: ", kFixGrammar));
+    return absl::InvalidArgumentError(absl::StrCat("nothing to fix is given; use ", kFixGrammar));
   if (request.scale && !(*request.scale > 0 && *request.scale <= 1000)) {
-    return absl::InvalidArgumentError("--scale is a factor above 0: 0.9 makes durations a tenth shorter");
+    return absl::InvalidArgumentError("--scale must be above 0; 0.9 shortens durations by a tenth");
   }
   if (!(request.strength > 0 && request.strength <= 1)) {
-    return absl::InvalidArgumentError("--strength is the part of the way to typical, above 0 and up to 1");
+    return absl::InvalidArgumentError(
+        "--strength must be above 0 and at most 1: it is the part of the way to typical values");
   }
-  return Question(prepared, request).Run();
+  return WhatIfSolver(prepared, request).Run();
 }
 
 }  // namespace lockstep::analysis

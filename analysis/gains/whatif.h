@@ -1,11 +1,10 @@
-// What if a rank, a host, a pipeline stage, a link's or a group's transfers or a class of operations were
-// like its peers, or faster?
+// Predictions: the step if a rank, a host, a pipeline stage, the transfers of a link or a group, or a class
+// of operations were like its peers, or faster.
 //
-// The capture replayed with those units changed; collectives slow the kernels beside them for as long as they
-// now are beside them, and everything else is as observed. Definitions: docs/analysis.md, "What if". Pure;
-// any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_WHATIF_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_WHATIF_H_
+// Replays the capture with those units changed. Collectives slow kernels for as long as they now run beside
+// them, and everything else is as observed. Definitions: docs/analysis/whatif.md. Pure; any thread.
+#ifndef LOCKSTEP_ANALYSIS_GAINS_WHATIF_H_
+#define LOCKSTEP_ANALYSIS_GAINS_WHATIF_H_
 
 #include <cstdint>
 #include <optional>
@@ -21,18 +20,18 @@ namespace lockstep::analysis {
 
 struct WhatIfRequest {
   std::vector<FixTarget> targets;  // all changed together
-  // Own durations times this, instead of made typical. More than 0.
+  // Own durations are multiplied by this, instead of made typical. It must be above 0.
   std::optional<double> scale;
-  // Of the way from observed to typical: 1 all of it.
+  // Part of the way from observed to typical; 1: all of it.
   double strength = 1;
 };
 
-// What one target stands for in this capture.
+// The meaning of one target in this capture.
 struct WhatIfPart {
   FixTarget target;
-  std::string what;           // in words: "rank 5 (GPU 5 of node0)"
-  std::vector<RankId> ranks;  // whose units these are
-  uint64_t units = 0;         // that the target names, in the used steps
+  std::string what;           // for the user: "rank 5 (GPU 5 of node0)"
+  std::vector<RankId> ranks;  // ranks that own these units
+  uint64_t units = 0;         // number of the target's units in the used steps
 };
 
 struct WhatIfResult {
@@ -40,17 +39,17 @@ struct WhatIfResult {
   size_t steps = 0;
   double step_ns = 0, new_step_ns = 0;      // mean over the steps
   double gain_ns = 0;                       // per step
-  std::optional<Interval95> gain_interval;  // from kLeastSteps steps on
+  std::optional<Interval95> gain_interval;  // with at least kLeastSteps steps
   std::vector<double> gain_per_step;
   uint64_t units = 0;              // in the used steps
-  uint64_t units_changed = 0;      // whose duration or gap is another now
-  std::vector<std::string> notes;  // what the reader must know of this answer, in words
+  uint64_t units_changed = 0;      // units with another duration or gap than observed
+  std::vector<std::string> notes;  // limits of this answer, for the user
 };
 
-// kInvalidArgument: the request names something that is not there; the message says what there is.
-// kFailedPrecondition: the capture holds no whole step to replay.
+// kInvalidArgument: the request names an unknown target; the message lists the known ones.
+// kFailedPrecondition: the capture has no whole step to replay.
 absl::StatusOr<WhatIfResult> WhatIf(const Prepared& prepared, const WhatIfRequest& request);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_WHATIF_H_
+#endif  // LOCKSTEP_ANALYSIS_GAINS_WHATIF_H_

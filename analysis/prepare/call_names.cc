@@ -5,7 +5,8 @@
 namespace lockstep::analysis {
 namespace {
 
-// "cudaMemcpyAsync_v3020" as CUPTI says, "cudaMemcpyAsync" as Kineto, "cuMemcpyHtoD_v2" of the driver.
+// Examples: "cudaMemcpyAsync_v3020" from CUPTI, "cudaMemcpyAsync" from Kineto, "cuMemcpyHtoD_v2" of the
+// driver.
 CallRole RoleOf(std::string_view name) {
   const bool cuda = name.starts_with("cuda") || name.starts_with("hip") || name.starts_with("cu");
   if (!cuda) return CallRole::kOther;
@@ -22,7 +23,7 @@ CallRole RoleOf(std::string_view name) {
 
 }  // namespace
 
-CallNames::CallNames(const store::Capture& capture) {
+CallNames::CallNames(const capture::Capture& capture) {
   roles_.reserve(capture.strings.size());
   for (uint32_t i = 0; i < capture.strings.size(); ++i) roles_.push_back(RoleOf(capture.Text(NameId(i))));
 }

@@ -1,6 +1,6 @@
-// What a runtime or driver call does to its thread, by its name.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CALL_NAMES_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_CALL_NAMES_H_
+// Effect of a runtime or driver call on its thread, by the call's name.
+#ifndef LOCKSTEP_ANALYSIS_PREPARE_CALL_NAMES_H_
+#define LOCKSTEP_ANALYSIS_PREPARE_CALL_NAMES_H_
 
 #include <cstdint>
 #include <vector>
@@ -20,7 +20,7 @@ enum class CallRole : uint8_t {
 // Looks each distinct name up once.
 class CallNames {
  public:
-  explicit CallNames(const store::Capture& capture);
+  explicit CallNames(const capture::Capture& capture);
   CallRole Of(NameId name) const {
     return name.value() < roles_.size() ? roles_[name.value()] : CallRole::kOther;
   }
@@ -31,4 +31,4 @@ class CallNames {
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_CALL_NAMES_H_
+#endif  // LOCKSTEP_ANALYSIS_PREPARE_CALL_NAMES_H_

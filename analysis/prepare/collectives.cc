@@ -11,34 +11,34 @@
 namespace lockstep::analysis {
 namespace {
 
-using align::Instance;
-using align::Member;
-using store::CollectiveOp;
-using store::kNone;
+using capture::CollectiveOp;
+using capture::Instance;
+using capture::kNone;
+using capture::Member;
 
-// Exit skew seen on healthy hardware; a larger difference between the two ways to measure a wait is reported.
-// Large operations over slow links end up to a tenth of their length apart.
+// Exit skew of healthy hardware. A larger difference between the two measures of a wait is reported. Over
+// slow links, ends of large operations lie up to a tenth of their length apart.
 constexpr Nanos kExitSkew = Nanos::Micros(50);
 constexpr int64_t kExitSkewPart = 10;
-// A sender waits for its receiver when so many of those that had to say so, and this part of them.
+// A sender waits for its receiver if at least this many votes, and this share of all votes, say so.
 constexpr uint32_t kLeastVotes = 3;
 constexpr double kMajority = 0.8;
 constexpr int64_t kClearlyLonger = 3;
-// Ranks of one host share a clock, so how far apart they leave is measured where so many pairs did.
+// Ranks of one host share a clock, so this many pairs of them suffice to measure the exit skew.
 constexpr size_t kLeastMeasured = 50;
 
-// The reference for transfers: of this many instances before it that do the same, the least, without the
-// least tenth.
+// The reference of a transfer is the least of the last kReferenceInstances instances of its kind, without the
+// lowest one in kTrimmedOneIn.
 constexpr size_t kReferenceInstances = 16;
 constexpr size_t kTrimmedOneIn = 10;
 
-const store::RankData& RankOf(const store::Capture& capture, const Member& m) {
+const capture::RankData& RankOf(const capture::Capture& capture, const Member& m) {
   return capture.ranks[m.rank_index];
 }
-const store::Collective& At(const store::Capture& capture, const Member& m) {
+const capture::Collective& At(const capture::Capture& capture, const Member& m) {
   return RankOf(capture, m).collectives[m.collective];
 }
-const store::DeviceActivity& ActivityOf(const store::Capture& capture, const Member& m) {
+const capture::DeviceActivity& ActivityOf(const capture::Capture& capture, const Member& m) {
   return RankOf(capture, m).activities[At(capture, m).activity];
 }
 
@@ -47,34 +47,34 @@ bool Rooted(CollectiveOp op) {
          op == CollectiveOp::kScatter;
 }
 
-// Rank in the group that is the root, or -1.
-int32_t StatedRoot(const store::Capture& capture, const Instance& instance) {
+// Returns the root's rank in the group, or -1 if unknown.
+int32_t StatedRoot(const capture::Capture& capture, const Instance& instance) {
   for (const Member& m : instance.members) {
     if (At(capture, m).root >= 0) return At(capture, m).root;
   }
   return -1;
 }
 
-int32_t RankInGroup(const store::Capture& capture, const Instance& instance, const Member& m) {
+int32_t RankInGroup(const capture::Capture& capture, const Instance& instance, const Member& m) {
   const auto& members = capture.groups[instance.group].members;
   const auto it = std::find(members.begin(), members.end(), RankOf(capture, m).rank);
   return it == members.end() ? -1 : static_cast<int32_t>(it - members.begin());
 }
 
-bool IsTransfer(const store::Capture& capture, const Instance& instance) {
+bool IsTransfer(const capture::Capture& capture, const Instance& instance) {
   const CollectiveOp op = At(capture, instance.members[0]).op;
   return op == CollectiveOp::kSend || op == CollectiveOp::kReceive;
 }
 
-// Everybody needs everybody: the duration alone tells the wait.
-bool WaitsForAll(const store::Capture& capture, const Instance& instance) {
-  if (store::IsSymmetric(instance.op) && instance.op != CollectiveOp::kAllToAllV) return true;
+// True if every member needs every other. The duration alone then shows the wait.
+bool WaitsForAll(const capture::Capture& capture, const Instance& instance) {
+  if (capture::IsSymmetric(instance.op) && instance.op != CollectiveOp::kAllToAllV) return true;
   return instance.op == CollectiveOp::kSendReceive && !IsTransfer(capture, instance);
 }
 
 class Timer {
  public:
-  Timer(const store::Capture& capture, const align::Matches& matches, const align::ClockModel& clock)
+  Timer(const capture::Capture& capture, const capture::Matches& matches, const capture::ClockModel& clock)
       : capture_(capture), matches_(matches), clock_(clock) {}
 
   CollectiveTimes Run() {
@@ -104,12 +104,12 @@ class Timer {
   }
   Part& PartOf(const Member& m) { return out_.parts[m.rank_index][m.collective]; }
 
-  // A broadcast whose kernel name is all we know does not say its root. Causality often does: nobody ends
-  // before the root began, so every rank but the true root is sooner or later contradicted by more than the
-  // clocks' bound.
+  // If only the kernel's name is known, a broadcast's root is unknown. Causality often shows it, because no
+  // member ends before the root began. So every rank but the true root is contradicted at some time by more
+  // than the clocks' bound.
   void FindRoots() {
     struct Tally {
-      std::vector<uint32_t> possible;  // instances that contradict nobody, by place in the member list
+      std::vector<uint32_t> possible;  // instances that allow a member as root, by index in the member list
       uint32_t instances = 0;
     };
     absl::flat_hash_map<std::pair<uint32_t, CollectiveOp>, Tally> tallies;
@@ -138,16 +138,16 @@ class Timer {
     }
   }
 
-  // Which messages and on which way.
+  // Kind of a message: its bytes, and true if both ranks share a host.
   std::pair<int64_t, bool> MessageKind(const Instance& instance) const {
     const bool one_host =
         RankOf(capture_, instance.members[0]).host == RankOf(capture_, instance.members[1]).host;
     return {At(capture_, instance.members[0]).bytes, one_host};
   }
 
-  // A message that fits a buffer is sent whether anybody receives or not; the sender of a larger one waits
-  // for the receiver. Nothing records which, but receivers that come late show it: the send had ended by
-  // then, or it had not.
+  // A message that fits a buffer is sent even without a receiver. The sender of a larger message waits for
+  // its receiver. No record states the case, but receivers that come late show it: the send has ended by
+  // then, or it has not.
   void FindRendezvous() {
     struct Votes {
       uint32_t waited = 0, left = 0;
@@ -162,7 +162,7 @@ class Timer {
       if (bound == Nanos::Max() || Start(receive) - Start(send) <= Duration(receive) + bound) continue;
       Votes& v = votes[MessageKind(instance)];
       const bool left = End(send) + bound < Start(receive);
-      // Where clocks cannot tell whether it ended before the receiver came, its length does.
+      // If the clocks cannot decide whether the send ended before the receiver came, its length decides.
       const bool longer = Duration(send).ns() > kClearlyLonger * Duration(receive).ns();
       if (left) ++v.left;
       if (!left && (longer || End(send) > Start(receive) + bound)) ++v.waited;
@@ -200,7 +200,7 @@ class Timer {
 
   Nanos ExitSkew(Nanos transfer) const { return std::max(usual_exit_skew_, transfer / kExitSkewPart); }
 
-  // What almost all neighbours on one host stay within, when that is more than usual.
+  // The distance that almost all neighbours on one host keep, if it exceeds the usual one.
   void MeasureExitSkew() {
     std::vector<int64_t> apart;
     for (const Instance& instance : matches_.instances) {
@@ -218,8 +218,8 @@ class Timer {
       usual_exit_skew_ = std::max(kExitSkew, Nanos(PercentileInPlace(apart, 0.99)));
   }
 
-  // The last arriver by the clocks, where it stayed longer than somebody who came clearly earlier: it did not
-  // wait, so its own transfer was held up. kNone where durations and clocks agree on who came last.
+  // Returns the last arriver by the clocks, if it stayed longer than a member that clearly came earlier. It
+  // did not wait, so its own transfer was delayed. kNone: durations and clocks agree on the last arriver.
   uint32_t StalledLast(const Instance& instance, uint32_t shortest, Nanos least) const {
     uint32_t latest = 0;
     for (uint32_t i = 1; i < instance.members.size(); ++i) {
@@ -234,7 +234,7 @@ class Timer {
     return came_later && Duration(instance.members[latest]) - least > clear ? latest : kNone;
   }
 
-  // What the operation takes when nobody waits, from those before it that do the same; nullopt without any.
+  // Duration of the operation without waiting, from earlier instances of its kind. nullopt: there are none.
   std::optional<Nanos> Reference(const Instance& instance) {
     const auto it = recent_.find(ClassOf(instance));
     if (it == recent_.end() || it->second.empty()) return std::nullopt;
@@ -290,7 +290,7 @@ class Timer {
     out_.disagreeing += disagrees ? 1 : 0;
   }
 
-  // The member whose start this one needed last, or kNone when it needs nobody's; nullopt when roles are
+  // Returns the member whose start this one needed last, or kNone if it needs none. nullopt: roles are
   // unknown.
   std::optional<uint32_t> Awaited(const Instance& instance, const InstanceTiming& timing, size_t to) const {
     if (timing.rendezvous) return static_cast<uint32_t>(1 - to);
@@ -309,7 +309,7 @@ class Timer {
     return awaited;
   }
 
-  // Both leave together, so the shorter stay is the transfer, whatever the clocks.
+  // Both leave together, so the shorter duration is the transfer, independent of the clocks.
   void TimeRendezvous(const Instance& instance, InstanceTiming& timing) {
     timing.split = true;
     timing.last = Duration(instance.members[1]) < Duration(instance.members[0]) ? 1 : 0;
@@ -353,19 +353,19 @@ class Timer {
     }
   }
 
-  const store::Capture& capture_;
-  const align::Matches& matches_;
-  const align::ClockModel& clock_;
+  const capture::Capture& capture_;
+  const capture::Matches& matches_;
+  const capture::ClockModel& clock_;
   CollectiveTimes out_;
   Nanos usual_exit_skew_ = kExitSkew;
-  absl::flat_hash_map<std::pair<uint32_t, CollectiveOp>, size_t> found_root_;  // place in the member list
+  absl::flat_hash_map<std::pair<uint32_t, CollectiveOp>, size_t> found_root_;  // index in the member list
   absl::flat_hash_set<std::pair<int64_t, bool>> rendezvous_;                   // MessageKind()
   absl::flat_hash_map<TransferClass, std::deque<Nanos>> recent_;               // transfers, latest last
 };
 
 }  // namespace
 
-Nanos PairBound(const align::ClockModel& clock, uint32_t host_a, uint32_t host_b) {
+Nanos PairBound(const capture::ClockModel& clock, uint32_t host_a, uint32_t host_b) {
   if (host_a == host_b) return Nanos();
   if (host_a >= clock.hosts().size() || host_b >= clock.hosts().size()) return Nanos::Max();
   const Nanos a = clock.hosts()[host_a].bound;
@@ -373,7 +373,7 @@ Nanos PairBound(const align::ClockModel& clock, uint32_t host_a, uint32_t host_b
   return a == Nanos::Max() || b == Nanos::Max() ? Nanos::Max() : a + b;
 }
 
-std::optional<bool> Needs(const store::Capture& capture, const Instance& instance, size_t to, size_t from) {
+std::optional<bool> Needs(const capture::Capture& capture, const Instance& instance, size_t to, size_t from) {
   if (to == from || WaitsForAll(capture, instance)) return true;
   if (instance.op == CollectiveOp::kAllToAllV) return true;
   const CollectiveOp op_to = At(capture, instance.members[to]).op;
@@ -390,8 +390,8 @@ std::optional<bool> Needs(const store::Capture& capture, const Instance& instanc
   return place == root;
 }
 
-int32_t StepOfInstance(const store::Capture& capture, const Instance& instance, const InstanceTiming& timing,
-                       const Steps& steps) {
+int32_t StepOfInstance(const capture::Capture& capture, const Instance& instance,
+                       const InstanceTiming& timing, const Steps& steps) {
   if (!timing.split || timing.last == kNone) return kAfterSteps;
   const Member& m = instance.members[timing.last];
   const uint32_t activity = At(capture, m).activity;
@@ -399,7 +399,7 @@ int32_t StepOfInstance(const store::Capture& capture, const Instance& instance, 
   return activity < of_activity.size() ? of_activity[activity] : kAfterSteps;
 }
 
-std::vector<Nanos> CausedWaitInSteps(const store::Capture& capture, const align::Matches& matches,
+std::vector<Nanos> CausedWaitInSteps(const capture::Capture& capture, const capture::Matches& matches,
                                      const CollectiveTimes& times, const Steps& steps) {
   std::vector<Nanos> caused(capture.ranks.size());
   for (size_t n = 0; n < matches.instances.size(); ++n) {
@@ -413,7 +413,7 @@ std::vector<Nanos> CausedWaitInSteps(const store::Capture& capture, const align:
   return caused;
 }
 
-Nanos MostUnseenWait(const store::Capture& capture, const align::Matches& matches,
+Nanos MostUnseenWait(const capture::Capture& capture, const capture::Matches& matches,
                      const CollectiveTimes& times, const Steps& steps) {
   const auto class_of = [&](const Instance& i) {
     return std::tuple(i.group, i.op, At(capture, i.members[0]).bytes);
@@ -436,8 +436,8 @@ Nanos MostUnseenWait(const store::Capture& capture, const align::Matches& matche
   return by_rank.empty() ? Nanos() : *std::max_element(by_rank.begin(), by_rank.end());
 }
 
-CollectiveTimes TimeCollectives(const store::Capture& capture, const align::Matches& matches,
-                                const align::ClockModel& clock) {
+CollectiveTimes TimeCollectives(const capture::Capture& capture, const capture::Matches& matches,
+                                const capture::ClockModel& clock) {
   return Timer(capture, matches, clock).Run();
 }
 

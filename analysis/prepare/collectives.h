@@ -1,12 +1,12 @@
-// Every collective on every rank, cut into waiting for others and transfer; who came last, and whose waiting
-// that is.
+// Splits every collective on every rank into waiting for others and transfer. Also finds the last arriver of
+// each instance, and the waiting that it caused.
 //
-// Symmetric operations need no clock: nobody can leave before the last one came, so what a rank stays longer
-// than the one that stayed least, it waited. One-way operations need aligned clocks and are left unsplit
-// where the clocks' bound is larger than the operation. Definitions: docs/analysis.md. Pure; the result is
-// read-only, any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_COLLECTIVES_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_COLLECTIVES_H_
+// Symmetric operations need no clock. No member leaves before the last one came, so a rank waited for the
+// time by which it stayed longer than the shortest member. One-way operations need aligned clocks. They stay
+// unsplit if the clocks' bound exceeds their duration. Definitions: docs/analysis/waiting.md. Pure. The
+// result is read-only, so any thread may use it.
+#ifndef LOCKSTEP_ANALYSIS_PREPARE_COLLECTIVES_H_
+#define LOCKSTEP_ANALYSIS_PREPARE_COLLECTIVES_H_
 
 #include <cstdint>
 #include <optional>
@@ -21,63 +21,63 @@ namespace lockstep::analysis {
 
 // One rank's part in one collective.
 struct Part {
-  Nanos wait;           // from its start; the rest of the duration is transfer
-  Nanos wait_by_clock;  // latest start needed - own start, between 0 and the duration
-  // All members were seen. Else the stay counts as unsplit: `wait` is then what it waited for those who were,
-  // at least.
+  Nanos wait;           // from the start; the rest of the duration is transfer
+  Nanos wait_by_clock;  // latest start that it needs minus own start, between 0 and the duration
+  // True if all members were recorded. Otherwise the collective counts as unsplit, and `wait` is a lower
+  // bound: the waiting for the recorded members.
   bool split = false;
 };
 
 // One instance as a whole.
 struct InstanceTiming {
-  bool split = false;  // who waited for whom is known, among those whose records there are
+  bool split = false;  // the waiting of the recorded members for each other is known
   bool symmetric = false;
-  bool rendezvous = false;  // a message too large for a buffer: its sender waits for its receiver
-  bool partial = false;     // some members' records are missing: waits are at least, the transfer is at most
-                            // what is said here
-  uint32_t last = store::kNone;  // into Instance::members: the one the others waited for
-  Nanos transfer;  // what remains when nobody waits: the least over the members, or the reference's
-  Nanos skew;      // latest minus earliest start, on the job's clock
-  Nanos stalled;   // what the last arriver's own transfer took longer than the reference: a stall of its own
+  bool rendezvous = false;  // a message too large for a buffer, so its sender waits for its receiver
+  bool partial =
+      false;  // records of some members are missing: waits are lower bounds, the transfer is an upper bound
+  uint32_t last = capture::kNone;  // into Instance::members: the last arriver, for which the others waited
+  Nanos transfer;                  // duration without waiting: the least over the members, or the reference's
+  Nanos skew;                      // latest minus earliest start, on the job's clock
+  Nanos stalled;  // time by which the last arriver's own transfer exceeded the reference: its own delay
 };
 
 struct CollectiveTimes {
   std::vector<std::vector<Part>> parts;   // [rank index][collective]
   std::vector<InstanceTiming> instances;  // as Matches::instances
-  // Waiting of others that ended when this rank came, summed over instances: [rank index].
+  // Waiting of other ranks that ended when this rank came, summed over instances: [rank index].
   std::vector<Nanos> caused_wait;
   std::vector<uint32_t> times_last;  // [rank index]
   uint64_t stalled = 0;              // instances whose last arriver's own transfer is an outlier
   uint64_t disagreeing =
-      0;  // symmetric instances whose clock-free and clock-based waits differ beyond bound and exit skew
+      0;  // symmetric instances whose waits with and without clocks differ beyond bound and exit skew
 };
 
-// Waiting of others that ended when each rank came, in the used steps only; by rank index.
-std::vector<Nanos> CausedWaitInSteps(const store::Capture& capture, const align::Matches& matches,
+// Waiting of other ranks that ended when each rank came, in the used steps only; by rank index.
+std::vector<Nanos> CausedWaitInSteps(const capture::Capture& capture, const capture::Matches& matches,
                                      const CollectiveTimes& times, const Steps& steps);
 
-// How long the ranks may have waited, in the used steps, for members of whom nothing was recorded: what
-// symmetric instances that lack some took longer than the shortest that does the same, summed per rank, of
-// the rank where that is most.
-Nanos MostUnseenWait(const store::Capture& capture, const align::Matches& matches,
+// An upper limit of a rank's waiting for members without records, in the used steps. Sums, for each rank, the
+// time by which partial symmetric instances exceed the shortest instance of their kind. Returns the largest
+// sum.
+Nanos MostUnseenWait(const capture::Capture& capture, const capture::Matches& matches,
                      const CollectiveTimes& times, const Steps& steps);
 
-// The used step that an instance belongs to, by its last arriver; negative outside of them, and where nobody
+// The used step of an instance, by its last arriver. Negative: it is outside the used steps, or no member
 // came last.
-int32_t StepOfInstance(const store::Capture& capture, const align::Instance& instance,
+int32_t StepOfInstance(const capture::Capture& capture, const capture::Instance& instance,
                        const InstanceTiming& timing, const Steps& steps);
 
-// What each operation needs (but for messages by rendezvous, whose sender needs its receiver too): does the
-// member at `to` need the data of the member at `from`? nullopt: nobody can tell.
-std::optional<bool> Needs(const store::Capture& capture, const align::Instance& instance, size_t to,
+// True if the member at `to` needs the data of the member at `from`. Ignores rendezvous, in which the sender
+// also needs its receiver. nullopt: unknown.
+std::optional<bool> Needs(const capture::Capture& capture, const capture::Instance& instance, size_t to,
                           size_t from);
 
-CollectiveTimes TimeCollectives(const store::Capture& capture, const align::Matches& matches,
-                                const align::ClockModel& clock);
+CollectiveTimes TimeCollectives(const capture::Capture& capture, const capture::Matches& matches,
+                                const capture::ClockModel& clock);
 
-// The clocks' bound between two hosts: 0 for one host.
-Nanos PairBound(const align::ClockModel& clock, uint32_t host_a, uint32_t host_b);
+// The clocks' bound between two hosts; 0 within one host.
+Nanos PairBound(const capture::ClockModel& clock, uint32_t host_a, uint32_t host_b);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_COLLECTIVES_H_
+#endif  // LOCKSTEP_ANALYSIS_PREPARE_COLLECTIVES_H_

@@ -14,24 +14,24 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::CollectiveOp;
-using store::TimelineBuilder;
+using capture::CollectiveOp;
+using capture::TimelineBuilder;
 
 struct Timed {
-  store::Capture capture;
-  align::Matches matches;
-  align::ClockModel clock;
+  capture::Capture capture;
+  capture::Matches matches;
+  capture::ClockModel clock;
   CollectiveTimes times;
 
-  explicit Timed(store::Capture c) : capture(std::move(c)) {
-    matches = align::Match(capture);
-    clock = align::EstimateClocks(capture, matches);
+  explicit Timed(capture::Capture c) : capture(std::move(c)) {
+    matches = capture::Match(capture);
+    clock = capture::EstimateClocks(capture, matches);
     times = TimeCollectives(capture, matches, clock);
   }
   Nanos Wait(size_t rank, size_t collective) const { return times.parts[rank][collective].wait; }
 };
 
-TEST(Collectives, InASymmetricOperationEverybodyWaitsForTheOneThatStaysShortest) {
+TEST(Collectives, SymmetricOperationsWaitForTheShortestMember) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1, 2});
   t.Rank(0).AllReduce(all, 0, 100);
@@ -48,7 +48,7 @@ TEST(Collectives, InASymmetricOperationEverybodyWaitsForTheOneThatStaysShortest)
   EXPECT_EQ(a.times.disagreeing, 0u);
 }
 
-TEST(Collectives, WaitingOfASymmetricOperationDoesNotMoveWithTheClocks) {
+TEST(Collectives, WaitingOfSymmetricOperationsIsIndependentOfClocks) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1});
   t.Rank(0, "a").AllReduce(all, 0, 100).AllReduce(all, 200, 30);
@@ -58,10 +58,10 @@ TEST(Collectives, WaitingOfASymmetricOperationDoesNotMoveWithTheClocks) {
   EXPECT_EQ(a.times.caused_wait[1], Nanos::Micros(60));
 }
 
-TEST(Collectives, ABroadcastsRootNeverWaitsAndItsReceiversWaitForIt) {
+TEST(Collectives, ReceiversOfABroadcastWaitForItsRoot) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1});
-  const store::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all, .root = 0};
+  const capture::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all, .root = 0};
   t.Rank(0).Communication(broadcast, 50, 20);
   t.Rank(1).Communication(broadcast, 0, 70);
   t.Rank(0).Communication(broadcast, 100, 200);
@@ -69,15 +69,15 @@ TEST(Collectives, ABroadcastsRootNeverWaitsAndItsReceiversWaitForIt) {
   const Timed a(t.Build());
   EXPECT_EQ(a.Wait(0, 0), Nanos());
   EXPECT_EQ(a.Wait(1, 0), Nanos::Micros(50));
-  EXPECT_EQ(a.Wait(0, 1), Nanos()) << "a root that is early owes nobody a wait";
+  EXPECT_EQ(a.Wait(0, 1), Nanos()) << "an early root has no waiting";
   EXPECT_EQ(a.Wait(1, 1), Nanos());
   EXPECT_EQ(a.times.caused_wait[0], Nanos::Micros(50));
 }
 
-TEST(Collectives, AReducesLeavesNeverWait) {
+TEST(Collectives, LeavesOfAReduceNeverWait) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1, 2});
-  const store::CollectiveSpec reduce{.op = CollectiveOp::kReduce, .group = all, .root = 1};
+  const capture::CollectiveSpec reduce{.op = CollectiveOp::kReduce, .group = all, .root = 1};
   t.Rank(0).Communication(reduce, 0, 10);
   t.Rank(1).Communication(reduce, 20, 90);
   t.Rank(2).Communication(reduce, 100, 10);
@@ -104,13 +104,13 @@ TEST(Collectives, OnlyTheReceiverOfAMessageWaits) {
   EXPECT_EQ(a.times.caused_wait[0], Nanos::Micros(160));
 }
 
-TEST(Collectives, TheSenderOfAMessageThatNoBufferHoldsWaitsForItsReceiver) {
+TEST(Collectives, TheSenderOfALargeMessageWaitsForItsReceiver) {
   for (const bool buffered : {true, false}) {
     TimelineBuilder t;
     const uint32_t pair = t.Group("pair", {0, 1});
     for (int i = 0; i < 6; ++i) {
       const double at = 1000.0 * i;
-      // The receiver comes 200 us late; a transfer takes 20.
+      // The receiver comes 200 us late; a transfer takes 20 us.
       t.Rank(0).Communication({.op = CollectiveOp::kSend, .group = pair, .bytes = 1 << 20, .peer = 1}, at,
                               buffered ? 20 : 220);
       t.Rank(1).Communication({.op = CollectiveOp::kReceive, .group = pair, .bytes = 1 << 20, .peer = 0},
@@ -124,23 +124,23 @@ TEST(Collectives, TheSenderOfAMessageThatNoBufferHoldsWaitsForItsReceiver) {
   }
 }
 
-TEST(Collectives, OneWayOperationsShorterThanTheClocksBoundStayUnsplit) {
+TEST(Collectives, OneWayOperationsShorterThanTheClockBoundAreUnsplit) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1});
-  const store::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all, .root = 0};
+  const capture::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all, .root = 0};
   t.Rank(0, "a").Communication(broadcast, 0, 20).AllReduce(all, 100, 5000);
   t.Rank(1, "b").Communication(broadcast, 0, 30).AllReduce(all, 110, 4990);
   const Timed a(t.Build());
   EXPECT_GT(a.clock.bound(), Nanos::Micros(30));
   EXPECT_FALSE(a.times.parts[1][0].split);
-  EXPECT_TRUE(a.times.parts[0][0].split) << "the root waits for nobody, whatever the clocks";
+  EXPECT_TRUE(a.times.parts[0][0].split) << "the root does not wait, for any clocks";
   EXPECT_TRUE(a.times.parts[0][1].split);
 }
 
-TEST(Collectives, AnUnnamedRootIsFoundByWhoNobodyContradicts) {
+TEST(Collectives, FindsAnUnnamedRootAsTheOnlyConsistentRank) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1});
-  const store::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all};
+  const capture::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all};
   // Rank 0 ended before rank 1 began, so rank 1 is not the root.
   t.Rank(0).Communication(broadcast, 0, 20).Communication(broadcast, 500, 20);
   t.Rank(1).Communication(broadcast, 300, 25).Communication(broadcast, 400, 125);
@@ -150,10 +150,10 @@ TEST(Collectives, AnUnnamedRootIsFoundByWhoNobodyContradicts) {
   EXPECT_EQ(a.Wait(0, 1), Nanos());
 }
 
-TEST(Collectives, ARootThatCannotBeToldLeavesTheOperationUnsplit) {
+TEST(Collectives, AnUnknownRootLeavesTheOperationUnsplit) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1});
-  const store::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all};
+  const capture::CollectiveSpec broadcast{.op = CollectiveOp::kBroadcast, .group = all};
   t.Rank(0).Communication(broadcast, 0, 50);
   t.Rank(1).Communication(broadcast, 10, 45);
   const Timed a(t.Build());
@@ -161,7 +161,7 @@ TEST(Collectives, ARootThatCannotBeToldLeavesTheOperationUnsplit) {
   EXPECT_FALSE(a.times.parts[1][0].split);
 }
 
-TEST(Collectives, AnInstanceThatLacksARankIsUnsplitAndWhatTheOthersWaitedForEachOtherIsTheLeast) {
+TEST(Collectives, AnInstanceWithoutARankIsUnsplitWithALowerLimitOfWaiting) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1, 2});
   t.Rank(0).AllReduce(all, 0, 100);
@@ -173,13 +173,13 @@ TEST(Collectives, AnInstanceThatLacksARankIsUnsplitAndWhatTheOthersWaitedForEach
   EXPECT_EQ(a.times.caused_wait[1], Nanos::Micros(60));
 }
 
-TEST(Collectives, AMemberWhoseRecordIsMissingWhileItsRankWasRecordedLeavesTheOthersUnsplitToo) {
+TEST(Collectives, AMissingRecordOfARecordedRankLeavesAllMembersUnsplit) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1, 2});
   for (int i = 0; i < 5; ++i) {
     for (int r = 0; r < 3; ++r) {
       if (i == 2 && r == 2) continue;
-      t.Rank(r).Communication({.group = all, .source = store::MatchSource::kNcclSequence, .sequence = i},
+      t.Rank(r).Communication({.group = all, .source = capture::MatchSource::kNcclSequence, .sequence = i},
                               1000.0 * i + 20 * r, 100 - 20.0 * r);
     }
   }
@@ -190,13 +190,13 @@ TEST(Collectives, AMemberWhoseRecordIsMissingWhileItsRankWasRecordedLeavesTheOth
   EXPECT_TRUE(a.times.parts[0][3].split);
 }
 
-TEST(Collectives, ALastArriverThatIsHeldUpItselfDidNotWait) {
+TEST(Collectives, ALastArriverThatIsDelayedDuringTheOperationDidNotWait) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1, 2});
   for (int i = 0; i < 20; ++i) {
     const double at = 1000.0 * i;
-    // The eleventh time rank 2, which comes last, is interrupted while it transfers; the others are through
-    // by then.
+    // In the eleventh instance, rank 2 comes last and is interrupted during its transfer. The others have
+    // left by then.
     t.Rank(0).AllReduce(all, at, 330);
     t.Rank(1).AllReduce(all, at + 100, 230);
     t.Rank(2).AllReduce(all, at + 300, i == 10 ? 600 : 30);
@@ -211,9 +211,9 @@ TEST(Collectives, ALastArriverThatIsHeldUpItselfDidNotWait) {
   EXPECT_EQ(a.times.disagreeing, 0u);
 }
 
-// Sixteen ranks on four hosts whose clocks are off by up to a millisecond: every operation against what
-// really happened.
-TEST(Collectives, WaitsAreRightToMicrosecondsOnClocksThatAreNot) {
+// Sixteen ranks on four hosts, whose clocks are off by up to a millisecond. Every operation is compared with
+// the truth.
+TEST(Collectives, WaitsAreExactToMicrosecondsOnWrongClocks) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   constexpr int kRuns = 2;
 #else
@@ -263,7 +263,7 @@ TEST(Collectives, WaitsAreRightToMicrosecondsOnClocksThatAreNot) {
         t.Rank(r, "host" + std::to_string(r / 4))
             .Communication({.op = op,
                             .group = all,
-                            .source = store::MatchSource::kGroupSequence,
+                            .source = capture::MatchSource::kGroupSequence,
                             .sequence = i,
                             .bytes = rooted ? 1 << 20 : 1 << 22,
                             .root = rooted ? root : -1},
@@ -289,7 +289,7 @@ TEST(Collectives, WaitsAreRightToMicrosecondsOnClocksThatAreNot) {
   EXPECT_LE(p99, 20);
 }
 
-TEST(Collectives, CausedWaitingSumsToAllWaiting) {
+TEST(Collectives, CausedWaitingSumsToTotalWaiting) {
   std::mt19937 random(9);
   for (int trial = 0; trial < 50; ++trial) {
     TimelineBuilder t;
@@ -313,7 +313,7 @@ TEST(Collectives, CausedWaitingSumsToAllWaiting) {
   }
 }
 
-TEST(CollectiveTable, BandwidthsFollowNcclsConventions) {
+TEST(CollectiveTable, BandwidthsFollowNcclTestsFormulas) {
   TimelineBuilder t;
   const uint32_t all = t.Group("dp", {0, 1, 2, 3});
   for (int r = 0; r < 4; ++r) {
@@ -330,7 +330,7 @@ TEST(CollectiveTable, BandwidthsFollowNcclsConventions) {
   EXPECT_DOUBLE_EQ(table[1].bus_gbps.value(), 30.0);        // 3 / 4
 }
 
-TEST(CollectiveTable, WithoutBytesThereIsNoBandwidth) {
+TEST(CollectiveTable, BandwidthIsUnknownWithoutBytes) {
   TimelineBuilder t;
   const uint32_t all = t.Group("dp", {0, 1});
   t.Rank(0).AllReduce(all, 0, 100);

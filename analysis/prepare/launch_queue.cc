@@ -8,15 +8,16 @@
 namespace lockstep::analysis {
 namespace {
 
-// A launch that returns takes microseconds; one that blocked takes this long at least, and returns this soon
-// after there was room.
+// A normal launch takes microseconds. A blocked launch takes at least this long, and returns at most this
+// long after there was room.
 constexpr double kBlockedNs = 20'000;
-// Of the longest queue that was seen so much is in it when it is full: streams have queues of their own, of
-// which one is full.
+// A full queue holds at least this share of the longest queue that was seen. Streams have separate queues,
+// and only one of them is full.
 constexpr double kFull = 0.75;
-// No queue is shorter.
+// Every device's queue is at least this long.
 constexpr int64_t kShortestQueue = 16;
-// What ended so late in the usual time from room to return came too late to be the reason.
+// Work that ended less than this share of the usual return time before the return is too late to be the
+// reason.
 constexpr double kReturning = 0.5;
 
 }  // namespace
@@ -64,7 +65,7 @@ std::vector<BlockedLaunch> FindBlockedLaunches(std::span<const LaunchCall> calls
     const auto ended = ended_by(c.end - kReturning * usual);
     if (ended == 0) continue;
     const uint32_t last = by_end[static_cast<size_t>(ended - 1)];
-    // What it launched itself it cannot have waited for.
+    // A launch cannot have waited for work that it launched itself.
     const bool meanwhile = work[last].end > c.start && work[last].launched < c.start;
     if (meanwhile && c.end - work[last].end <= kBlockedNs) blocked.push_back({i, last});
   }

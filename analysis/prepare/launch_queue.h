@@ -1,11 +1,11 @@
-// Launches that blocked because the device's queue was full: a host that is far ahead goes on only when the
-// device got something done.
+// Finds launches that blocked because the device's queue was full. A host that is far ahead then continues
+// only when device work ends.
 //
-// Nothing records that. Such a launch takes long, the queue is as long then as it ever is, and the launch
-// returns when work of the device ends. Without this a host that waits for its device looks slow of itself,
-// and no fix on the device would gain anything beyond.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_LAUNCH_QUEUE_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_LAUNCH_QUEUE_H_
+// No record says so. Such a launch takes long, the queue is about as long as it ever is, and the launch
+// returns when device work ends. Without this dependency, a host that waits for its device looks slow by
+// itself, and a fix on the device seems to gain nothing.
+#ifndef LOCKSTEP_ANALYSIS_PREPARE_LAUNCH_QUEUE_H_
+#define LOCKSTEP_ANALYSIS_PREPARE_LAUNCH_QUEUE_H_
 
 #include <cstdint>
 #include <span>
@@ -13,24 +13,25 @@
 
 namespace lockstep::analysis {
 
-// Nanoseconds on one clock. Of one rank.
+// A launch of one rank. Times are nanoseconds on one clock.
 struct LaunchCall {
   double start, end;
 };
 struct QueuedWork {
-  double launched;  // start of its launch; minus infinity where unknown
+  double launched;  // start of its launch; minus infinity if unknown
   double end;       // on the device
 };
 
 struct BlockedLaunch {
-  uint32_t launch;  // into the calls
-  uint32_t work;    // what ended and made room
+  uint32_t launch;  // index into the calls
+  uint32_t work;    // index of the work that ended and made room
 };
 
-// `calls` in start order. By call; none where no launch shows it.
+// `calls` are ordered by start. Returns blocked launches in the same order; empty if no launch shows
+// blocking.
 std::vector<BlockedLaunch> FindBlockedLaunches(std::span<const LaunchCall> calls,
                                                std::span<const QueuedWork> work);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_LAUNCH_QUEUE_H_
+#endif  // LOCKSTEP_ANALYSIS_PREPARE_LAUNCH_QUEUE_H_

@@ -7,8 +7,8 @@
 namespace lockstep::analysis {
 namespace {
 
-// A host that launches as fast as it can into a queue of so many places; two streams, so that work ends in
-// another order than it was launched in. Truth: which launch waited for what.
+// A host that launches as fast as it can into a queue of limited length. With two streams, work ends in
+// another order than that of its launches. The truth has the work that each launch waited for.
 struct QueueRun {
   std::vector<LaunchCall> calls;
   std::vector<QueuedWork> work;
@@ -48,7 +48,7 @@ QueueRun SimulateQueue(uint32_t places, uint32_t launches, double host_ns, uint6
   return run;
 }
 
-TEST(LaunchQueue, EveryLaunchThatFoundTheQueueFullWaitsForWhatMadeRoom) {
+TEST(LaunchQueue, LaunchesIntoAFullQueueWaitForTheWorkThatFreedASlot) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const QueueRun run = SimulateQueue(24 + static_cast<uint32_t>(seed), 600, 4'000, seed);
     const std::vector<BlockedLaunch> found = FindBlockedLaunches(run.calls, run.work);
@@ -57,21 +57,21 @@ TEST(LaunchQueue, EveryLaunchThatFoundTheQueueFullWaitsForWhatMadeRoom) {
     for (const BlockedLaunch& f : found) {
       for (const BlockedLaunch& t : run.truth) right += t.launch == f.launch && t.work == f.work ? 1 : 0;
     }
-    // Those that blocked for microseconds only cannot be told from ordinary ones, and need not be.
+    // Launches that blocked for only a few microseconds look like ordinary ones, and do not matter.
     EXPECT_GT(static_cast<double>(right), 0.9 * static_cast<double>(run.truth.size())) << "seed " << seed;
     EXPECT_LT(found.size() - right, found.size() / 50) << "seed " << seed;
   }
 }
 
-TEST(LaunchQueue, AHostThatIsSlowItselfIsNotBlockedHoweverLongItsLaunchesTake) {
+TEST(LaunchQueue, LongLaunchesOfASlowHostAreNotBlocked) {
   QueueRun run = SimulateQueue(24, 600, 400'000, 3);
   ASSERT_TRUE(run.truth.empty());
-  // Loading a module in a launch, which happens to return when a kernel ends.
+  // A launch that loads a module happens to return when a kernel ends.
   for (uint32_t i = 50; i < 600; i += 50) run.calls[i].end = run.work[i - 1].end + 2'000;
   EXPECT_TRUE(FindBlockedLaunches(run.calls, run.work).empty());
 }
 
-TEST(LaunchQueue, WithoutRecordsThereIsNothing) {
+TEST(LaunchQueue, FindsNothingWithoutRecords) {
   EXPECT_TRUE(FindBlockedLaunches({}, {}).empty());
   const LaunchCall calls[] = {{0, 1e6}, {2e6, 2e6}};
   EXPECT_TRUE(FindBlockedLaunches(calls, {}).empty());

@@ -10,10 +10,10 @@ constexpr uint64_t kSparsest = 16;
 
 }  // namespace
 
-CallIndex::CallIndex(const store::RankData& rank) {
+CallIndex::CallIndex(const capture::RankData& rank) {
   uint32_t least = UINT32_MAX, greatest = 0;
   size_t known = 0;
-  for (const store::ApiCall& call : rank.api_calls) {
+  for (const capture::ApiCall& call : rank.api_calls) {
     const uint32_t c = call.correlation.value();
     if (c == 0) continue;
     ++known;
@@ -25,7 +25,7 @@ CallIndex::CallIndex(const store::RankData& rank) {
   const bool dense = range <= known * kSparsest + 1024;
   if (dense) {
     least_ = least;
-    table_.assign(range, store::kNone);
+    table_.assign(range, capture::kNone);
   } else {
     sorted_.reserve(known);
   }
@@ -34,7 +34,7 @@ CallIndex::CallIndex(const store::RankData& rank) {
     if (c.value() == 0) continue;
     if (!dense) {
       sorted_.push_back({c, i});
-    } else if (table_[c.value() - least_] == store::kNone) {
+    } else if (table_[c.value() - least_] == capture::kNone) {
       table_[c.value() - least_] = i;
     }
   }
@@ -45,16 +45,16 @@ CallIndex::CallIndex(const store::RankData& rank) {
 uint32_t CallIndex::Search(CorrelationId correlation) const {
   const auto it = std::lower_bound(sorted_.begin(), sorted_.end(), correlation,
                                    [](const Entry& e, CorrelationId c) { return e.correlation < c; });
-  return it != sorted_.end() && it->correlation == correlation ? it->call : store::kNone;
+  return it != sorted_.end() && it->correlation == correlation ? it->call : capture::kNone;
 }
 
-std::vector<DeviceWork> DeviceWorkOf(const store::RankData& rank) {
+std::vector<DeviceWork> DeviceWorkOf(const capture::RankData& rank) {
   const CallIndex calls(rank);
   std::vector<DeviceWork> work;
   work.reserve(rank.activities.size());
-  for (const store::DeviceActivity& a : rank.activities) {
+  for (const capture::DeviceActivity& a : rank.activities) {
     const uint32_t call = calls.Of(a.correlation);
-    work.push_back({&a, call == store::kNone ? nullptr : &rank.api_calls[call]});
+    work.push_back({&a, call == capture::kNone ? nullptr : &rank.api_calls[call]});
   }
   return work;
 }

@@ -1,6 +1,6 @@
-// Which host call issued which device activity.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_LAUNCHES_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_LAUNCHES_H_
+// Finds the host call that issued a device activity.
+#ifndef LOCKSTEP_ANALYSIS_PREPARE_LAUNCHES_H_
+#define LOCKSTEP_ANALYSIS_PREPARE_LAUNCHES_H_
 
 #include <cstdint>
 #include <vector>
@@ -9,17 +9,17 @@
 
 namespace lockstep::analysis {
 
-// Finds a rank's calls by correlation. Where several calls share one (a driver call inside a runtime call),
-// the earliest.
+// Finds a rank's calls by correlation. If several calls share one (a driver call inside a runtime call),
+// finds the earliest.
 class CallIndex {
  public:
-  explicit CallIndex(const store::RankData& rank);
-  // Index into RankData::api_calls, or store::kNone.
+  explicit CallIndex(const capture::RankData& rank);
+  // Index into RankData::api_calls, or capture::kNone.
   uint32_t Of(CorrelationId correlation) const {
-    if (correlation.value() == 0) return store::kNone;
+    if (correlation.value() == 0) return capture::kNone;
     if (!table_.empty()) {
       const uint32_t slot = correlation.value() - least_;
-      return slot < table_.size() ? table_[slot] : store::kNone;
+      return slot < table_.size() ? table_[slot] : capture::kNone;
     }
     return Search(correlation);
   }
@@ -28,23 +28,23 @@ class CallIndex {
   uint32_t Search(CorrelationId correlation) const;
 
   uint32_t least_ = 0;
-  std::vector<uint32_t> table_;  // by correlation - least_, where they lie close together
+  std::vector<uint32_t> table_;  // by correlation - least_, if correlations lie close together
   struct Entry {
     CorrelationId correlation;
     uint32_t call;
   };
-  std::vector<Entry> sorted_;  // otherwise
+  std::vector<Entry> sorted_;  // otherwise; ordered by correlation
 };
 
-// A piece of a device's work with the call that launched it.
+// A device activity with the call that launched it.
 struct DeviceWork {
-  const store::DeviceActivity* activity;
-  const store::ApiCall* launch;  // null: not recorded
+  const capture::DeviceActivity* activity;
+  const capture::ApiCall* launch;  // null: not recorded
 };
 
-// All of it, in the order of starts. Points into `rank`.
-std::vector<DeviceWork> DeviceWorkOf(const store::RankData& rank);
+// All device work, ordered by start. Points into `rank`.
+std::vector<DeviceWork> DeviceWorkOf(const capture::RankData& rank);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_LAUNCHES_H_
+#endif  // LOCKSTEP_ANALYSIS_PREPARE_LAUNCHES_H_

@@ -6,13 +6,13 @@
 namespace lockstep::analysis {
 namespace {
 
-using align::Instance;
-using store::CollectiveOp;
-using store::kNone;
+using capture::CollectiveOp;
+using capture::Instance;
+using capture::kNone;
 
 class Inference {
  public:
-  Inference(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times,
+  Inference(const capture::Capture& capture, const capture::Matches& matches, const CollectiveTimes& times,
             const Steps& steps)
       : capture_(capture),
         matches_(matches),
@@ -35,11 +35,11 @@ class Inference {
   }
 
  private:
-  CollectiveOp OpOf(const align::Member& m) const {
+  CollectiveOp OpOf(const capture::Member& m) const {
     return capture_.ranks[m.rank_index].collectives[m.collective].op;
   }
 
-  // Who sends to whom, and what each rank's first message of a step is.
+  // Finds the ranks that exchange messages, and the direction of each rank's first message in a step.
   void FindNeighbours() {
     sends_first_.assign(capture_.ranks.size(), 0);
     std::vector<std::vector<uint32_t>> first(capture_.ranks.size(),
@@ -51,10 +51,10 @@ class Inference {
                            (a == CollectiveOp::kReceive && b == CollectiveOp::kSend);
       if (!message) continue;
       Connect(instance.members[0].rank_index, instance.members[1].rank_index);
-      for (const align::Member& m : instance.members) {
+      for (const capture::Member& m : instance.members) {
         const int32_t step = StepOf(m);
         if (step < 0) continue;
-        // A receive may be posted long before its data comes: what ended first was first.
+        // A receive may be posted long before its data comes, so the message that ended first is the first.
         uint32_t& earliest = first[m.rank_index][static_cast<size_t>(step)];
         if (earliest == kNone || EndOf(m) < EndOf({m.rank_index, earliest})) earliest = m.collective;
       }
@@ -67,14 +67,14 @@ class Inference {
     }
   }
 
-  int32_t StepOf(const align::Member& m) const {
+  int32_t StepOf(const capture::Member& m) const {
     const uint32_t activity = capture_.ranks[m.rank_index].collectives[m.collective].activity;
     const std::vector<int32_t>& of = steps_.ranks[m.rank_index].of_activity;
     return activity < of.size() ? of[activity] : kBeforeSteps;
   }
 
-  HostTime EndOf(const align::Member& m) const {
-    const store::RankData& rank = capture_.ranks[m.rank_index];
+  HostTime EndOf(const capture::Member& m) const {
+    const capture::RankData& rank = capture_.ranks[m.rank_index];
     return rank.activities[rank.collectives[m.collective].activity].end;
   }
 
@@ -121,8 +121,8 @@ class Inference {
     return members;
   }
 
-  // A chain from its first stage, or a ring from the one rank that sends before it receives. False for
-  // anything else.
+  // Orders a chain from its first stage, or a ring from the only rank that sends before it receives. Returns
+  // false for other shapes.
   bool InOrder(std::vector<uint32_t>& members, bool& known) const {
     std::vector<uint32_t> ends, senders;
     for (uint32_t r : members) {
@@ -140,7 +140,7 @@ class Inference {
       return false;
     }
     std::vector<uint32_t> order = {first};
-    // A ring goes on to whom the first stage's own step begins with.
+    // In a ring, the second stage is the receiver of the first stage's first send.
     uint32_t next = ends.empty() ? FirstReceiver(first) : neighbours_[first][0];
     while (next != kNone && next != first) {
       order.push_back(next);
@@ -155,7 +155,7 @@ class Inference {
     return true;
   }
 
-  // To whom the rank's first message goes that is a send, in any step.
+  // The receiver of the rank's first send in a step.
   uint32_t FirstReceiver(uint32_t rank) const {
     const auto& collectives = capture_.ranks[rank].collectives;
     int32_t step = kBeforeSteps;
@@ -171,23 +171,23 @@ class Inference {
     return kNone;
   }
 
-  // Symmetric instances of each group, and who is in it.
+  // Counts the symmetric instances of each group, and finds its ranks.
   void CountGroups() {
     groups_.resize(capture_.groups.size());
     for (size_t n = 0; n < matches_.instances.size(); ++n) {
       const Instance& instance = matches_.instances[n];
       if (!instance.usable || !times_.instances[n].symmetric || instance.group >= groups_.size()) continue;
       GroupUse& use = groups_[instance.group];
-      // An instance of which a record was lost names fewer.
+      // An instance with a lost record has fewer members.
       if (use.ranks.size() < instance.members.size()) {
         use.ranks.clear();
-        for (const align::Member& m : instance.members) use.ranks.push_back(m.rank_index);
+        for (const capture::Member& m : instance.members) use.ranks.push_back(m.rank_index);
       }
       ++use.instances;
     }
   }
 
-  // A rank without messages is in the stage of its group, where that lies in one.
+  // A rank without messages gets the stage of its group, if the group lies in one stage.
   void SpreadStages() {
     if (out_.stages == 0) return;
     for (const GroupUse& use : groups_) {
@@ -202,7 +202,7 @@ class Inference {
     uint64_t instances = 0;
   };
 
-  // The one stage of those of its ranks whose stage is known; -1 for none or several.
+  // The only stage among the group's ranks with a known stage; -1 for none or several.
   int32_t StageOfKnown(const GroupUse& use) const {
     int32_t stage = -1;
     for (uint32_t r : use.ranks) {
@@ -243,13 +243,13 @@ class Inference {
     }
   }
 
-  const store::Capture& capture_;
-  const align::Matches& matches_;
+  const capture::Capture& capture_;
+  const capture::Matches& matches_;
   const CollectiveTimes& times_;
   const Steps& steps_;
   std::vector<std::vector<uint32_t>> neighbours_;  // by rank index
   std::vector<int32_t>
-      sends_first_;  // by rank index: steps that begin with a send, less those with a receive
+      sends_first_;  // by rank index: steps that begin with a send, minus steps that begin with a receive
   std::vector<GroupUse> groups_;
   Layout out_;
 };
@@ -264,8 +264,8 @@ std::vector<uint32_t> Layout::RanksOf(int32_t stage) const {
   return ranks;
 }
 
-Layout InferLayout(const store::Capture& capture, const align::Matches& matches, const CollectiveTimes& times,
-                   const Steps& steps) {
+Layout InferLayout(const capture::Capture& capture, const capture::Matches& matches,
+                   const CollectiveTimes& times, const Steps& steps) {
   return Inference(capture, matches, times, steps).Run();
 }
 

@@ -10,12 +10,12 @@ namespace lockstep::analysis {
 namespace {
 
 constexpr int kDraws = 200;
-// Steps close together are alike (a warm GPU stays warm), so they are drawn in blocks.
+// Neighbouring steps are alike (a warm GPU stays warm), so they are drawn in blocks.
 constexpr size_t kBlock = 5;
 
 }  // namespace
 
-double RobustSigma(std::vector<double> values) {
+double ScaledMad(std::vector<double> values) {
   const double middle = MedianInPlace(std::span<double>(values));
   for (double& v : values) v = std::fabs(v - middle);
   return 1.4826 * MedianInPlace(std::span<double>(values));
@@ -31,10 +31,10 @@ int64_t PercentileInPlace(std::span<int64_t> values, double q) {
 
 namespace {
 
-// Sorted means of the resamples.
+// Means of the resamples, sorted.
 std::vector<double> Resample(std::span<const double> per_step) {
   const size_t n = per_step.size();
-  // Blocks only where enough of them fit; fewer than 20 steps are drawn one by one.
+  // Blocks need at least 20 steps; fewer steps are drawn one by one.
   const size_t block = n >= 4 * kBlock ? kBlock : 1;
   SplitMix random(0x10C57EB5);
   std::vector<double> means(kDraws);

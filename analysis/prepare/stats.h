@@ -1,6 +1,6 @@
-// Few samples, honest numbers: robust spread, and intervals by resampling with a fixed seed.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_STATS_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_STATS_H_
+// Statistics for few samples: robust spread, and intervals by resampling with a fixed seed.
+#ifndef LOCKSTEP_ANALYSIS_PREPARE_STATS_H_
+#define LOCKSTEP_ANALYSIS_PREPARE_STATS_H_
 
 #include <cstdint>
 #include <span>
@@ -10,23 +10,23 @@
 
 namespace lockstep::analysis {
 
-// Standard deviation that a few outliers cannot move: 1.4826 times the median distance from the median.
-double RobustSigma(std::vector<double> values);
+// A standard deviation that a few outliers cannot change: 1.4826 times the median distance from the median.
+double ScaledMad(std::vector<double> values);
 
-// Nearest-rank percentile, q in 0..1. Reorders. 0 for none.
+// Nearest-rank percentile, q in 0..1. Reorders `values`. Returns 0 if there are none.
 int64_t PercentileInPlace(std::span<int64_t> values, double q);
 
 struct Interval95 {
   double low;
   double high;
 };
-// Of the mean over steps: block bootstrap, 200 draws, the same for the same input. A single step has no
-// interval beyond itself.
+// Interval of the mean over steps, by a block bootstrap of 200 draws. Equal input gives equal intervals. For
+// a single step, both ends are its value.
 Interval95 BootstrapMean(std::span<const double> per_step);
 
-// Part of such resamples whose mean is above `threshold`.
+// Share of these resamples whose mean exceeds `threshold`.
 double BootstrapFractionAbove(std::span<const double> per_step, double threshold);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_STATS_H_
+#endif  // LOCKSTEP_ANALYSIS_PREPARE_STATS_H_

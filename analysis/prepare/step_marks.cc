@@ -13,11 +13,11 @@
 namespace lockstep::analysis {
 namespace {
 
-// A range that comes once per step comes this often at least, ...
+// A range that comes once per step comes at least this often, ...
 constexpr size_t kLeastTimes = 3;
 // ... holds nearly all launches between its first and its last, ...
 constexpr double kHolds = 0.9;
-// ... and comes at intervals that are mostly within this part of the usual one.
+// ... and at intervals that mostly differ from the usual one by at most this share.
 constexpr double kRegular = 0.5;
 constexpr double kMostly = 0.75;
 
@@ -30,11 +30,11 @@ std::optional<int64_t> NumberIn(std::string_view name) {
   return number;
 }
 
-std::vector<StepMark> StepRanges(const store::Capture& capture, const store::RankData& rank) {
+std::vector<StepMark> StepRanges(const capture::Capture& capture, const capture::RankData& rank) {
   std::vector<StepMark> marks;
-  for (const store::HostRange& range : rank.ranges) {
-    if (range.kind != store::RangeKind::kStep || range.end <= range.start) continue;
-    // Nested or repeated marks of one step: the outer one counts.
+  for (const capture::HostRange& range : rank.ranges) {
+    if (range.kind != capture::RangeKind::kStep || range.end <= range.start) continue;
+    // Of nested or repeated marks of one step, the outer one counts.
     if (!marks.empty() && range.start < marks.back().host.end) continue;
     marks.push_back({.host = {range.start, range.end},
                      .number = NumberIn(capture.Text(range.name)),
@@ -59,7 +59,7 @@ std::string WithoutNumbers(std::string_view name) {
 // A rank's ranges of one name.
 struct Named {
   std::vector<StepMark> marks;
-  bool nested = false;  // one inside another: not one per step
+  bool nested = false;  // one is inside another, so they are not one per step
 };
 
 bool Regular(const std::vector<StepMark>& marks) {
@@ -72,7 +72,7 @@ bool Regular(const std::vector<StepMark>& marks) {
   return static_cast<double>(near) >= kMostly * static_cast<double>(intervals.size());
 }
 
-// The part of the launches between the first range's begin and the last one's end that lies in a range.
+// Share of the launches between the first range's begin and the last one's end that lie in a range.
 double Held(const std::vector<HostTime>& issued, const std::vector<StepMark>& marks) {
   size_t inside = 0, all = 0, m = 0;
   for (const HostTime t : issued) {
@@ -84,13 +84,14 @@ double Held(const std::vector<HostTime>& issued, const std::vector<StepMark>& ma
   return all == 0 ? 0 : static_cast<double>(inside) / static_cast<double>(all);
 }
 
-// Per name without its numbers the marks that could be steps.
-std::map<std::string, std::vector<StepMark>> Candidates(const store::Capture& capture,
-                                                        const store::RankData& rank, const CallIndex& calls) {
+// The marks that may be steps, by name without numbers.
+std::map<std::string, std::vector<StepMark>> Candidates(const capture::Capture& capture,
+                                                        const capture::RankData& rank,
+                                                        const CallIndex& calls) {
   std::map<NameId, std::string> bare;
   std::map<std::string, Named> named;
-  for (const store::HostRange& range : rank.ranges) {
-    if (range.end <= range.start || range.kind == store::RangeKind::kOperator) continue;
+  for (const capture::HostRange& range : rank.ranges) {
+    if (range.end <= range.start || range.kind == capture::RangeKind::kOperator) continue;
     const auto [it, fresh] = bare.try_emplace(range.name, "");
     if (fresh) it->second = WithoutNumbers(capture.Text(range.name));
     Named& n = named[it->second];
@@ -100,7 +101,7 @@ std::map<std::string, std::vector<StepMark>> Candidates(const store::Capture& ca
                        .whole = !range.start_unknown && !range.end_unknown});
   }
   std::vector<HostTime> issued;
-  for (const store::DeviceActivity& a : rank.activities) issued.push_back(Issued(rank, calls, a));
+  for (const capture::DeviceActivity& a : rank.activities) issued.push_back(Issued(rank, calls, a));
   std::sort(issued.begin(), issued.end());
   std::map<std::string, std::vector<StepMark>> out;
   for (auto& [name, n] : named) {
@@ -114,14 +115,14 @@ std::map<std::string, std::vector<StepMark>> Candidates(const store::Capture& ca
 
 }  // namespace
 
-HostTime Issued(const store::RankData& rank, const CallIndex& calls, const store::DeviceActivity& a) {
+HostTime Issued(const capture::RankData& rank, const CallIndex& calls, const capture::DeviceActivity& a) {
   const uint32_t call = calls.Of(a.correlation);
-  return call == store::kNone ? a.start : std::min(a.start, rank.api_calls[call].start);
+  return call == capture::kNone ? a.start : std::min(a.start, rank.api_calls[call].start);
 }
 
-std::optional<MarkedSteps> StepsFromStepRanges(const store::Capture& capture) {
+std::optional<MarkedSteps> StepsFromStepRanges(const capture::Capture& capture) {
   MarkedSteps out;
-  for (const store::RankData& rank : capture.ranks) {
+  for (const capture::RankData& rank : capture.ranks) {
     out.of_rank.push_back(StepRanges(capture, rank));
     if (out.of_rank.back().empty() && !rank.activities.empty()) return std::nullopt;
   }
@@ -129,10 +130,11 @@ std::optional<MarkedSteps> StepsFromStepRanges(const store::Capture& capture) {
   return out;
 }
 
-std::optional<MarkedSteps> StepsFromNamedRanges(const store::Capture& capture,
+std::optional<MarkedSteps> StepsFromNamedRanges(const capture::Capture& capture,
                                                 const std::vector<CallIndex>& calls) {
   std::vector<std::map<std::string, std::vector<StepMark>>> of_rank;
-  std::map<std::string, std::pair<size_t, Nanos>> everywhere;  // on how many ranks, length of all
+  std::map<std::string, std::pair<size_t, Nanos>>
+      everywhere;  // number of ranks with it, and sum of its mean lengths
   size_t active = 0;
   for (size_t r = 0; r < capture.ranks.size(); ++r) {
     of_rank.emplace_back();
@@ -157,8 +159,9 @@ std::optional<MarkedSteps> StepsFromNamedRanges(const store::Capture& capture,
   for (auto& names : of_rank)
     out.of_rank.push_back(names.empty() ? std::vector<StepMark>() : std::move(names[*best]));
   out.how = absl::StrFormat(
-      "nothing is called a step: the ranges named \"%s\" are taken for them, which every rank has one after "
-      "the other",
+      "no range is named like a step: the ranges named \"%s\" mark the steps, because they follow one "
+      "another "
+      "on every rank",
       *best);
   return out;
 }

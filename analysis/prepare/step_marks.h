@@ -1,7 +1,7 @@
-// Where each rank's training steps begin and end: from ranges that say so, from a range that comes once per
-// step whatever it is called, or from the period of what every rank launches.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_STEP_MARKS_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_STEP_MARKS_H_
+// Finds the begin and end of each rank's training steps: from ranges named as steps, from a range that recurs
+// once per step, or from the period of the launches.
+#ifndef LOCKSTEP_ANALYSIS_PREPARE_STEP_MARKS_H_
+#define LOCKSTEP_ANALYSIS_PREPARE_STEP_MARKS_H_
 
 #include <cstdint>
 #include <optional>
@@ -17,34 +17,34 @@ namespace lockstep::analysis {
 // One step of one rank, as its host saw it.
 struct StepMark {
   HostInterval host;
-  std::optional<int64_t> number;  // the number its name carries
+  std::optional<int64_t> number;  // the number in its name
   bool whole = false;             // begin and end were recorded
-  uint32_t activities = 0;        // device work launched in it; the caller's to fill
+  uint32_t activities = 0;        // device work launched in it; the caller fills it in
 };
 
 struct MarkedSteps {
   std::vector<std::vector<StepMark>> of_rank;  // by rank index; empty for ranks without device activity
-  std::string how;  // what the marks are, in words; empty for ranges that name themselves steps
+  std::string how;  // description of the marks for the user; empty for ranges named as steps
 };
 
-// The moment that decides an activity's step: its launch, or where that is unknown its own start.
-HostTime Issued(const store::RankData& rank, const CallIndex& calls, const store::DeviceActivity& a);
+// The time that decides an activity's step: its launch, or its own start if the launch is unknown.
+HostTime Issued(const capture::RankData& rank, const CallIndex& calls, const capture::DeviceActivity& a);
 
-// Ranges that name themselves steps (RangeKind::kStep). nullopt unless every rank that did anything has some.
-std::optional<MarkedSteps> StepsFromStepRanges(const store::Capture& capture);
+// Uses ranges named as steps (RangeKind::kStep). nullopt: a rank with activities has none.
+std::optional<MarkedSteps> StepsFromStepRanges(const capture::Capture& capture);
 
-// Of the ranges that come at least three times on every rank, one after the other and with nearly all
-// launches inside, those that last longest ("train_step", "batch 17 of 500": names are compared without their
-// numbers).
-std::optional<MarkedSteps> StepsFromNamedRanges(const store::Capture& capture,
+// Uses ranges that recur at least three times on every rank, one after the other, with nearly all launches
+// inside. Of these, it takes the longest ("train_step", "batch 17 of 500"). Names are compared without their
+// numbers.
+std::optional<MarkedSteps> StepsFromNamedRanges(const capture::Capture& capture,
                                                 const std::vector<CallIndex>& calls);
 
-// Kernels and copies that come once per period on every rank give its length; a step begins after the longest
-// gap that recurs in it, at the same moment of the period on every rank. At least three periods must have
-// been recorded. `clock` puts the ranks on one clock.
-std::optional<MarkedSteps> StepsFromPeriod(const store::Capture& capture, const align::ClockModel& clock,
+// Uses kernels and copies that come once per period on every rank. A step begins after the longest gap that
+// recurs, at the same moment of the period on every rank. At least three periods must be recorded. `clock`
+// puts the ranks on one clock.
+std::optional<MarkedSteps> StepsFromPeriod(const capture::Capture& capture, const capture::ClockModel& clock,
                                            const std::vector<CallIndex>& calls);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_STEP_MARKS_H_
+#endif  // LOCKSTEP_ANALYSIS_PREPARE_STEP_MARKS_H_

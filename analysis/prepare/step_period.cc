@@ -1,4 +1,4 @@
-// StepsFromPeriod(): training steps of a capture in which nothing marks them.
+// StepsFromPeriod(): finds the training steps of a capture without marks.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,55 +14,55 @@
 namespace lockstep::analysis {
 namespace {
 
-// A token that comes at intervals of one length, give or take this part of it, most of the time. Lost records
-// leave holes: whole multiples of it.
+// A signature is regular if most of its intervals have one length, to within this share. Lost records leave
+// holes, which are whole multiples of it.
 constexpr double kJitter = 0.25;
-constexpr double kMostly = 0.75;
+constexpr double kMostIntervals = 0.75;
 constexpr int kLargestHole = 3;
-constexpr size_t kLeastTimes = 3;
-// Intervals this near to each other are one period.
+constexpr size_t kLeastRecurrences = 3;
+// Intervals that differ by at most this share are one period.
 constexpr double kSamePeriod = 0.06;
-// Every rank must have so many different kernels or copies of that period, ...
-constexpr size_t kLeastTokens = 2;
-// ... and of the different ones it runs not more than this part may come less often: a period within the step
-// (a microbatch) leaves out what is done once per step.
+// Every rank must have at least this many different kernels or copies of that period.
+constexpr size_t kLeastSignatures = 2;
+// At most this share of the recurring kernels and copies may come less often. The period of a microbatch
+// fails this rule, because some work is done only once per step.
 constexpr double kMostRarer = 0.1;
-// Places within a period are compared in this many parts of it; ranks lag behind each other by up to so many
-// of them.
+// A period is divided into this many parts to compare positions. Ranks may lag behind each other by up to
+// kLag of these parts.
 constexpr size_t kPhases = 50;
 constexpr size_t kLag = 8;
 
 // One launch of a rank, in the order of launching.
 struct Launch {
   HostTime issued;
-  Nanos gap;  // nothing was launched, or ran, for so long before
-  uint64_t token = 0;
+  Nanos gap;  // time before it in which nothing was launched or ran
+  uint64_t signature = 0;
   NameId name;
 };
 
-uint64_t TokenOf(const store::RankData& rank, const store::DeviceActivity& a) {
-  uint64_t token = HashCombine(static_cast<uint64_t>(a.kind), a.name.value());
-  if (a.kind == store::ActivityKind::kKernel && a.detail < rank.kernel_details.size()) {
-    const store::KernelDetail& d = rank.kernel_details[a.detail];
-    for (int i = 0; i < 3; ++i) token = HashCombine(token, (uint64_t{d.grid[i]} << 16) | d.block[i]);
-  } else if (a.kind != store::ActivityKind::kKernel && a.detail < rank.copy_details.size()) {
-    token = HashCombine(HashCombine(token, rank.copy_details[a.detail].bytes),
-                        rank.copy_details[a.detail].copy_kind);
+uint64_t SignatureOf(const capture::RankData& rank, const capture::DeviceActivity& a) {
+  uint64_t signature = HashCombine(static_cast<uint64_t>(a.kind), a.name.value());
+  if (a.kind == capture::ActivityKind::kKernel && a.detail < rank.kernel_details.size()) {
+    const capture::KernelDetail& d = rank.kernel_details[a.detail];
+    for (int i = 0; i < 3; ++i) signature = HashCombine(signature, (uint64_t{d.grid[i]} << 16) | d.block[i]);
+  } else if (a.kind != capture::ActivityKind::kKernel && a.detail < rank.copy_details.size()) {
+    signature = HashCombine(HashCombine(signature, rank.copy_details[a.detail].bytes),
+                            rank.copy_details[a.detail].copy_kind);
   }
-  return token;
+  return signature;
 }
 
-std::vector<Launch> LaunchesOf(const store::RankData& rank, const CallIndex& calls) {
+std::vector<Launch> LaunchesOf(const capture::RankData& rank, const CallIndex& calls) {
   struct Row {
     Launch launch;
     HostTime busy_until;
   };
   std::vector<Row> rows;
   rows.reserve(rank.activities.size());
-  for (const store::DeviceActivity& a : rank.activities) {
+  for (const capture::DeviceActivity& a : rank.activities) {
     const uint32_t call = calls.Of(a.correlation);
-    rows.push_back({{Issued(rank, calls, a), Nanos(), TokenOf(rank, a), a.name},
-                    call == store::kNone ? a.end : rank.api_calls[call].end});
+    rows.push_back({{Issued(rank, calls, a), Nanos(), SignatureOf(rank, a), a.name},
+                    call == capture::kNone ? a.end : rank.api_calls[call].end});
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& x, const Row& y) { return x.launch.issued < y.launch.issued; });
@@ -76,19 +76,19 @@ std::vector<Launch> LaunchesOf(const store::RankData& rank, const CallIndex& cal
   return out;
 }
 
-// Something that a rank launches again and again.
+// A signature that a rank launches repeatedly.
 struct Recurring {
-  uint64_t token = 0;
-  std::vector<uint32_t> places;  // in the launches
-  double interval_ns = 0;        // usual; 0: none is
+  uint64_t signature = 0;
+  std::vector<uint32_t> places;  // indices into the launches
+  double interval_ns = 0;        // usual interval; 0: irregular
 };
 
 std::vector<Recurring> RecurringOf(const std::vector<Launch>& launches) {
-  std::map<uint64_t, std::vector<uint32_t>> by_token;
-  for (uint32_t i = 0; i < launches.size(); ++i) by_token[launches[i].token].push_back(i);
+  std::map<uint64_t, std::vector<uint32_t>> by_signature;
+  for (uint32_t i = 0; i < launches.size(); ++i) by_signature[launches[i].signature].push_back(i);
   std::vector<Recurring> out;
-  for (auto& [token, places] : by_token) {
-    if (places.size() < kLeastTimes) continue;
+  for (auto& [signature, places] : by_signature) {
+    if (places.size() < kLeastRecurrences) continue;
     std::vector<double> intervals;
     for (size_t i = 1; i < places.size(); ++i)
       intervals.push_back(
@@ -99,8 +99,8 @@ std::vector<Recurring> RecurringOf(const std::vector<Launch>& launches) {
       return times <= kLargestHole && std::fabs(x - times * usual) <= kJitter * usual;
     };
     const auto regular = usual > 0 ? std::count_if(intervals.begin(), intervals.end(), fits) : 0;
-    const bool is = static_cast<double>(regular) >= kMostly * static_cast<double>(intervals.size());
-    out.push_back({token, std::move(places), is ? usual : 0});
+    const bool is = static_cast<double>(regular) >= kMostIntervals * static_cast<double>(intervals.size());
+    out.push_back({signature, std::move(places), is ? usual : 0});
   }
   return out;
 }
@@ -113,7 +113,7 @@ struct RankView {
 
 bool SamePeriod(double a, double b) { return std::fabs(a - b) <= kSamePeriod * b; }
 
-// Rarer than once per period, beyond what lost records explain.
+// True if the signature comes less than once per period, beyond the effect of lost records.
 bool Rarer(const RankView& view, const Recurring& r, double period) {
   const auto window = static_cast<double>((view.launches.back().issued - view.launches.front().issued).ns());
   return static_cast<double>(r.places.size()) < 0.8 * (window / period - 1);
@@ -132,20 +132,21 @@ double PeriodOf(const std::vector<RankView>& views) {
     before = period;
     size_t rarer = 0, all = 0;
     const bool fits = std::all_of(views.begin(), views.end(), [&](const RankView& view) {
-      size_t tokens = 0;
+      size_t signatures = 0;
       for (const Recurring& r : view.recurring) {
         ++all;
-        tokens += SamePeriod(r.interval_ns, period) ? 1 : 0;
+        signatures += SamePeriod(r.interval_ns, period) ? 1 : 0;
         rarer += Rarer(view, r, period) ? 1 : 0;
       }
-      return tokens >= kLeastTokens;
+      return signatures >= kLeastSignatures;
     });
     if (fits && static_cast<double>(rarer) <= kMostRarer * static_cast<double>(all)) return period;
   }
   return 0;
 }
 
-// What comes once per period on a rank and most regularly: its places divide the launches.
+// The most frequent of a rank's signatures that come once per period. Its places divide the launches into
+// periods.
 const Recurring& MarkerOf(const RankView& view, double period) {
   const Recurring* best = nullptr;
   for (const Recurring& r : view.recurring) {
@@ -155,11 +156,12 @@ const Recurring& MarkerOf(const RankView& view, double period) {
   return *best;
 }
 
-// A launch by where it comes in every period: the how-manieth of its token after the marker.
+// The launches at one position of every period: equal signature, and equally many of that signature since the
+// marker.
 struct InPeriod {
-  std::vector<uint32_t> places;  // of the launch in each period, or kNone
-  Nanos gap;                     // median before it
-  Nanos after_marker;            // median
+  std::vector<uint32_t> places;  // index of the launch in each period, or kNone
+  Nanos gap;                     // median gap before it
+  Nanos after_marker;            // median time after the marker
 };
 
 std::vector<InPeriod> DividePeriods(const RankView& view, const Recurring& marker) {
@@ -169,9 +171,9 @@ std::vector<InPeriod> DividePeriods(const RankView& view, const Recurring& marke
     std::map<uint64_t, uint32_t> seen;
     const auto end = k + 1 < periods ? marker.places[k + 1] : static_cast<uint32_t>(view.launches.size());
     for (uint32_t i = marker.places[k]; i < end; ++i) {
-      const uint64_t token = view.launches[i].token;
-      auto& places = by_id[{token, seen[token]++}];
-      places.resize(periods, store::kNone);
+      const uint64_t signature = view.launches[i].signature;
+      auto& places = by_id[{signature, seen[signature]++}];
+      places.resize(periods, capture::kNone);
       places[k] = i;
     }
   }
@@ -179,11 +181,11 @@ std::vector<InPeriod> DividePeriods(const RankView& view, const Recurring& marke
   for (auto& [id, places] : by_id) {
     std::vector<int64_t> gaps, after;
     for (size_t k = 0; k < periods; ++k) {
-      if (places[k] == store::kNone) continue;
+      if (places[k] == capture::kNone) continue;
       gaps.push_back(view.launches[places[k]].gap.ns());
       after.push_back((view.launches[places[k]].issued - view.launches[marker.places[k]].issued).ns());
     }
-    if (static_cast<double>(gaps.size()) < kMostly * static_cast<double>(periods)) continue;
+    if (static_cast<double>(gaps.size()) < kMostIntervals * static_cast<double>(periods)) continue;
     out.push_back(
         {std::move(places), Nanos(MedianInPlace(std::span(gaps))), Nanos(MedianInPlace(std::span(after)))});
   }
@@ -194,7 +196,7 @@ std::vector<InPeriod> DividePeriods(const RankView& view, const Recurring& marke
 
 class Finder {
  public:
-  Finder(const store::Capture& capture, const align::ClockModel& clock, std::vector<RankView> views,
+  Finder(const capture::Capture& capture, const capture::ClockModel& clock, std::vector<RankView> views,
          double period)
       : capture_(capture), clock_(clock), views_(std::move(views)), period_(period) {}
 
@@ -220,7 +222,7 @@ class Finder {
     return clock_.ToJob(capture_.ranks[views_[v].rank_index].host, t);
   }
 
-  // How much later in the period than on the first rank a rank's marker comes, 0..1.
+  // Finds the delay of a rank's marker after the first rank's, as a share of the period (0..1).
   void FindLead(size_t v) {
     std::vector<double> leads;
     for (uint32_t p : markers_[v]->places) {
@@ -243,7 +245,7 @@ class Finder {
     return static_cast<size_t>((phase - std::floor(phase)) * kPhases) % kPhases;
   }
 
-  // The part of the period before which all ranks together launch nothing for longest.
+  // The part of the period that follows the longest gap without launches on all ranks together.
   size_t CommonPhase() const {
     std::array<double, kPhases> score{};
     for (size_t v = 0; v < views_.size(); ++v) {
@@ -263,7 +265,7 @@ class Finder {
     return static_cast<size_t>(std::max_element(score.begin(), score.end()) - score.begin());
   }
 
-  // Of the launches near that phase the one after the longest gap; where there is none near, the next one.
+  // The launch near that phase with the longest gap before it, or the next launch if none is near.
   const InPeriod& CutOf(size_t v, size_t phase) const {
     const InPeriod* best = nullptr;
     const InPeriod* next = nullptr;
@@ -283,9 +285,9 @@ class Finder {
     const RankView& view = views_[v];
     std::vector<HostTime> begins;
     for (size_t k = 0; k < cut.places.size(); ++k) {
-      // A lost record: where it usually comes.
+      // If the launch's record is lost, its usual time is used.
       const HostTime usual = view.launches[markers_[v]->places[k]].issued + cut.after_marker;
-      begins.push_back(cut.places[k] == store::kNone ? usual : view.launches[cut.places[k]].issued);
+      begins.push_back(cut.places[k] == capture::kNone ? usual : view.launches[cut.places[k]].issued);
     }
     std::vector<StepMark> marks;
     for (size_t k = 0; k < begins.size(); ++k) {
@@ -300,18 +302,17 @@ class Finder {
   std::string Words(const InPeriod& cut, size_t steps) const {
     std::string_view name;
     for (uint32_t p : cut.places) {
-      if (p != store::kNone) name = capture_.Text(views_[0].launches[p].name);
+      if (p != capture::kNone) name = capture_.Text(views_[0].launches[p].name);
     }
     name = name.substr(0, name.find_first_of("(<"));
     return absl::StrFormat(
-        "nothing marks the steps: %d of %.4g ms were found from what every rank launches periodically; each "
-        "begins at %s, after the longest "
-        "gap that recurs (%.3g ms)",
+        "no range marks the steps: %d steps of %.4g ms were inferred from periodic launches; each begins at "
+        "%s, after the longest recurring gap (%.3g ms)",
         steps, period_ * 1e-6, name.empty() ? "a launch" : std::string(name), cut.gap.millis());
   }
 
-  const store::Capture& capture_;
-  const align::ClockModel& clock_;
+  const capture::Capture& capture_;
+  const capture::ClockModel& clock_;
   std::vector<RankView> views_;
   double period_;
   std::vector<const Recurring*> markers_;
@@ -321,7 +322,7 @@ class Finder {
 
 }  // namespace
 
-std::optional<MarkedSteps> StepsFromPeriod(const store::Capture& capture, const align::ClockModel& clock,
+std::optional<MarkedSteps> StepsFromPeriod(const capture::Capture& capture, const capture::ClockModel& clock,
                                            const std::vector<CallIndex>& calls) {
   std::vector<RankView> views;
   for (uint32_t r = 0; r < capture.ranks.size(); ++r) {

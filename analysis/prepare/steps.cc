@@ -11,23 +11,23 @@
 namespace lockstep::analysis {
 namespace {
 
-// A step with less device work than this part of the median is a stub at the edge of the window (tb_plugin's
-// rule).
+// A step with less device work than this share of the median is a fragment at the edge of the window
+// (tb_plugin's rule).
 constexpr double kStub = 0.8;
 constexpr size_t kStepsToSpare = 3;
-// What ends this soon after a step's end still is the step's last.
+// Communication that ends this soon after a step's end still belongs to that step.
 constexpr Nanos kEndsWith = Nanos::Micros(20);
 
-// Index of the range that holds `t` or, between ranges, of the one before it; -1 before the first.
+// Index of the range that contains `t`, or else of the last range before it; -1 before the first.
 int32_t LastStarted(const std::vector<StepMark>& seen, HostTime t) {
   const auto after = std::upper_bound(seen.begin(), seen.end(), t,
                                       [](HostTime at, const StepMark& s) { return at < s.host.start; });
   return static_cast<int32_t>(after - seen.begin()) - 1;
 }
 
-// Where no launch is recorded at all, what runs across a step's end belongs to the step in which most of it
-// lies; communication, which may be posted long before, to that in which it ends.
-HostTime PlaceWithoutLaunch(const store::DeviceActivity& a) {
+// Without launch records, work across a step's end belongs to the step that contains most of it.
+// Communication may be posted long before, so it belongs to the step in which it ends.
+HostTime PlaceWithoutLaunch(const capture::DeviceActivity& a) {
   const Nanos length = a.end - a.start;
   return a.communication ? a.end - std::min(length / 10, kEndsWith) : a.start + length / 2;
 }
@@ -43,7 +43,7 @@ bool NumbersAreNames(const std::vector<std::vector<StepMark>>& seen) {
 
 class StepFinder {
  public:
-  StepFinder(const store::Capture& capture, const align::ClockModel& clock,
+  StepFinder(const capture::Capture& capture, const capture::ClockModel& clock,
              const std::vector<CallIndex>& calls)
       : capture_(capture),
         clock_(clock),
@@ -72,9 +72,9 @@ class StepFinder {
   }
 
   void Assign(size_t r) {
-    const store::RankData& rank = capture_.ranks[r];
+    const capture::RankData& rank = capture_.ranks[r];
     raw_[r].reserve(rank.activities.size());
-    for (const store::DeviceActivity& a : rank.activities) {
+    for (const capture::DeviceActivity& a : rank.activities) {
       const HostTime at = rank.api_calls.empty() ? PlaceWithoutLaunch(a) : Issued(rank, calls_[r], a);
       const int32_t step = LastStarted(seen_[r], at);
       raw_[r].push_back(step);
@@ -87,9 +87,9 @@ class StepFinder {
     for (StepMark* edge : {&seen_[r].front(), &seen_[r].back()}) edge->whole &= edge->activities >= least;
   }
 
-  // A name for the k-th range of a rank that is the same on all ranks.
+  // Gives each step a name that is the same on all ranks, and selects the used steps.
   void UseCommonSteps() {
-    std::map<int64_t, std::vector<uint32_t>> by_name;  // step -> place in seen_[r]
+    std::map<int64_t, std::vector<uint32_t>> by_name;  // step -> index in seen_[r]
     const size_t n = capture_.ranks.size();
     const bool numbered = NumbersAreNames(seen_);
     const size_t reference = ReferenceRank();
@@ -97,14 +97,14 @@ class StepFinder {
       for (uint32_t k = 0; k < seen_[r].size(); ++k) {
         const int64_t name = numbered ? *seen_[r][k].number : PlaceByTime(reference, r, k);
         if (numbered && capture_.wanted_steps && !capture_.wanted_steps->Holds(name)) continue;
-        auto& places = by_name.try_emplace(name, n, store::kNone).first->second;
+        auto& places = by_name.try_emplace(name, n, capture::kNone).first->second;
         places[r] = k;
       }
     }
     out_.ranks.resize(n);
     std::vector<std::vector<int32_t>> used(n);
     for (size_t r = 0; r < n; ++r) used[r].assign(seen_[r].size(), kAfterSteps);
-    // A hole would break the chain from step to step, so the longest run of whole steps is used.
+    // A missing step would break the chain of steps, so the longest run of whole steps is used.
     using Row = std::map<int64_t, std::vector<uint32_t>>::const_iterator;
     Row best_first = by_name.begin(), run_first = by_name.begin();
     size_t best_length = 0, run_length = 0;
@@ -119,8 +119,8 @@ class StepFinder {
         best_first = run_first;
       }
     }
-    // How a rank came into its first step is only known when something of it was recorded before; with steps
-    // to spare such a begin is left out.
+    // The begin of a rank's first step is known only if an earlier record exists. A first step without one is
+    // left out if enough steps remain.
     if (best_length > kStepsToSpare && !RecordedBefore(best_first->second)) {
       ++best_first;
       --best_length;
@@ -144,7 +144,7 @@ class StepFinder {
   bool Whole(const std::vector<uint32_t>& places) const {
     for (size_t r = 0; r < places.size(); ++r) {
       if (seen_[r].empty()) continue;
-      if (places[r] == store::kNone || !seen_[r][places[r]].whole) return false;
+      if (places[r] == capture::kNone || !seen_[r][places[r]].whole) return false;
     }
     return true;
   }
@@ -170,8 +170,8 @@ class StepFinder {
     return best;
   }
 
-  // Steps whose numbers repeat (a trace replayed in a loop) are told apart by when they ran: the place of the
-  // reference rank's step that this one overlaps most.
+  // If step numbers repeat, as in a trace replayed in a loop, time identifies the steps. Returns the index of
+  // the reference rank's step that overlaps this one most.
   int64_t PlaceByTime(size_t reference, size_t r, uint32_t k) const {
     if (r == reference) return k;
     const auto on_job = [&](size_t rank, const HostInterval& i) {
@@ -218,7 +218,7 @@ class StepFinder {
     out_.names = {0};
     out_.ranks.resize(capture_.ranks.size());
     for (size_t r = 0; r < capture_.ranks.size(); ++r) {
-      const store::RankData& rank = capture_.ranks[r];
+      const capture::RankData& rank = capture_.ranks[r];
       RankStep step{.host = rank.window,
                     .device_end = rank.window.start,
                     .activities = static_cast<uint32_t>(rank.activities.size())};
@@ -226,7 +226,7 @@ class StepFinder {
         if (step.host.end <= step.host.start)
           step.host = {rank.activities.front().start, rank.activities.front().end};
         step.device_end = rank.activities.front().end;
-        for (const store::DeviceActivity& a : rank.activities)
+        for (const capture::DeviceActivity& a : rank.activities)
           step.device_end = std::max(step.device_end, a.end);
       }
       out_.ranks[r].steps = {step};
@@ -234,21 +234,21 @@ class StepFinder {
     }
   }
 
-  const store::Capture& capture_;
-  const align::ClockModel& clock_;
+  const capture::Capture& capture_;
+  const capture::ClockModel& clock_;
   const std::vector<CallIndex>& calls_;
   std::vector<std::vector<StepMark>> seen_;
-  std::vector<std::vector<int32_t>> raw_;  // per activity: place in seen_, or -1
+  std::vector<std::vector<int32_t>> raw_;  // by activity: index in seen_, or -1
   Steps out_;
 };
 
 }  // namespace
 
-std::vector<std::optional<Nanos>> StepLateness(const store::Capture& capture, const align::ClockModel& clock,
-                                               const Steps& steps) {
+std::vector<std::optional<Nanos>> StepLateness(const capture::Capture& capture,
+                                               const capture::ClockModel& clock, const Steps& steps) {
   const size_t n = capture.ranks.size();
   std::vector<std::optional<Nanos>> late(n);
-  // What a period begins with need not be the same on all ranks.
+  // Periods may begin with different launches on different ranks, so their begins are not comparable.
   if (!steps.marked()) return late;
   std::vector<std::vector<int64_t>> by_rank(n);
   for (size_t k = 0; k < steps.count(); ++k) {
@@ -268,12 +268,12 @@ std::vector<std::optional<Nanos>> StepLateness(const store::Capture& capture, co
   return late;
 }
 
-Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock,
+Steps FindSteps(const capture::Capture& capture, const capture::ClockModel& clock,
                 const std::vector<CallIndex>& calls) {
   return StepFinder(capture, clock, calls).Run();
 }
 
-std::vector<StepSpan> SpansOf(const store::Capture& capture, const align::ClockModel& clock,
+std::vector<StepSpan> SpansOf(const capture::Capture& capture, const capture::ClockModel& clock,
                               const Steps& steps) {
   std::vector<StepSpan> spans;
   for (size_t s = 0; s < steps.count(); ++s) {

@@ -1,10 +1,10 @@
-// Training steps: which step each device activity and host call belongs to, and which steps are whole.
+// Assigns device activities to training steps, and finds the steps that are whole.
 //
-// A step is a ProfilerStep range (RangeKind::kStep) of the host, or what stands for one (step_marks.h); the
-// device work launched inside it is the step's, whenever the device got to it. Where nothing tells steps
-// apart, the whole window is one. Only steps that every rank recorded whole are used.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_STEPS_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_STEPS_H_
+// A step is a ProfilerStep range (RangeKind::kStep) of the host, or a substitute from step_marks.h. Device
+// work belongs to the step that launched it, even if it runs later. If no method finds steps, the whole
+// window is one step. Only steps that every rank recorded whole are used.
+#ifndef LOCKSTEP_ANALYSIS_PREPARE_STEPS_H_
+#define LOCKSTEP_ANALYSIS_PREPARE_STEPS_H_
 
 #include <cstdint>
 #include <optional>
@@ -17,16 +17,16 @@
 
 namespace lockstep::analysis {
 
-// Positions relative to the steps that are used.
+// Values for activities outside the used steps.
 inline constexpr int32_t kBeforeSteps = -1;
 inline constexpr int32_t kAfterSteps = -2;
 
-// Verdicts and noise floors need at least this many.
+// Verdicts and noise floors need at least this many steps.
 inline constexpr size_t kLeastSteps = 3;
 
 struct RankStep {
   HostInterval host;    // the range
-  HostTime device_end;  // last end of the device work launched in it; host.end where there is none
+  HostTime device_end;  // last end of the device work launched in it; host.end without such work
   uint32_t activities = 0;
 };
 
@@ -39,32 +39,33 @@ enum class StepSource : uint8_t { kWindow, kRanges, kNamedRanges, kPeriod };
 
 struct Steps {
   StepSource source = StepSource::kWindow;
-  std::string how;             // how they were found, in words; empty where ranges say what they are
-  std::vector<int64_t> names;  // the number each step carries, or its place from 0 where numbers repeat
+  std::string how;             // description of the method for the user; empty for ranges named as steps
+  std::vector<int64_t> names;  // number of each step, or its index from 0 if numbers repeat
   std::vector<RankSteps> ranks;
-  uint32_t partial = 0;  // steps that were seen and left out because some rank has not recorded them whole
+  uint32_t partial = 0;  // steps that were left out because a rank did not record them whole
   size_t count() const { return names.size(); }
   bool found() const { return source != StepSource::kWindow; }
   bool marked() const { return source == StepSource::kRanges || source == StepSource::kNamedRanges; }
 };
 
-// How much later than on the earliest rank each rank's steps begin, on the job's clock: median over the
-// steps, by rank index. Null for ranks without step ranges.
-std::vector<std::optional<Nanos>> StepLateness(const store::Capture& capture, const align::ClockModel& clock,
-                                               const Steps& steps);
+// Delay of each rank's steps after the earliest rank's, on the job's clock: the median over the steps, by
+// rank index. Null for ranks without step ranges.
+std::vector<std::optional<Nanos>> StepLateness(const capture::Capture& capture,
+                                               const capture::ClockModel& clock, const Steps& steps);
 
-// From the first rank's begin of a step to the end of the last one's device work for it, on the job's clock.
+// The time from the first rank's begin of a step to the last end of any rank's device work for it, on the
+// job's clock.
 struct StepSpan {
   int64_t name;
   JobTime start, end;
 };
-std::vector<StepSpan> SpansOf(const store::Capture& capture, const align::ClockModel& clock,
+std::vector<StepSpan> SpansOf(const capture::Capture& capture, const capture::ClockModel& clock,
                               const Steps& steps);
 
 // `calls` has one index per rank.
-Steps FindSteps(const store::Capture& capture, const align::ClockModel& clock,
+Steps FindSteps(const capture::Capture& capture, const capture::ClockModel& clock,
                 const std::vector<CallIndex>& calls);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_STEPS_H_
+#endif  // LOCKSTEP_ANALYSIS_PREPARE_STEPS_H_

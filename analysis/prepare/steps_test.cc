@@ -12,27 +12,27 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::TimelineBuilder;
+using capture::TimelineBuilder;
 using testing::Each;
 using testing::ElementsAre;
 
-Steps StepsOf(const store::Capture& capture) {
+Steps StepsOf(const capture::Capture& capture) {
   std::vector<CallIndex> calls;
   for (const auto& rank : capture.ranks) calls.emplace_back(rank);
-  return FindSteps(capture, align::ClockModel(), calls);
+  return FindSteps(capture, capture::ClockModel(), calls);
 }
 
-TEST(Steps, WorkLaunchedInAStepIsItsWheneverTheDeviceGotToIt) {
+TEST(Steps, WorkBelongsToTheStepOfItsLaunch) {
   TimelineBuilder t;
   t.Rank(0).Step(5, 0, 100).Step(6, 100, 100).Kernel("k", 150, 30, 7, 90).Kernel("k", 190, 30, 7, 120);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Steps steps = StepsOf(capture);
   EXPECT_THAT(steps.names, ElementsAre(5, 6));
   EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(0, 1));
   EXPECT_EQ(steps.ranks[0].steps[0].device_end, TimelineBuilder::At(180));
 }
 
-TEST(Steps, WithoutLaunchesWorkAcrossAnEndBelongsToTheStepWithMostOfIt) {
+TEST(Steps, WorkWithoutALaunchBelongsToTheStepWithMostOfIt) {
   TimelineBuilder t;
   t.Rank(0)
       .Step(5, 0, 100)
@@ -41,25 +41,25 @@ TEST(Steps, WithoutLaunchesWorkAcrossAnEndBelongsToTheStepWithMostOfIt) {
       .Kernel("prefetch", 95, 60, 8)
       .Kernel("tail", 80, 25, 7)
       .Kernel("k", 130, 60, 7);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Steps steps = StepsOf(capture);
   EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(0, 0, 1, 1));
 }
 
-TEST(Steps, WithoutLaunchesAReceivePostedEarlyBelongsToTheStepInWhichItEnds) {
+TEST(Steps, AnEarlyReceiveWithoutALaunchBelongsToTheStepOfItsEnd) {
   TimelineBuilder t;
   const uint32_t g = t.Group("g", {0, 1});
   t.Rank(0).Step(5, 0, 1000).Step(6, 1000, 1000).Kernel("k", 10, 900, 7);
   t.Rank(0)
-      .Communication({.op = store::CollectiveOp::kReceive, .group = g, .peer = 1}, 400, 900)
+      .Communication({.op = capture::CollectiveOp::kReceive, .group = g, .peer = 1}, 400, 900)
       .Kernel("k", 1400, 500, 7);
   t.Rank(0).AllReduce(g, 1700, 300);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Steps steps = StepsOf(capture);
   EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(0, 1, 1, 1));
 }
 
-TEST(Steps, WithoutRangesTheWholeWindowIsOneStep) {
+TEST(Steps, TheWindowIsOneStepWithoutRanges) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 10).Kernel("k", 20, 10);
   const Steps steps = StepsOf(t.Build());
@@ -68,7 +68,7 @@ TEST(Steps, WithoutRangesTheWholeWindowIsOneStep) {
   EXPECT_THAT(steps.ranks[0].of_activity, Each(0));
 }
 
-TEST(Steps, StepsThatSomeRankHasNotRecordedWholeAreLeftOut) {
+TEST(Steps, LeavesOutStepsThatARankRecordedPartly) {
   TimelineBuilder t;
   for (int r = 0; r < 2; ++r) {
     for (int k = 0; k < 6; ++k)
@@ -82,21 +82,21 @@ TEST(Steps, StepsThatSomeRankHasNotRecordedWholeAreLeftOut) {
   EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(kBeforeSteps, 0, 1, 2, 3, kAfterSteps));
 }
 
-TEST(Steps, OnlyTheStepsThatWereAskedForAreUsed) {
+TEST(Steps, UsesOnlyTheRequestedSteps) {
   TimelineBuilder t;
   for (int rank : {0, 1}) {
     for (int step = 4; step <= 9; ++step)
       t.Rank(rank).Step(step, step * 100, 100).Kernel("k", step * 100 + 10, 50, 7, step * 100 + 1);
   }
-  store::Capture capture = t.Build();
-  capture.wanted_steps = store::StepSpan{5, 3};
+  capture::Capture capture = t.Build();
+  capture.wanted_steps = capture::StepSpan{5, 3};
   const Steps steps = StepsOf(capture);
   EXPECT_THAT(steps.names, ElementsAre(5, 6, 7));
   EXPECT_THAT(steps.ranks[0].of_activity, ElementsAre(kBeforeSteps, 0, 1, 2, kAfterSteps, kAfterSteps));
-  EXPECT_EQ(steps.partial, 0u) << "what leads in and out was not asked for";
+  EXPECT_EQ(steps.partial, 0u) << "partial steps at the edges were not requested";
 }
 
-TEST(Steps, AStubAtTheEndIsNoStep) {
+TEST(Steps, AStubAtTheEndIsNotAStep) {
   TimelineBuilder t;
   t.Rank(0).Api("cudaMalloc", -50, 1);
   for (int k = 0; k < 5; ++k) {
@@ -107,7 +107,7 @@ TEST(Steps, AStubAtTheEndIsNoStep) {
   EXPECT_THAT(StepsOf(t.Build()).names, ElementsAre(0, 1, 2, 3));
 }
 
-TEST(Steps, ABeginThatNothingPrecedesIsLeftOutWhereStepsAreToSpare) {
+TEST(Steps, LeavesOutABeginWithoutAPredecessorIfOtherStepsRemain) {
   for (const int count : {3, 6}) {
     TimelineBuilder t;
     for (int k = 0; k < count; ++k)
@@ -116,7 +116,7 @@ TEST(Steps, ABeginThatNothingPrecedesIsLeftOutWhereStepsAreToSpare) {
   }
 }
 
-TEST(Steps, RepeatedNumbersAreToldApartByWhenTheyRan) {
+TEST(Steps, DistinguishesRepeatedNumbersByTime) {
   TimelineBuilder t;
   for (int turn = 0; turn < 4; ++turn) {
     t.Rank(0).Step(10, 1000.0 * turn, 900).Kernel("k", 1000.0 * turn + 10, 50, 7, 1000.0 * turn + 5);
@@ -130,7 +130,7 @@ TEST(Steps, RepeatedNumbersAreToldApartByWhenTheyRan) {
   }
 }
 
-TEST(Steps, AHoleBreaksTheChainAndTheLongerRunIsKept) {
+TEST(Steps, AMissingStepKeepsTheLongerRun) {
   TimelineBuilder t;
   for (int k : {1, 2, 4, 5, 6, 7}) {
     for (int r = 0; r < 2; ++r)
@@ -140,8 +140,8 @@ TEST(Steps, AHoleBreaksTheChainAndTheLongerRunIsKept) {
   EXPECT_THAT(StepsOf(t.Build()).names, ElementsAre(4, 5, 6, 7));
 }
 
-// A rank that repeats a program of eight kernels every `period_us`, two of them once per period, with a pause
-// before each.
+// A rank that repeats a program of eight kernels every `period_us`. Two of them come once per period, each
+// after a pause.
 void Repeat(TimelineBuilder& t, int rank, int times, double period_us, double begin_us = 0) {
   for (int k = 0; k < times; ++k) {
     const double at = begin_us + period_us * k;
@@ -151,7 +151,7 @@ void Repeat(TimelineBuilder& t, int rank, int times, double period_us, double be
   }
 }
 
-TEST(Steps, ARangeOfAnyNameThatComesOncePerStepOnEveryRankIsOne) {
+TEST(Steps, ARangeOfAnyNameOncePerStepOnEveryRankMarksSteps) {
   TimelineBuilder t;
   for (int r = 0; r < 2; ++r) {
     Repeat(t, r, 5, 100);
@@ -166,7 +166,7 @@ TEST(Steps, ARangeOfAnyNameThatComesOncePerStepOnEveryRankIsOne) {
   EXPECT_EQ(steps.count(), 4u) << "nothing leads into the first";
 }
 
-TEST(Steps, ARangeThatIsNotOnEveryRankOrHoldsOnlyAPartIsNone) {
+TEST(Steps, APartialRangeOrOneMissingOnARankDoesNotMarkSteps) {
   TimelineBuilder t;
   for (int r = 0; r < 2; ++r) {
     for (int k = 0; k < 2; ++k) t.Rank(r).Kernel("k", 100.0 * k + 10, 30, 7, 100.0 * k + 5);
@@ -176,10 +176,10 @@ TEST(Steps, ARangeThatIsNotOnEveryRankOrHoldsOnlyAPartIsNone) {
   EXPECT_FALSE(StepsOf(t.Build()).found());
 }
 
-TEST(Steps, NothingMarksThemButThePeriodDoes) {
+TEST(Steps, InfersUnmarkedStepsFromThePeriod) {
   TimelineBuilder t;
   for (int r = 0; r < 2; ++r) Repeat(t, r, 8, 200, 30.0 * r);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Steps steps = StepsOf(capture);
   EXPECT_EQ(steps.source, StepSource::kPeriod);
   EXPECT_THAT(steps.how, testing::HasSubstr("0.2 ms"));
@@ -191,8 +191,8 @@ TEST(Steps, NothingMarksThemButThePeriodDoes) {
   }
 }
 
-TEST(Steps, APeriodWithinTheStepIsNotTakenForIt) {
-  // Four microbatches per step, and what comes once per step behind them.
+TEST(Steps, APeriodWithinTheStepIsNotTheStep) {
+  // Each step has four microbatches, then work that comes once per step.
   TimelineBuilder t;
   for (int r = 0; r < 2; ++r) {
     double now = 0;
@@ -215,7 +215,7 @@ TEST(Steps, APeriodWithinTheStepIsNotTakenForIt) {
   for (const RankStep& s : steps.ranks[0].steps) EXPECT_EQ(s.activities, 18u);
 }
 
-TEST(Steps, WithoutAPeriodTheWindowIsTheStep) {
+TEST(Steps, TheWindowIsOneStepWithoutAPeriod) {
   TimelineBuilder t;
   std::mt19937 random(3);
   double now = 0;
@@ -226,7 +226,7 @@ TEST(Steps, WithoutAPeriodTheWindowIsTheStep) {
   EXPECT_EQ(StepsOf(t.Build()).count(), 1u);
 }
 
-TEST(StepBreakdown, EveryKindTakesFromWhatTheOnesBeforeLeftAndTheySumToTheStep) {
+TEST(StepBreakdown, KindsAreDisjointAndSumToTheStep) {
   TimelineBuilder t;
   const uint32_t pair = t.Group("pair", {0});
   t.Rank(0)
@@ -235,7 +235,7 @@ TEST(StepBreakdown, EveryKindTakesFromWhatTheOnesBeforeLeftAndTheySumToTheStep) 
       .Kernel("k", 30, 20, 7, 25)
       .Copy(8, 40, 20)
       .AllReduce(pair, 55, 25);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const StepBreakdown b = BreakDownSteps(capture, capture.ranks[0], StepsOf(capture).ranks[0]);
   EXPECT_EQ(b.kernel, Nanos::Micros(20));
   EXPECT_EQ(b.memcpy, Nanos::Micros(10));
@@ -247,14 +247,14 @@ TEST(StepBreakdown, EveryKindTakesFromWhatTheOnesBeforeLeftAndTheySumToTheStep) 
       Nanos::Micros(100));
 }
 
-TEST(StepTable, SelfIsTheStepWithoutWaiting) {
+TEST(StepTable, SelfTimeIsTheStepWithoutWaiting) {
   TimelineBuilder t;
   const uint32_t pair = t.Group("pair", {0, 1});
   t.Rank(0).Step(0, 0, 100).Kernel("k", 10, 20, 7, 5).AllReduce(pair, 30, 60);
   t.Rank(1).Step(0, 0, 100).Kernel("k", 10, 65, 7, 5).AllReduce(pair, 75, 15);
-  const store::Capture capture = t.Build();
-  const align::Matches matches = align::Match(capture);
-  const CollectiveTimes times = TimeCollectives(capture, matches, align::EstimateClocks(capture, matches));
+  const capture::Capture capture = t.Build();
+  const capture::Matches matches = capture::Match(capture);
+  const CollectiveTimes times = TimeCollectives(capture, matches, capture::EstimateClocks(capture, matches));
   const auto rows = TimeSteps(capture.ranks[0], StepsOf(capture).ranks[0], times.parts[0]);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].duration, Nanos::Micros(100));

@@ -11,17 +11,17 @@
 namespace lockstep::analysis {
 namespace {
 
-// Of a step's length nothing below a nanosecond is real.
+// Differences of a step's length below a nanosecond are not real.
 constexpr double kExactNs = 1;
 
 class Splitter {
  public:
-  Splitter(const Program& program, const Timing& ideal)
-      : program_(program),
-        graph_(program.graph()),
+  Splitter(const Schedule& schedule, const Timing& ideal)
+      : schedule_(schedule),
+        graph_(schedule.graph()),
         ideal_(ideal),
-        line_(program, ideal, Observed(graph_, ideal)),
-        paths_(program) {
+        line_(schedule, ideal, Observed(graph_, ideal)),
+        paths_(schedule) {
     out_.cost.assign(graph_.units.size(), 0.0);
     out_.weight.assign(2 * graph_.units.size(), 0.0f);
   }
@@ -31,7 +31,7 @@ class Splitter {
     if (at_ideal != nullptr) {
       const Moments moments = line_.MomentsOf(0);
       at_ideal->resize(2 * graph_.units.size());
-      for (uint32_t s = 0; s < program_.slots(); ++s) (*at_ideal)[program_.NodeOf(s)] = moments[s];
+      for (uint32_t s = 0; s < schedule_.slots(); ++s) (*at_ideal)[schedule_.NodeOf(s)] = moments[s];
     }
     out_.lost = points_[1].total - points_[0].total;
     Open(0, 1);
@@ -56,7 +56,7 @@ class Splitter {
     double slope = 0;
     std::vector<PathNode> path;  // only moments whose unit differs between ideal and observed
   };
-  // Between two points; at `meet` their tangents do, at most `height` below the curve.
+  // The interval between two points. Their tangents meet at `meet`, at most `height` below the curve.
   struct Interval {
     uint32_t low, high;
     double meet;
@@ -65,15 +65,15 @@ class Splitter {
 
   double Difference(NodeRef node) const {
     const uint32_t u = UnitOf(node);
-    return node % 2 == 0 ? graph_.lead[u] - ideal_.lead[u] : graph_.work[u] - ideal_.work[u];
+    return node % 2 == 0 ? graph_.lag[u] - ideal_.lag[u] : graph_.work[u] - ideal_.work[u];
   }
 
-  // What collectives add beside a kernel stays what it is.
+  // The time that collectives add beside a kernel stays the same.
   static Timing Observed(const Graph& graph, const Timing& ideal) {
-    return {graph.lead, graph.work, ideal.beside};
+    return {graph.lag, graph.work, ideal.contention};
   }
 
-  // One more point for each value, at the end.
+  // Appends one point for each value.
   void Evaluate(std::span<const double> at) {
     line_.Run(at);
     out_.replays += static_cast<int>(at.size());
@@ -89,8 +89,8 @@ class Splitter {
     }
   }
 
-  // Best first: where the curve could lie highest above its tangents. At most `count`, all above `enough`;
-  // they are open no more.
+  // Removes the intervals in which the curve may lie highest above its tangents, and returns them, highest
+  // first. At most `count`, all above `enough`.
   std::vector<Interval> TakeWorst(double enough, size_t count) {
     const auto open = static_cast<std::ptrdiff_t>(std::min(count, open_.size()));
     std::partial_sort(open_.begin(), open_.begin() + open, open_.end(),
@@ -146,7 +146,7 @@ class Splitter {
     }
   }
 
-  const Program& program_;
+  const Schedule& schedule_;
   const Graph& graph_;
   const Timing& ideal_;
   LineReplay line_;
@@ -158,9 +158,9 @@ class Splitter {
 
 }  // namespace
 
-Attribution Attribute(const Program& program, const Timing& ideal, const AttributionLimits& limits,
+Attribution Attribute(const Schedule& schedule, const Timing& ideal, const AttributionLimits& limits,
                       std::vector<double>* at_ideal) {
-  return Splitter(program, ideal).Run(limits, at_ideal);
+  return Splitter(schedule, ideal).Run(limits, at_ideal);
 }
 
 }  // namespace lockstep::analysis

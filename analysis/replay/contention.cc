@@ -10,18 +10,18 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::CollectiveOp;
-using store::kNone;
+using capture::CollectiveOp;
+using capture::kNone;
 
-// A share is measured on a rank with so many kernels of a kind, whose times beside collectives differ by this
-// part of their length.
+// A share needs at least this many kernels of a kind on a rank. Their times beside collectives must differ by
+// this share of their length.
 constexpr uint32_t kLeastKernels = 12;
 constexpr double kLeastSpread = 0.05;
-// Kernels of one name and shape that vary by more than this for other reasons do different things.
+// Kernels of one name and shape do different work if they vary by more than this for other reasons.
 constexpr double kAlike = 0.15;
-// It is believed when it is so many times its error, and never more than this.
-constexpr double kSurely = 4.0, kMostShare = 0.6;
-// The error of a median over that of a mean.
+// A share is used if it is at least this many times its error, and is limited to kMostShare.
+constexpr double kSignificantErrors = 4.0, kMostShare = 0.6;
+// Ratio of the error of a median to that of a mean.
 constexpr double kMedianError = 1.25;
 // Changes below this are rounding.
 constexpr double kNothingNs = 2;
@@ -30,7 +30,7 @@ struct Span {
   double begin, end;
 };
 
-// Disjoint, in order.
+// Makes the spans disjoint and sorted.
 void Merge(std::vector<Span>& spans) {
   const auto by_begin = [](const Span& a, const Span& b) { return a.begin < b.begin; };
   if (!std::is_sorted(spans.begin(), spans.end(), by_begin)) std::sort(spans.begin(), spans.end(), by_begin);
@@ -56,7 +56,7 @@ double Covered(const std::vector<Span>& spans, double begin, double end) {
   return sum;
 }
 
-// How much longer than `work` it takes from `begin` on when `share` of the time in the spans is lost.
+// The additional time of work that starts at `begin`, if it loses the share `share` of its time in the spans.
 double SlowedBy(const std::vector<Span>& spans, double begin, double work, double share) {
   double at = begin, left = work;
   for (auto s = FirstAfter(spans, begin); s != spans.end() && left > 0; ++s) {
@@ -72,15 +72,15 @@ double SlowedBy(const std::vector<Span>& spans, double begin, double work, doubl
   return at + left - begin - work;
 }
 
-// Of one rank's kernels of one kind: length against time beside collectives.
+// Sums over one rank's kernels of one kind: length against time beside collectives.
 struct Sums {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
-  void Add(double beside, double length) {
+  void Add(double contention, double length) {
     ++n;
-    x += beside;
+    x += contention;
     y += length;
-    xx += beside * beside;
-    xy += beside * length;
+    xx += contention * contention;
+    xy += contention * length;
     yy += length * length;
   }
 };
@@ -90,12 +90,12 @@ struct Measured {
 
 class Separator {
  public:
-  Separator(const store::Capture& capture, Graph& graph) : capture_(capture), g_(graph) {}
+  Separator(const capture::Capture& capture, Graph& graph) : capture_(capture), g_(graph) {}
 
   void Run() {
     const size_t units = g_.units.size();
-    g_.beside.assign(units, 0);
-    g_.beside_share.assign(units, 0);
+    g_.contention.assign(units, 0);
+    g_.contention_share.assign(units, 0);
     kind_of_.assign(units, kNone);
     covered_.assign(units, 0);
     const size_t ranks = g_.rank_begin.empty() ? 0 : g_.rank_begin.size() - 1;
@@ -109,23 +109,23 @@ class Separator {
     if (!any) g_.occupying.clear();
     for (uint32_t u = 0; u < units && any; ++u) {
       if (kind_of_[u] == kNone || shares[kind_of_[u]] <= 0) continue;
-      g_.beside_share[u] = static_cast<float>(shares[kind_of_[u]]);
-      g_.beside[u] = std::floor(g_.beside_share[u] * covered_[u]);
-      g_.work[u] -= g_.beside[u];
+      g_.contention_share[u] = static_cast<float>(shares[kind_of_[u]]);
+      g_.contention[u] = std::floor(g_.contention_share[u] * covered_[u]);
+      g_.work[u] -= g_.contention[u];
     }
   }
 
  private:
-  bool Occupies(const store::RankData& rank, const store::DeviceActivity& a) const {
+  bool Occupies(const capture::RankData& rank, const capture::DeviceActivity& a) const {
     if (a.collective >= rank.collectives.size()) return true;
     const CollectiveOp op = rank.collectives[a.collective].op;
     return op != CollectiveOp::kSend && op != CollectiveOp::kReceive;
   }
 
-  uint32_t KindOf(const store::RankData& rank, const store::DeviceActivity& a) {
+  uint32_t KindOf(const capture::RankData& rank, const capture::DeviceActivity& a) {
     uint64_t shape = 0;
     if (a.detail < rank.kernel_details.size()) {
-      const store::KernelDetail& d = rank.kernel_details[a.detail];
+      const capture::KernelDetail& d = rank.kernel_details[a.detail];
       for (const uint64_t part : {uint64_t{d.grid[0]}, uint64_t{d.grid[1]}, uint64_t{d.grid[2]},
                                   uint64_t{d.block[0]}, uint64_t{d.block[1]}, uint64_t{d.block[2]}}) {
         shape = shape * 0x9E3779B97F4A7C15ull + part;
@@ -141,7 +141,7 @@ class Separator {
   }
 
   void MeasureRank(uint32_t r) {
-    const store::RankData& rank = capture_.ranks[r];
+    const capture::RankData& rank = capture_.ranks[r];
     spans_.clear();
     for (uint32_t u = g_.rank_begin[r]; u < g_.rank_begin[r + 1]; ++u) {
       if (g_.units[u].kind != UnitKind::kTransfer || !Occupies(rank, rank.activities[g_.units[u].source]))
@@ -170,7 +170,7 @@ class Separator {
     }
   }
 
-  // Median by weight over the ranks; 0 where it may be chance.
+  // Weighted median over the ranks; 0 if it may be chance.
   static double Share(std::vector<Measured>& ranks) {
     if (ranks.empty()) return 0;
     std::sort(ranks.begin(), ranks.end(), [](const Measured& a, const Measured& b) {
@@ -185,10 +185,10 @@ class Separator {
       seen += weight(m);
       if (2 * seen >= all) break;
     }
-    return share > kSurely * kMedianError / std::sqrt(all) ? std::min(share, kMostShare) : 0;
+    return share > kSignificantErrors * kMedianError / std::sqrt(all) ? std::min(share, kMostShare) : 0;
   }
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   Graph& g_;
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint32_t> kinds_;  // name and shape
   std::vector<uint32_t> kind_of_;                                       // by unit
@@ -200,11 +200,11 @@ class Separator {
 
 }  // namespace
 
-void SeparateContention(const store::Capture& capture, Graph& graph) { Separator(capture, graph).Run(); }
+void SeparateContention(const capture::Capture& capture, Graph& graph) { Separator(capture, graph).Run(); }
 
-ContentionPlacer::ContentionPlacer(const Program& program) : graph_(program.graph()) {
+ContentionPlacer::ContentionPlacer(const Schedule& schedule) : graph_(schedule.graph()) {
   const auto read = [&](NodeRef node) {
-    reads_.push_back({program.SlotOf(node), static_cast<uint32_t>(moments_.size())});
+    reads_.push_back({schedule.SlotOf(node), static_cast<uint32_t>(moments_.size())});
     moments_.push_back(0);
   };
   for (size_t i = 0; i < graph_.occupying.size();) {
@@ -216,7 +216,7 @@ ContentionPlacer::ContentionPlacer(const Program& program) : graph_(program.grap
       read(EndOf(graph_.occupying[i]));
     }
     for (uint32_t u = graph_.rank_begin[r]; u < graph_.rank_begin[r + 1]; ++u) {
-      if (graph_.beside_share[u] == 0) continue;
+      if (graph_.contention_share[u] == 0) continue;
       read(StartOf(u));
       kernels_.push_back(u);
       ++part.kernels;
@@ -237,9 +237,9 @@ void ContentionPlacer::Place(const Replay& replay, Timing& timing, std::vector<u
     Merge(spans);
     for (uint32_t i = 0; i < part.kernels; ++i, ++moment, ++kernel) {
       const double added =
-          std::max(0.0, SlowedBy(spans, *moment, timing.work[*kernel], graph_.beside_share[*kernel]));
-      if (std::fabs(added - timing.beside[*kernel]) < kNothingNs) continue;
-      timing.beside[*kernel] = added;
+          std::max(0.0, SlowedBy(spans, *moment, timing.work[*kernel], graph_.contention_share[*kernel]));
+      if (std::fabs(added - timing.contention[*kernel]) < kNothingNs) continue;
+      timing.contention[*kernel] = added;
       changed.push_back(*kernel);
     }
   }

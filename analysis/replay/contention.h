@@ -1,12 +1,12 @@
-// Kernels that are slower while a collective is on their device: it takes multiprocessors and memory
-// bandwidth, also while it only waits. When its waiting goes, they run at full speed, which a replay with
-// fixed durations misses.
+// Slowdown of kernels while a collective runs on their device. A collective takes multiprocessors and memory
+// bandwidth, even while it only waits. Without its waiting, kernels run at full speed. A replay with fixed
+// durations misses this.
 //
-// A kernel that takes `work` alone takes work + share * (time it spends beside collectives). The share is
-// measured: by regression of a rank's kernels of one name and shape on that time, the median over ranks.
+// A kernel that takes `work` alone takes work + share * (its time beside collectives). The share is measured
+// by regression on that time, over a rank's kernels of one name and shape. The median over ranks is used.
 // Messages occupy too little to matter. Pure; any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_CONTENTION_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_CONTENTION_H_
+#ifndef LOCKSTEP_ANALYSIS_REPLAY_CONTENTION_H_
+#define LOCKSTEP_ANALYSIS_REPLAY_CONTENTION_H_
 
 #include <cstdint>
 #include <vector>
@@ -18,18 +18,18 @@
 
 namespace lockstep::analysis {
 
-// Takes what collectives beside them add off the kernels' work, into Graph::beside. Called once, when works
-// are known.
-void SeparateContention(const store::Capture& capture, Graph& graph);
+// Moves the time that collectives add to kernels from the kernels' work to Graph::beside. Call once, when all
+// works are known.
+void SeparateContention(const capture::Capture& capture, Graph& graph);
 
-// Where kernels and collectives are in replays decides anew what collectives add. One thread.
+// Computes the time that collectives add to kernels for the positions of both in a replay. One thread.
 class ContentionPlacer {
  public:
-  // `program` must outlive it.
-  explicit ContentionPlacer(const Program& program);
+  // `schedule` must outlive it.
+  explicit ContentionPlacer(const Schedule& schedule);
 
-  // Puts into `timing` what collectives add when all starts and ends are those of `replay`, and appends the
-  // units whose value changed.
+  // Stores in `timing` the time that collectives add when all starts and ends are those of `replay`. Appends
+  // the units whose value changed to `changed`.
   void Place(const Replay& replay, Timing& timing, std::vector<uint32_t>& changed);
 
  private:
@@ -41,14 +41,14 @@ class ContentionPlacer {
   };
 
   const Graph& graph_;
-  std::vector<RankPart> ranks_;    // how many there are of each; only ranks that have both
+  std::vector<RankPart> ranks_;    // numbers of spans and kernels; only ranks that have both
   std::vector<uint32_t> kernels_;  // units, rank after rank
-  // Moments are read in the order of the program, which is fast: of each rank begins and ends of collectives,
-  // then starts of kernels.
+  // Moments are read in the order of the schedule, which is fast. moments_ holds, for each rank, begins and
+  // ends of collectives, then starts of kernels.
   std::vector<Read> reads_;
   std::vector<double> moments_;
 };
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_CONTENTION_H_
+#endif  // LOCKSTEP_ANALYSIS_REPLAY_CONTENTION_H_

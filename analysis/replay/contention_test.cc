@@ -11,13 +11,13 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::TimelineBuilder;
+using capture::TimelineBuilder;
 
-// Two ranks compute eight kernels per step beside one all-reduce that both enter at once but for what rank
-// 0's first kernel takes longer; `share` of the time beside it is lost. Microseconds; the rules of the
-// machine, run forward.
-struct Job {
-  double slow = 1;  // rank 0's first kernel takes so many times as long
+// Two ranks compute eight kernels per step beside one all-reduce. They enter it together, except for the
+// delay of rank 0's first kernel. Kernels lose `share` of their time beside it. This is the model, run
+// forward; times are microseconds.
+struct ContentionJob {
+  double slow = 1;  // rank 0's first kernel takes this many times as long
   double share = 0.2;
   double noise = 0.005;
   uint64_t seed = 1;
@@ -25,9 +25,9 @@ struct Job {
   static constexpr int kSteps = 10, kKernels = 8;
   static constexpr double kWork = 100, kTransfer = 150;
 
-  // Kernels one after the other from `at` on, the collective beside them from `begin` to `end`: when each
-  // ends.
-  void RunKernels(store::RankTimeline& rank, double at, double begin, double end, std::mt19937_64& random,
+  // Runs the kernels one after the other from `at` on, with the collective beside them from `begin` to `end`.
+  // Stores the end of the last one.
+  void RunKernels(capture::RankTimeline& rank, double at, double begin, double end, std::mt19937_64& random,
                   double* last) const {
     for (int k = 0; k < kKernels; ++k) {
       double left = kWork * (1 + noise * std::normal_distribution<double>()(random)), t = at;
@@ -46,7 +46,7 @@ struct Job {
     *last = at;
   }
 
-  // Length of a step.
+  // Returns the length of a step.
   double Into(TimelineBuilder& t) const {
     const uint32_t all = t.Group("all", {0, 1});
     std::mt19937_64 random(seed);
@@ -75,42 +75,42 @@ struct Job {
   }
 };
 
-TEST(Contention, WhatCollectivesAddIsTakenOffAndTheReplayStaysExact) {
+TEST(Contention, RemovesTheContentionOfCollectivesAndReplaysExactly) {
   TimelineBuilder t;
-  (Job{.slow = 2}).Into(t);
-  const store::Capture capture = t.Build();
+  (ContentionJob{.slow = 2}).Into(t);
+  const capture::Capture capture = t.Build();
   const Prepared prepared(capture, 1);
   const Graph graph = BuildGraph(prepared.input());
   ASSERT_FALSE(graph.occupying.empty());
-  double work = 0, beside = 0;
+  double work = 0, contention = 0;
   int kernels = 0;
   for (uint32_t u = 0; u < graph.units.size(); ++u) {
     if (graph.units[u].kind != UnitKind::kKernel) continue;
-    EXPECT_EQ(graph.work[u] + graph.beside[u], graph.end[u] - graph.start[u]);
-    if (graph.beside_share[u] == 0) continue;
-    EXPECT_NEAR(graph.beside_share[u], 0.2, 0.02);
+    EXPECT_EQ(graph.work[u] + graph.contention[u], graph.end[u] - graph.start[u]);
+    if (graph.contention_share[u] == 0) continue;
+    EXPECT_NEAR(graph.contention_share[u], 0.2, 0.02);
     work += graph.work[u];
-    beside += graph.beside[u];
+    contention += graph.contention[u];
     ++kernels;
   }
-  EXPECT_EQ(kernels, 2 * Job::kSteps * Job::kKernels);
+  EXPECT_EQ(kernels, 2 * ContentionJob::kSteps * ContentionJob::kKernels);
   EXPECT_NEAR(work / kernels, 100'000, 500) << "alone";
-  EXPECT_GT(beside, 0);
-  const Program program(graph, prepared.steps.count(), FirstEnd(graph, prepared.input()));
-  Replay replay(program);
+  EXPECT_GT(contention, 0);
+  const Schedule schedule(graph, prepared.steps.count(), FirstEnd(graph, prepared.input()));
+  Replay replay(schedule);
   Timing timing = ObservedTiming(graph);
   replay.Run(timing);
   for (uint32_t u = 0; u < graph.units.size(); ++u) ASSERT_EQ(replay.At(EndOf(u)), graph.end[u]);
   std::vector<uint32_t> changed;
-  ContentionPlacer(program).Place(replay, timing, changed);
-  EXPECT_TRUE(changed.empty()) << "what was observed is where it was";
+  ContentionPlacer(schedule).Place(replay, timing, changed);
+  EXPECT_TRUE(changed.empty()) << "observed times do not move";
 }
 
-TEST(Contention, AFixOfARankMakesKernelsFasterThatRanBesideWhatWaitedForIt) {
+TEST(Contention, FixingARankSpeedsUpKernelsThatOverlappedWaitingForIt) {
   for (const double slow : {1.5, 2.0, 3.0}) {
     TimelineBuilder faulty, healthy;
-    const double with = (Job{.slow = slow}).Into(faulty), without = Job().Into(healthy);
-    const store::Capture capture = faulty.Build();
+    const double with = (ContentionJob{.slow = slow}).Into(faulty), without = ContentionJob().Into(healthy);
+    const capture::Capture capture = faulty.Build();
     const Prepared prepared(capture, 1);
     const GraphInput input = prepared.input();
     Gains gains(input);
@@ -122,14 +122,14 @@ TEST(Contention, AFixOfARankMakesKernelsFasterThatRanBesideWhatWaitedForIt) {
   }
 }
 
-TEST(Contention, WhereKernelsAreAsFastBesideCollectivesNothingIsSeparated) {
+TEST(Contention, KernelsThatCollectivesDoNotSlowHaveNoContention) {
   TimelineBuilder t;
-  (Job{.slow = 2, .share = 0}).Into(t);
-  const store::Capture capture = t.Build();
+  (ContentionJob{.slow = 2, .share = 0}).Into(t);
+  const capture::Capture capture = t.Build();
   const Prepared prepared(capture, 1);
   const Graph graph = BuildGraph(prepared.input());
   EXPECT_TRUE(graph.occupying.empty());
-  for (double b : graph.beside) EXPECT_EQ(b, 0);
+  for (double b : graph.contention) EXPECT_EQ(b, 0);
 }
 
 }  // namespace

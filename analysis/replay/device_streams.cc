@@ -5,9 +5,9 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::kNone;
+using capture::kNone;
 
-// Of the gaps between operations of a stream those that nothing but the device makes are the shortest.
+// The shortest gaps between operations of a stream are those that only the device causes.
 constexpr double kShortest = 0.1;
 
 }  // namespace

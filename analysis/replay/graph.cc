@@ -11,9 +11,9 @@
 namespace lockstep::analysis {
 namespace {
 
-using align::Instance;
-using align::Member;
-using store::kNone;
+using capture::Instance;
+using capture::kNone;
+using capture::Member;
 
 class Assembler {
  public:
@@ -29,10 +29,10 @@ class Assembler {
     g_.rank_begin.push_back(static_cast<uint32_t>(g_.units.size()));
     ShareFollows(in_.capture, follows_, g_);
     FollowLostMembers(in_, ranks_, g_);
-    g_.join_of.assign(g_.units.size(), kNone);
+    g_.barrier_of.assign(g_.units.size(), kNone);
     JoinCollectives();
     PlaceAwaits();
-    MeasureLeads();
+    MeasureLags();
     SeparateContention(in_.capture, g_);
     OrderMoments();
     return std::move(g_);
@@ -42,7 +42,7 @@ class Assembler {
   void Reserve() {
     size_t most = 0;
     g_.origin = JobTime::Max();
-    for (const store::RankData& rank : in_.capture.ranks) {
+    for (const capture::RankData& rank : in_.capture.ranks) {
       most += rank.activities.size() + rank.api_calls.size();
       if (!rank.activities.empty())
         g_.origin = std::min(g_.origin, in_.clock.ToJob(rank.host, rank.activities.front().start));
@@ -58,11 +58,11 @@ class Assembler {
   }
 
   uint32_t UnitOfMember(const Member& m) const {
-    const store::RankData& rank = in_.capture.ranks[m.rank_index];
+    const capture::RankData& rank = in_.capture.ranks[m.rank_index];
     return ranks_[m.rank_index].first_device + rank.collectives[m.collective].activity;
   }
 
-  // A kernel that carries several collectives cannot be the member of one join.
+  // A kernel that carries several collectives cannot be the member of one barrier.
   bool OneCollectiveEach(const Instance& instance) const {
     for (const Member& m : instance.members) {
       const auto& collectives = in_.capture.ranks[m.rank_index].collectives;
@@ -87,15 +87,15 @@ class Assembler {
       const Instance& instance = in_.matches.instances[n];
       if (!instance.usable) continue;
       if (in_.times.instances[n].symmetric && OneCollectiveEach(instance)) {
-        AddJoin(instance);
+        AddBarrier(instance);
       } else {
         AddAwaits(instance, in_.times.instances[n].rendezvous);
       }
     }
   }
 
-  void AddJoin(const Instance& instance) {
-    // Nobody may end before the last one came; where one does, these records are not one collective.
+  void AddBarrier(const Instance& instance) {
+    // No member may end before the last one came. If one does, these records are not one collective.
     const Member* latest = &instance.members[0];
     for (const Member& m : instance.members) {
       if (g_.start[UnitOfMember(m)] > g_.start[UnitOfMember(*latest)]) latest = &m;
@@ -107,12 +107,12 @@ class Assembler {
         return;
       }
     }
-    const auto number = static_cast<uint32_t>(g_.joins.size());
-    g_.joins.push_back(
-        {static_cast<uint32_t>(g_.join_members.size()), static_cast<uint32_t>(instance.members.size())});
+    const auto number = static_cast<uint32_t>(g_.barriers.size());
+    g_.barriers.push_back(
+        {static_cast<uint32_t>(g_.barrier_members.size()), static_cast<uint32_t>(instance.members.size())});
     for (const Member& m : instance.members) {
-      g_.join_members.push_back(UnitOfMember(m));
-      g_.join_of[UnitOfMember(m)] = number;
+      g_.barrier_members.push_back(UnitOfMember(m));
+      g_.barrier_of[UnitOfMember(m)] = number;
     }
   }
 
@@ -149,9 +149,9 @@ class Assembler {
     return node % 2 == 0 ? g_.start[UnitOf(node)] : g_.end[UnitOf(node)];
   }
 
-  void MeasureLeads() {
+  void MeasureLags() {
     const size_t count = g_.units.size();
-    g_.lead.resize(count);
+    g_.lag.resize(count);
     g_.work.resize(count);
     for (uint32_t u = 0; u < count; ++u) {
       double ready = 0;
@@ -159,33 +159,33 @@ class Assembler {
       g_.units[u].is_head = preds.empty();
       for (size_t i = 0; i < preds.size(); ++i)
         ready = i == 0 ? Observed(preds[i]) : std::max(ready, Observed(preds[i]));
-      g_.lead[u] = g_.start[u] - ready;
+      g_.lag[u] = g_.start[u] - ready;
       double running = g_.start[u];
       for (NodeRef p : g_.Awaits(u)) running = std::max(running, Observed(p));
       g_.work[u] = g_.end[u] - running;
     }
-    for (const Join& j : g_.joins) {
-      double latest = g_.start[g_.join_members[j.first]];
+    for (const Barrier& j : g_.barriers) {
+      double latest = g_.start[g_.barrier_members[j.first]];
       for (uint32_t m : g_.Members(j)) latest = std::max(latest, g_.start[m]);
       for (uint32_t m : g_.Members(j)) g_.work[m] = g_.end[m] - latest;
     }
   }
 
-  // ---- topological order of starts, finishes and joins
+  // ---- topological order of starts, finishes and barriers
 
-  // What is ordered: [0, n) the start of a unit (with its end, where nothing else decides it), [n, 2n) a
-  // finish that waits, [2n, ..) a join.
+  // The items to order: [0, n) the start of a unit, with its end unless that waits; [n, 2n) a finish that
+  // waits; [2n, ..) a barrier.
   void OrderMoments() {
     const auto n = static_cast<uint32_t>(g_.units.size());
-    const auto items = 2 * n + static_cast<uint32_t>(g_.joins.size());
+    const auto items = 2 * n + static_cast<uint32_t>(g_.barriers.size());
     const auto producer = [&](NodeRef node) {
       const uint32_t u = UnitOf(node);
       if (node % 2 == 0) return u;
-      if (g_.join_of[u] != kNone) return 2 * n + g_.join_of[u];
+      if (g_.barrier_of[u] != kNone) return 2 * n + g_.barrier_of[u];
       return Waits(u) ? n + u : u;
     };
     std::vector<uint32_t> missing(items, 0);
-    // Two places late: filling moves every begin to where it belongs.
+    // Begins are stored two places late, because filling moves each begin to its place.
     std::vector<uint32_t> out_begin(items + 2, 0);
     const auto each_edge = [&](const auto& use) {
       for (uint32_t u = 0; u < n; ++u) {
@@ -194,8 +194,8 @@ class Assembler {
         use(u, n + u);
         for (NodeRef p : g_.Awaits(u)) use(producer(p), n + u);
       }
-      for (uint32_t j = 0; j < g_.joins.size(); ++j) {
-        for (uint32_t m : g_.Members(g_.joins[j])) use(m, 2 * n + j);
+      for (uint32_t j = 0; j < g_.barriers.size(); ++j) {
+        for (uint32_t m : g_.Members(g_.barriers[j])) use(m, 2 * n + j);
       }
     };
     each_edge([&](uint32_t from, uint32_t to) {
@@ -208,15 +208,17 @@ class Assembler {
     Schedule(n, missing, out_begin, out);
   }
 
-  bool Waits(uint32_t u) const { return g_.join_of[u] == kNone && g_.await_begin[u + 1] > g_.await_begin[u]; }
+  bool Waits(uint32_t u) const {
+    return g_.barrier_of[u] == kNone && g_.await_begin[u + 1] > g_.await_begin[u];
+  }
 
   void Schedule(uint32_t n, std::vector<uint32_t>& missing, const std::vector<uint32_t>& out_begin,
                 const std::vector<uint32_t>& out) {
-    g_.order.reserve(n + g_.joins.size());
+    g_.order.reserve(n + g_.barriers.size());
     std::vector<uint32_t> ready;
     const auto is_real = [&](uint32_t item) { return item < n || item >= 2 * n || Waits(item - n); };
-    // Last in, first out follows one stream as far as it goes, which keeps a replay's memory accesses
-    // together. Seeding backwards makes the first rank's first unit the first to run.
+    // A stack follows one stream as far as possible, which keeps a replay's memory accesses together. Seeding
+    // backwards makes the first rank's first unit run first.
     for (uint32_t u = n; u > 0; --u) {
       if (missing[u - 1] == 0) ready.push_back(u - 1);
     }
@@ -234,8 +236,7 @@ class Assembler {
         }
       }
       if (g_.order.size() >= Expected(n)) return;
-      // Records that contradict each other made a cycle. The earliest start in it is taken as it was
-      // observed.
+      // Contradictory records made a cycle. The earliest start in it keeps its observed time.
       if (by_start.empty()) {
         for (uint32_t u = 0; u < n; ++u) by_start.push_back(u);
         std::stable_sort(by_start.begin(), by_start.end(),
@@ -256,37 +257,37 @@ class Assembler {
   size_t Expected(uint32_t n) const {
     size_t waiting = 0;
     for (uint32_t u = 0; u < n; ++u) waiting += Waits(u) ? 1 : 0;
-    return n + waiting + g_.joins.size();
+    return n + waiting + g_.barriers.size();
   }
 
   void Emit(uint32_t item, uint32_t n) {
     if (item >= 2 * n) {
-      g_.order.push_back(kRunJoin | (item - 2 * n));
+      g_.order.push_back(kRunBarrier | (item - 2 * n));
     } else if (item >= n) {
       g_.order.push_back(kRunFinish | (item - n));
-    } else if (g_.join_of[item] != kNone || Waits(item)) {
+    } else if (g_.barrier_of[item] != kNone || Waits(item)) {
       g_.order.push_back(kRunStart | item);
     } else {
       g_.order.push_back(kRunPlain | item);
     }
   }
 
-  // The unit starts when it was seen to, whatever came before.
+  // The unit starts at its observed time, independent of its predecessors.
   void CutAt(uint32_t unit) {
     ++g_.cut_edges;
     for (uint32_t i = g_.start_begin[unit]; i < g_.start_begin[unit + 1]; ++i)
       g_.start_preds[i] = StartOf(unit);
-    g_.lead[unit] = g_.start[unit];
+    g_.lag[unit] = g_.start[unit];
     g_.units[unit].is_head = true;
   }
 
-  // Finishes that wait for one another: each ends as observed after its own start.
+  // Breaks a cycle of finishes that wait for one another: one of them ends as observed after its own start.
   void CutFinishes(uint32_t n, const std::vector<uint32_t>& missing, std::vector<uint8_t>& done,
                    std::vector<uint32_t>& ready) {
     for (uint32_t u = 0; u < n; ++u) {
       if (!Waits(u) || done[n + u] || missing[n + u] == 0) continue;
       for (uint32_t i = g_.await_begin[u]; i < g_.await_begin[u + 1]; ++i) g_.awaits[i] = StartOf(u);
-      g_.work[u] = g_.end[u] - g_.start[u] - g_.beside[u];
+      g_.work[u] = g_.end[u] - g_.start[u] - g_.contention[u];
       ++g_.cut_edges;
       done[n + u] = 1;
       ready.push_back(n + u);

@@ -15,42 +15,42 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::CollectiveOp;
-using store::TimelineBuilder;
+using capture::CollectiveOp;
+using capture::TimelineBuilder;
 
-// Everything the graph is built from, kept alive beside it.
+// The inputs of the graph, which live as long as it does.
 struct Built {
-  store::Capture capture;
-  align::Matches matches;
-  align::ClockModel clock;
+  capture::Capture capture;
+  capture::Matches matches;
+  capture::ClockModel clock;
   CollectiveTimes times;
   std::vector<CallIndex> calls;
   Steps steps;
   std::unique_ptr<CallNames> names;
   std::unique_ptr<GraphInput> input;
   Graph graph;
-  std::unique_ptr<Program> program;
+  std::unique_ptr<Schedule> schedule;
 
-  explicit Built(store::Capture c) : capture(std::move(c)) {
-    matches = align::Match(capture);
-    clock = align::EstimateClocks(capture, matches);
+  explicit Built(capture::Capture c) : capture(std::move(c)) {
+    matches = capture::Match(capture);
+    clock = capture::EstimateClocks(capture, matches);
     times = TimeCollectives(capture, matches, clock);
     for (const auto& rank : capture.ranks) calls.emplace_back(rank);
     steps = FindSteps(capture, clock, calls);
     names = std::make_unique<CallNames>(capture);
     input.reset(new GraphInput{capture, matches, clock, times, steps, calls, names.get()});
     graph = BuildGraph(*input);
-    program = std::make_unique<Program>(graph, steps.count(), FirstEnd(graph, *input));
+    schedule = std::make_unique<Schedule>(graph, steps.count(), FirstEnd(graph, *input));
   }
-  Replay MakeReplay() const { return Replay(*program); }
-  // The unit of a rank's n-th device activity in order of time.
+  Replay MakeReplay() const { return Replay(*schedule); }
+  // The unit of a rank's n-th device activity, in order of time.
   uint32_t Device(uint32_t rank, uint32_t n) const {
     for (uint32_t u = 0; u < graph.units.size(); ++u) {
       const Unit& unit = graph.units[u];
       const bool device = unit.kind != UnitKind::kHostCall && unit.kind != UnitKind::kHostWait;
       if (unit.rank_index == rank && device && unit.source == n) return u;
     }
-    return store::kNone;
+    return capture::kNone;
   }
 };
 
@@ -63,13 +63,13 @@ void ExpectIdentity(const Built& b) {
   }
 }
 
-TEST(Graph, ReplayingWhatWasObservedGivesItBackToTheNanosecondWhateverTheRecords) {
+TEST(Graph, AnUnchangedReplayReturnsTheRecordedTimesExactly) {
   std::mt19937 random(6);
   for (int trial = 0; trial < 200; ++trial) {
     TimelineBuilder t;
     const uint32_t all = t.Group("all", {0, 1, 2});
     for (int r = 0; r < 3; ++r) {
-      store::RankTimeline& rank = t.Rank(r, trial % 2 == 0 ? "one" : "host" + std::to_string(r));
+      capture::RankTimeline& rank = t.Rank(r, trial % 2 == 0 ? "one" : "host" + std::to_string(r));
       double now = static_cast<double>(random() % 50);
       for (int i = 0; i < 30; ++i) {
         now += static_cast<double>(random() % 9000) / 1000.0;
@@ -90,8 +90,8 @@ TEST(Graph, ReplayingWhatWasObservedGivesItBackToTheNanosecondWhateverTheRecords
           case 4:
             rank.Communication({.op = CollectiveOp::kBroadcast, .group = all, .root = 1}, now, 4);
             break;
-          // Overlaps on one stream, launches after starts, zero lengths: records contradict each other in
-          // every way.
+          // Records contradict each other in every way: overlaps on one stream, launches after starts, zero
+          // lengths.
           default:
             rank.Kernel("k", now, static_cast<double>(random() % 12000) / 1000.0 - 1, random() % 2 ? 7 : 8,
                         launch);
@@ -102,7 +102,7 @@ TEST(Graph, ReplayingWhatWasObservedGivesItBackToTheNanosecondWhateverTheRecords
   }
 }
 
-TEST(Graph, ALongerKernelDelaysWhatFollowsOnItsStreamAndEverybodyItMeets) {
+TEST(Graph, ALongerKernelDelaysItsStreamAndItsPartners) {
   TimelineBuilder t;
   const uint32_t pair = t.Group("pair", {0, 1});
   for (int r = 0; r < 2; ++r)
@@ -119,7 +119,7 @@ TEST(Graph, ALongerKernelDelaysWhatFollowsOnItsStreamAndEverybodyItMeets) {
   EXPECT_EQ(replay.At(StartOf(b.Device(1, 1))), 102'000) << "the other rank is early and waits";
 }
 
-TEST(Graph, ABlockingCallEndsWithTheWorkItWaitsForAndHoldsTheHost) {
+TEST(Graph, ABlockingCallEndsWithItsAwaitedWork) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 10, 100, 7, 5).StreamSynchronize(7, 20, 92).Kernel("next", 130, 10, 7, 120);
   const Built b(t.Build());
@@ -130,8 +130,8 @@ TEST(Graph, ABlockingCallEndsWithTheWorkItWaitsForAndHoldsTheHost) {
   EXPECT_EQ(replay.At(StartOf(b.Device(0, 1))), b.graph.start[b.Device(0, 1)] - 40'000);
 }
 
-// Profilers put a device's timer some microseconds beside the clock of its host.
-TEST(Graph, WhatRecordsSayIsBelievedAgainstStampsOfATimerThatLiesBesideTheHostsClock) {
+// Profilers place a device's timer some microseconds off its host's clock.
+TEST(Graph, RecordedDependenciesOverrideSkewedDeviceStamps) {
   for (const double late : {-15.0, 15.0}) {
     TimelineBuilder t;
     t.Rank(0)
@@ -149,9 +149,9 @@ TEST(Graph, WhatRecordsSayIsBelievedAgainstStampsOfATimerThatLiesBesideTheHostsC
   }
 }
 
-// Another thread's launch comes in between: the call cannot have waited for it, but for what was there
+// Another thread's launch comes in between. The call cannot have waited for it, so it waited for the one
 // before.
-TEST(Graph, AWaitThatCannotBeForTheLastLaunchIsForTheOneBefore) {
+TEST(Graph, AssignsAnImpossibleWaitToTheEarlierLaunch) {
   TimelineBuilder t;
   t.Rank(0)
       .Kernel("k", 10, 100, 7, 5)
@@ -168,10 +168,10 @@ TEST(Graph, AWaitThatCannotBeForTheLastLaunchIsForTheOneBefore) {
   EXPECT_EQ(replay.At(StartOf(b.Device(0, 2))), b.graph.start[b.Device(0, 2)] - 40'000);
 }
 
-TEST(Graph, ALaunchThatFoundTheQueueFullReturnsEarlierWhenTheDeviceIsFaster) {
+TEST(Graph, AFasterDeviceShortensLaunchesIntoAFullQueue) {
   TimelineBuilder t;
-  store::RankTimeline& rank = t.Rank(0);
-  // 20 places: the host is ahead, then each launch waits until a kernel of 100 us ends.
+  capture::RankTimeline& rank = t.Rank(0);
+  // The queue has 20 places. The host runs ahead, then each launch waits until a kernel of 100 us ends.
   for (int i = 0; i < 80; ++i) {
     const double launched = i < 20 ? 5.0 * i : 101.0 * (i - 19) + 10 - 95;
     rank.Kernel("k", 10 + 101.0 * i, 100, 7, launched);
@@ -189,7 +189,7 @@ TEST(Graph, ALaunchThatFoundTheQueueFullReturnsEarlierWhenTheDeviceIsFaster) {
 
 TEST(Graph, AStreamWaitsForTheEventThatWasRecordedOnAnother) {
   TimelineBuilder t;
-  store::RankTimeline& rank = t.Rank(0);
+  capture::RankTimeline& rank = t.Rank(0);
   rank.Kernel("producer", 10, 100, 7, 5).Api("cudaEventRecord", 8, 1);
   rank.data().event_records.push_back({rank.data().api_calls.back().correlation, StreamId(7), 3});
   rank.Api("cudaStreamWaitEvent", 10, 1);
@@ -198,7 +198,7 @@ TEST(Graph, AStreamWaitsForTheEventThatWasRecordedOnAnother) {
                                .correlation = rank.data().api_calls.back().correlation,
                                .stream = StreamId(20),
                                .event = 3,
-                               .type = store::SyncType::kStreamWaitEvent});
+                               .type = capture::SyncType::kStreamWaitEvent});
   rank.Kernel("consumer", 140, 10, 20, 12);
   const Built b(t.Build());
   Replay replay = b.MakeReplay();
@@ -208,7 +208,7 @@ TEST(Graph, AStreamWaitsForTheEventThatWasRecordedOnAnother) {
   EXPECT_EQ(replay.At(StartOf(b.Device(0, 1))), b.graph.start[b.Device(0, 1)] + 25'000);
 }
 
-TEST(Graph, WithoutEventRecordsADependencyIsInferredFromAWaitAndTheTimes) {
+TEST(Graph, InfersADependencyFromAWaitWithoutEventRecords) {
   TimelineBuilder t;
   t.Rank(0)
       .Kernel("producer", 10, 100, 7, 5)
@@ -224,7 +224,7 @@ TEST(Graph, WithoutEventRecordsADependencyIsInferredFromAWaitAndTheTimes) {
   EXPECT_EQ(replay.At(StartOf(b.Device(0, 2))), b.graph.start[b.Device(0, 2)]);
 }
 
-TEST(Graph, WithoutHostRecordsWhatBeginsAsAnotherStreamEndsFollowsItThoughStampsOverlap) {
+TEST(Graph, InfersDependenciesBetweenStreamsWithoutHostRecords) {
   TimelineBuilder t;
   t.Rank(0).Kernel("fetch", 0, 500, 8).Kernel("compute", 495, 100, 7).Kernel("unrelated", 700, 100, 7);
   Built b(t.Build());
@@ -237,7 +237,7 @@ TEST(Graph, WithoutHostRecordsWhatBeginsAsAnotherStreamEndsFollowsItThoughStamps
   EXPECT_EQ(replay.At(EndOf(b.Device(0, 2))), 500e3);
 }
 
-TEST(Graph, ASenderIsNotHeldByALateReceiver) {
+TEST(Graph, ALateReceiverDoesNotDelayItsSender) {
   TimelineBuilder t;
   const uint32_t pair = t.Group("stages", {0, 1});
   t.Rank(0)
@@ -253,12 +253,12 @@ TEST(Graph, ASenderIsNotHeldByALateReceiver) {
   replay.Run(timing);
   EXPECT_EQ(replay.At(EndOf(b.Device(0, 1))), b.graph.end[b.Device(0, 1)]);
   timing = ObservedTiming(b.graph);
-  timing.lead[b.Device(0, 0)] += 30'000;
+  timing.lag[b.Device(0, 0)] += 30'000;
   replay.Run(timing);
   EXPECT_EQ(replay.At(EndOf(b.Device(1, 1))), b.graph.end[b.Device(1, 1)] + 30'000);
 }
 
-TEST(Graph, ContradictedEdgesAreCutAndCounted) {
+TEST(Graph, CutsAndCountsContradictedEdges) {
   TimelineBuilder t;
   t.Rank(0).Kernel("long", 0, 100).Kernel("inside", 20, 10).Kernel("early", 200, 10, 7, 290);
   const Built b(t.Build());
@@ -266,15 +266,15 @@ TEST(Graph, ContradictedEdgesAreCutAndCounted) {
   ExpectIdentity(b);
 }
 
-TEST(Graph, RecordsThatNeedEachOtherDoNotHangIt) {
+TEST(Graph, CyclicRecordsDoNotHang) {
   TimelineBuilder t;
   const uint32_t a = t.Group("a", {0, 1});
-  // Both ranks meet in two operations, in opposite orders on the same stream: a cycle that only damaged
-  // records have.
+  // Both ranks run two operations in opposite orders on the same stream. Only damaged records have such a
+  // cycle.
   const auto first =
-      store::CollectiveSpec{.group = a, .source = store::MatchSource::kNcclSequence, .sequence = 1};
+      capture::CollectiveSpec{.group = a, .source = capture::MatchSource::kNcclSequence, .sequence = 1};
   const auto second =
-      store::CollectiveSpec{.group = a, .source = store::MatchSource::kNcclSequence, .sequence = 2};
+      capture::CollectiveSpec{.group = a, .source = capture::MatchSource::kNcclSequence, .sequence = 2};
   t.Rank(0).Communication(first, 0, 50).Communication(second, 60, 50);
   t.Rank(1).Communication(second, 0, 90).Communication(first, 100, 50);
   const Built b(t.Build());
@@ -282,10 +282,10 @@ TEST(Graph, RecordsThatNeedEachOtherDoNotHangIt) {
   ExpectIdentity(b);
 }
 
-// Steps of compute and an all-reduce on `ranks` ranks, with launches ahead and a sync at the end; `extra` on
-// one rank.
-store::Capture Training(int ranks, int steps, std::mt19937& random, double noise, int slow_rank,
-                        double factor) {
+// Steps of compute and an all-reduce on `ranks` ranks, with launches ahead and a synchronisation at the end.
+// `slow_rank` takes `factor` times as long.
+capture::Capture Training(int ranks, int steps, std::mt19937& random, double noise, int slow_rank,
+                          double factor) {
   std::normal_distribution<double> normal(0, 1);
   TimelineBuilder t;
   std::vector<int32_t> members;
@@ -297,7 +297,7 @@ store::Capture Training(int ranks, int steps, std::mt19937& random, double noise
     std::vector<double> arrive;
     double last = 0;
     for (int r = 0; r < ranks; ++r) {
-      store::RankTimeline& rank = t.Rank(r);
+      capture::RankTimeline& rank = t.Rank(r);
       rank.Step(s, begin, 0);
       double now = begin + 20;
       for (int k = 0; k < 5; ++k) {
@@ -320,7 +320,7 @@ store::Capture Training(int ranks, int steps, std::mt19937& random, double noise
   return t.Build();
 }
 
-TEST(Typical, MakingTheSlowRankLikeItsPeersGivesBackWhatItCost) {
+TEST(Typical, MakingASlowRankTypicalRemovesItsCost) {
   for (const double factor : {1.05, 1.2, 1.5}) {
     std::mt19937 random(12);
     const Built slow(Training(4, 12, random, 0.01, 2, factor));
@@ -340,7 +340,7 @@ TEST(Typical, MakingTheSlowRankLikeItsPeersGivesBackWhatItCost) {
   }
 }
 
-TEST(Typical, AHealthyRankHardlyChanges) {
+TEST(Typical, AHealthyRankBarelyChanges) {
   std::mt19937 random(3);
   const Built b(Training(4, 20, random, 0.01, -1, 1));
   const Classes classes = Classify(b.graph, *b.input);
@@ -356,27 +356,27 @@ TEST(Typical, AHealthyRankHardlyChanges) {
   }
 }
 
-TEST(LineReplay, EachPointIsWhatAReplayOfItsTimingGives) {
+TEST(LineReplay, EachPointEqualsAReplayOfItsTiming) {
   for (int seed = 0; seed < 12; ++seed) {
     std::mt19937 random(static_cast<unsigned>(seed));
     const Built b(Training(3 + seed % 4, 6, random, 0.05, seed % 3, 1 + 0.02 * seed));
     const Timing ideal = TypicalValues(b.graph, Classify(b.graph, *b.input), true).Ideal();
     const Timing observed = ObservedTiming(b.graph);
-    LineReplay line(*b.program, ideal, observed);
-    PathFinder paths(*b.program);
+    LineReplay line(*b.schedule, ideal, observed);
+    PathFinder paths(*b.schedule);
     Replay replay = b.MakeReplay();
     for (const std::vector<double>& points : {std::vector<double>{0, 0.3, 0.7, 1}, {0.5}, {1, 0.25}}) {
       line.Run(points);
       for (size_t k = 0; k < points.size(); ++k) {
         Timing mixed = ideal;
         for (size_t u = 0; u < b.graph.units.size(); ++u) {
-          mixed.lead[u] += points[k] * (observed.lead[u] - ideal.lead[u]);
+          mixed.lag[u] += points[k] * (observed.lag[u] - ideal.lag[u]);
           mixed.work[u] += points[k] * (observed.work[u] - ideal.work[u]);
         }
         replay.Run(mixed);
         EXPECT_NEAR(line.TotalTime(k), replay.TotalTime(), 1e-4);
         for (NodeRef n = 0; n < 2 * b.graph.units.size(); ++n)
-          ASSERT_NEAR(line.MomentsOf(k)[b.program->SlotOf(n)], replay.At(n), 1e-4) << n;
+          ASSERT_NEAR(line.MomentsOf(k)[b.schedule->SlotOf(n)], replay.At(n), 1e-4) << n;
         const std::vector<PathNode> found = paths.Find(line.MomentsOf(k), line.End(k)),
                                     wanted = replay.CriticalPath();
         ASSERT_EQ(found.size(), wanted.size());
@@ -386,7 +386,7 @@ TEST(LineReplay, EachPointIsWhatAReplayOfItsTimingGives) {
   }
 }
 
-TEST(Attribution, SharesAddUpToTheLostTimeExactly) {
+TEST(Attribution, SharesSumExactlyToTheLostTime) {
   for (int seed = 0; seed < 30; ++seed) {
     std::mt19937 random(static_cast<unsigned>(seed));
     const Built b(Training(3 + seed % 4, 6, random, 0.05, seed % 3, 1 + 0.02 * seed));
@@ -398,7 +398,7 @@ TEST(Attribution, SharesAddUpToTheLostTimeExactly) {
     const double at_ideal = replay.StepTime();
     replay.Run(ObservedTiming(b.graph));
     const double lost = (replay.StepTime() - at_ideal) * static_cast<double>(b.steps.count());
-    const Attribution split = Attribute(*b.program, ideal, {.tolerance = 1e-6});
+    const Attribution split = Attribute(*b.schedule, ideal, {.tolerance = 1e-6});
     double sum = 0;
     for (double c : split.cost) sum += c;
     EXPECT_NEAR(split.lost, lost, 1e-3);
@@ -406,12 +406,12 @@ TEST(Attribution, SharesAddUpToTheLostTimeExactly) {
   }
 }
 
-TEST(Attribution, ChargesTheRankThatIsSlow) {
+TEST(Attribution, ChargesTheSlowRank) {
   std::mt19937 random(7);
   const Built b(Training(4, 10, random, 0.01, 1, 1.2));
   const Classes classes = Classify(b.graph, *b.input);
   const TypicalValues typical(b.graph, classes, true);
-  const Attribution split = Attribute(*b.program, typical.Ideal(), {});
+  const Attribution split = Attribute(*b.schedule, typical.Ideal(), {});
   std::vector<double> by_rank(4);
   for (uint32_t u = 0; u < b.graph.units.size(); ++u) by_rank[b.graph.units[u].rank_index] += split.cost[u];
   EXPECT_GT(by_rank[1], 0.8 * split.lost);

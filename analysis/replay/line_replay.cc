@@ -4,10 +4,10 @@
 
 namespace lockstep::analysis {
 
-LineReplay::LineReplay(const Program& program, const Timing& from, const Timing& to)
-    : program_(program), from_(program.slots()), growth_(program.slots()), times_(program.slots()) {
-  for (uint32_t s = 0; s < program.slots(); ++s) {
-    const NodeRef node = program.NodeOf(s);
+LineReplay::LineReplay(const Schedule& schedule, const Timing& from, const Timing& to)
+    : schedule_(schedule), from_(schedule.slots()), growth_(schedule.slots()), times_(schedule.slots()) {
+  for (uint32_t s = 0; s < schedule.slots(); ++s) {
+    const NodeRef node = schedule.NodeOf(s);
     from_[s] = Added(from, node);
     growth_[s] = Added(to, node) - from_[s];
   }
@@ -16,12 +16,12 @@ LineReplay::LineReplay(const Program& program, const Timing& from, const Timing&
 void LineReplay::Run(std::span<const double> at) {
   Points where{};
   std::copy(at.begin(), at.end(), where.begin());
-  end_.fill(program_.first_end());
-  const uint32_t* const preds = program_.pred_data();
-  const int32_t* const step = program_.step_data();
+  end_.fill(schedule_.first_end());
+  const uint32_t* const preds = schedule_.pred_data();
+  const int32_t* const step = schedule_.step_data();
   Points* const times = times_.data();
-  const Program::Item* const last = program_.item_data() + program_.items();
-  for (const Program::Item* item = program_.item_data(); item < last; ++item) {
+  const Schedule::Item* const last = schedule_.item_data() + schedule_.items();
+  for (const Schedule::Item* item = schedule_.item_data(); item < last; ++item) {
     uint32_t p = item->first_pred;
     const uint32_t last_pred = item[1].first_pred;
     Points latest{};

@@ -1,7 +1,7 @@
-// Replays of points on the straight line between two timings, several at once: what a run reads of the
-// program serves all of them.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_LINE_REPLAY_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_LINE_REPLAY_H_
+// Replays several points on the straight line between two timings at once, so that one pass over the schedule
+// serves all of them.
+#ifndef LOCKSTEP_ANALYSIS_REPLAY_LINE_REPLAY_H_
+#define LOCKSTEP_ANALYSIS_REPLAY_LINE_REPLAY_H_
 
 #include <array>
 #include <cstddef>
@@ -14,32 +14,32 @@
 
 namespace lockstep::analysis {
 
-// One thread. Each point is what Replay::Run() gives for its timing, but for rounding.
+// For one thread. Each point is what Replay::Run() gives for its timing, except for rounding.
 class LineReplay {
  public:
-  static constexpr size_t kPoints = 4;  // of one run
+  static constexpr size_t kPoints = 4;  // points per run
 
-  // `program` must outlive it, `from` and `to` need not.
-  LineReplay(const Program& program, const Timing& from, const Timing& to);
+  // `schedule` must outlive it, `from` and `to` need not.
+  LineReplay(const Schedule& schedule, const Timing& from, const Timing& to);
 
-  // Replays from + at * (to - from) for up to kPoints values of `at`; the results before are gone.
+  // Replays from + at * (to - from) for up to kPoints values of `at`. Overwrites the previous results.
   void Run(std::span<const double> at);
-  // Of the point with this index in the last run: when the last step ended, and how long that is after the
-  // begin of the first.
+  // For the point with this index in the last run: the end of the last step, and the time to it from the
+  // begin of the first step.
   double End(size_t point) const { return end_[point]; }
-  double TotalTime(size_t point) const { return end_[point] - program_.first_end(); }
+  double TotalTime(size_t point) const { return end_[point] - schedule_.first_end(); }
   Moments MomentsOf(size_t point) const { return {.base = times_.data()->data() + point, .stride = kPoints}; }
 
  private:
   using Points = std::array<double, kPoints>;
 
-  const Program& program_;
+  const Schedule& schedule_;
   std::vector<double> from_,
-      growth_;  // by slot: what is added to what the moment waits for, and how that grows along the line
+      growth_;                 // by slot: duration after the predecessors, and its growth along the line
   std::vector<Points> times_;  // by slot
   Points end_{};
 };
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_LINE_REPLAY_H_
+#endif  // LOCKSTEP_ANALYSIS_REPLAY_LINE_REPLAY_H_

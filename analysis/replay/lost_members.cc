@@ -9,12 +9,13 @@
 namespace lockstep::analysis {
 namespace {
 
-using align::Instance;
-using align::Member;
+using capture::Instance;
+using capture::Member;
 
-// A kernel that was launched before begins so soon after the one it waits for; members leave so far apart.
+// A kernel that was launched earlier begins this soon after the operation that it waits for. Members of a
+// collective leave at most this far apart.
 constexpr double kSoonNs = 20'000;
-// Clocks that are known less well do not tell.
+// Clocks with a larger bound cannot show this.
 constexpr Nanos kMostApart = Nanos::Micros(20);
 
 class Finder {
@@ -24,7 +25,7 @@ class Finder {
 
   std::vector<Follow> Run() {
     for (const Instance& instance : in_.matches.instances) {
-      if (!instance.usable || instance.complete || !align::LeavesTogether(instance.op)) continue;
+      if (!instance.usable || instance.complete || !capture::LeavesTogether(instance.op)) continue;
       for (uint32_t r : groups_.Participants(instance.group)) {
         const bool here = std::any_of(instance.members.begin(), instance.members.end(),
                                       [r](const Member& m) { return m.rank_index == r; });
@@ -43,7 +44,7 @@ class Finder {
            in_.capture.ranks[m.rank_index].collectives[m.collective].activity;
   }
 
-  // The one whose clock is nearest to the rank's.
+  // The member whose clock is nearest to the rank's.
   std::optional<Follow> Nearest(const Instance& instance, uint32_t r, double& tolerance) const {
     std::optional<Follow> best;
     Nanos least = Nanos::Max();
@@ -73,7 +74,7 @@ class Finder {
     }
   }
 
-  // What it is known to wait for was done long before it began.
+  // True if the known predecessors ended long before the unit began, so it waited for something else.
   bool WaitedForMore(uint32_t unit, double start) const {
     const auto preds = g_.StartPreds(unit);
     return !preds.empty() && std::all_of(preds.begin(), preds.end(), [&](NodeRef p) {
@@ -84,7 +85,7 @@ class Finder {
   const GraphInput& in_;
   const std::vector<RankUnits>& ranks_;
   const Graph& g_;
-  align::GroupMembers groups_;
+  capture::GroupMembers groups_;
   std::vector<Follow> found_;
 };
 

@@ -1,9 +1,10 @@
-// What a rank does next whose record of a collective was lost: it begins when the others have left.
+// Adds dependencies for ranks that lost the record of a collective: their next operation begins when the
+// other members have left.
 //
-// Without this its next operation waits for nothing that a replay could move, and keeps what the collective
-// waited whoever gets faster. Used by BuildGraph only.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_LOST_MEMBERS_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_LOST_MEMBERS_H_
+// Without this rule, the next operation waits for nothing that a replay can move, so it keeps the
+// collective's waiting in every replay. Used by BuildGraph only.
+#ifndef LOCKSTEP_ANALYSIS_REPLAY_LOST_MEMBERS_H_
+#define LOCKSTEP_ANALYSIS_REPLAY_LOST_MEMBERS_H_
 
 #include <cstdint>
 #include <vector>
@@ -13,10 +14,10 @@
 
 namespace lockstep::analysis {
 
-// Adds start predecessors to `graph`, of which units, stamps and start predecessors are known; `ranks` by
+// Adds start predecessors to `graph`, whose units, stamps and start predecessors must be set. `ranks` is by
 // rank index.
 void FollowLostMembers(const GraphInput& input, const std::vector<RankUnits>& ranks, Graph& graph);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_LOST_MEMBERS_H_
+#endif  // LOCKSTEP_ANALYSIS_REPLAY_LOST_MEMBERS_H_

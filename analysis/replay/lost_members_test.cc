@@ -10,22 +10,22 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::CollectiveOp;
-using store::MatchSource;
+using capture::CollectiveOp;
+using capture::MatchSource;
 
-constexpr int kSteps = 6;
-constexpr double kStepUs = 1'555;
+constexpr int kLostSteps = 6;
+constexpr double kLostStepUs = 1'555;
 
-// Rank 0 computes 400 us longer than the others before they reduce; what follows begins when the reduction
-// has ended. `lost`: the step whose reduction rank 2 lacks.
-store::Capture Job(int lost) {
-  store::TimelineBuilder t;
+// Rank 0 computes 400 us longer than the others before they reduce. Later work begins when the reduction has
+// ended. `lost`: the step in which rank 2 lacks the record of the reduction.
+capture::Capture Job(int lost) {
+  capture::TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1, 2});
   for (int r = 0; r < 3; ++r) {
-    store::RankTimeline& rank = t.Rank(r);
-    for (int s = 0; s < kSteps; ++s) {
-      const double at = kStepUs * s, work = r == 0 ? 1'000 : 600;
-      rank.Step(s, at, kStepUs).Kernel("work", at, work);
+    capture::RankTimeline& rank = t.Rank(r);
+    for (int s = 0; s < kLostSteps; ++s) {
+      const double at = kLostStepUs * s, work = r == 0 ? 1'000 : 600;
+      rank.Step(s, at, kLostStepUs).Kernel("work", at, work);
       if (r != 2 || s != lost) {
         rank.Communication({.op = CollectiveOp::kAllReduce,
                             .group = all,
@@ -41,7 +41,7 @@ store::Capture Job(int lost) {
 }
 
 double GainOfRank0(int lost) {
-  const store::Capture capture = Job(lost);
+  const capture::Capture capture = Job(lost);
   const Prepared prepared(capture, 1);
   const GraphInput input = prepared.input();
   Gains gains(input);
@@ -50,15 +50,15 @@ double GainOfRank0(int lost) {
   return sum / 1e3;
 }
 
-TEST(LostMembers, WhoLostItsRecordGetsFasterWithTheOthers) {
-  // The first step begins when it did.
+TEST(LostMembers, ARankWithALostRecordGainsLikeTheOthers) {
+  // The first step begins at its observed time, so it gains nothing.
   const double whole = GainOfRank0(-1);
-  EXPECT_NEAR(whole, 400 * (kSteps - 1), 1);
+  EXPECT_NEAR(whole, 400 * (kLostSteps - 1), 1);
   EXPECT_NEAR(GainOfRank0(2), whole, 5);
 }
 
-TEST(LostMembers, OnlyWhatWasIdleFollows) {
-  const store::Capture capture = Job(2);
+TEST(LostMembers, OnlyIdleStreamsFollowALostCollective) {
+  const capture::Capture capture = Job(2);
   const Prepared prepared(capture, 1);
   const Graph graph = BuildGraph(prepared.input());
   size_t across = 0;

@@ -1,6 +1,6 @@
-// What every analysis of a capture starts from: matched collectives, clocks, steps, waits.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_PREPARED_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_PREPARED_H_
+// The common inputs of all analyses of a capture: matched collectives, clocks, steps, waits.
+#ifndef LOCKSTEP_ANALYSIS_REPLAY_PREPARED_H_
+#define LOCKSTEP_ANALYSIS_REPLAY_PREPARED_H_
 
 #include <vector>
 
@@ -14,25 +14,25 @@
 
 namespace lockstep::analysis {
 
-// Read-only once made; any thread. `capture` must be Finish()ed and outlive it.
+// Read-only after construction; any thread. `capture` must be Finish()ed and must outlive it.
 class Prepared {
  public:
-  // `threads`: 0 for as many as the machine has; the result is the same for any number.
-  explicit Prepared(const store::Capture& capture, unsigned threads = 0);
+  // `threads`: 0 for as many as the machine has. The result does not depend on the number.
+  explicit Prepared(const capture::Capture& capture, unsigned threads = 0);
 
-  const store::Capture& capture;
+  const capture::Capture& capture;
   unsigned threads;
-  align::Matches matches;
-  align::ClockModel clock;
+  capture::Matches matches;
+  capture::ClockModel clock;
   std::vector<CallIndex> calls;  // by rank index
   Steps steps;
   CollectiveTimes times;
   CallNames names;
 
-  // Points into this object.
+  // The result points into this object.
   GraphInput input() const { return {capture, matches, clock, times, steps, calls, &names, threads}; }
 };
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_PREPARED_H_
+#endif  // LOCKSTEP_ANALYSIS_REPLAY_PREPARED_H_

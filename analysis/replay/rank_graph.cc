@@ -10,22 +10,22 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::ActivityKind;
-using store::ApiCall;
-using store::DeviceActivity;
-using store::kNone;
-using store::SyncType;
+using capture::ActivityKind;
+using capture::ApiCall;
+using capture::DeviceActivity;
+using capture::kNone;
+using capture::SyncType;
 
 constexpr uint8_t kDeviceToHost = 2;  // CUPTI's kind of copy
 
-// A device operation that starts this soon after another stream's ended, with a stream wait issued between,
-// followed it; and below the second a start needs no further explanation. On devices that take longer from
-// one operation to the next: so many times that.
+// A device operation follows one of another stream if it starts at most this long after that one's end, and a
+// stream wait was issued in between. A start within kExplainedNs of a known predecessor needs no other
+// explanation. If the device needs longer between operations, multiples of that gap apply.
 constexpr double kFollowsNs = 10'000, kFollowsGaps = 5;
 constexpr double kExplainedNs = 1'500, kExplainedGaps = 1.5;
-// So far apart a device's timer and its host's clock may lie in a profiler's records (14 us over many steps
-// were seen). What a record says of a launch or a wait is believed against stamps within that; what only
-// stamps say is not.
+// In a profiler's records, a device's timer may lie this far from its host's clock (14 us over many steps
+// were seen). Recorded launches and waits are kept if stamps contradict them by less. Dependencies that only
+// stamps show are not.
 constexpr double kTimersNs = 50'000;
 
 class Builder {
@@ -72,10 +72,10 @@ class Builder {
     }
   }
 
-  // What each call blocks for, as far as synchronisation records say.
+  // Finds the calls that block for device work, from the synchronisation records.
   void FindBlockingCalls() {
     for (uint32_t i = 0; i < rank_.syncs.size(); ++i) {
-      const store::Sync& s = rank_.syncs[i];
+      const capture::Sync& s = rank_.syncs[i];
       if (s.type == SyncType::kStreamWaitEvent) stream_waits_.push_back(At(s.start));
       if (s.type != SyncType::kStream && s.type != SyncType::kContext && s.type != SyncType::kEvent) continue;
       const uint32_t call = calls_.Of(s.correlation);
@@ -103,7 +103,7 @@ class Builder {
     out_.first_device = static_cast<uint32_t>(g_.units.size());
   }
 
-  // Calls come in start order, so the step only moves on.
+  // Calls are ordered by start, so the step only increases.
   int32_t StepAt(HostTime t, int32_t step) const {
     if (!in_.steps.found()) return 0;
     const auto count = static_cast<int32_t>(steps_.steps.size());
@@ -139,8 +139,8 @@ class Builder {
 
   // ---- edges between host calls
 
-  // A call follows the last one of its own thread and, since threads of one process hand work to each other,
-  // whichever call of the process had returned last.
+  // A call follows the last call of its own thread. Threads of one process hand work to each other, so it
+  // also follows the call of the process that returned last.
   void ChainHost() {
     std::vector<uint32_t> by_end;
     by_end.reserve(out_.first_device - out_.first);
@@ -164,7 +164,7 @@ class Builder {
       const uint32_t any = returned > 0 ? by_end[returned - 1] : kNone;
       // A driver call inside a runtime call starts before that one ends.
       if (own != kNone) AddStart(g_.end[own] > g_.start[u] ? StartOf(own) : EndOf(own));
-      // A call of no length may stand behind itself or behind its successor in the order of ends.
+      // A call of length zero may come after itself, or after its successor, in the order of ends.
       if (any != kNone && any != own && any < u) AddStart(EndOf(any));
       own = u;
       CloseUnit();
@@ -179,7 +179,7 @@ class Builder {
       follows_ = std::max(kFollowsNs, kFollowsGaps * *dispatch);
       explained_ = std::max(kExplainedNs, kExplainedGaps * *dispatch);
     }
-    std::vector<uint32_t> done(streams_.size(), 0);  // operations of the stream that started so far
+    std::vector<uint32_t> done(streams_.size(), 0);  // operations of the stream that have started so far
     size_t event_edge = 0;
     for (uint32_t i = 0; i < rank_.activities.size(); ++i) {
       const uint32_t unit = out_.first_device + i;
@@ -190,7 +190,7 @@ class Builder {
         const uint32_t previous = streams_[stream].units[done[stream] - 1];
         previous_launch = streams_[stream].launched[done[stream] - 1];
         known = g_.end[previous];
-        // Where they overlap on one stream only the order of their starts is kept.
+        // If operations of one stream overlap, only the order of their starts is kept.
         const bool overlap = known > start + kRoundingNs;
         g_.cut_edges += overlap ? 1 : 0;
         AddStart(overlap ? StartOf(previous) : EndOf(previous));
@@ -226,7 +226,7 @@ class Builder {
            rank_.copy_details[a.detail].copy_kind == kDeviceToHost;
   }
 
-  // The last copy to the host that had ended by then, or kNone.
+  // The last copy to the host that had ended by this time, or kNone.
   uint32_t LastDownload(double by) const {
     for (size_t i = downloads_.size(); i > 0; --i) {
       if (g_.end[downloads_[i - 1]] <= by) return downloads_[i - 1];
@@ -234,10 +234,11 @@ class Builder {
     return kNone;
   }
 
-  // Where no record explains a start: the operation of another stream that ended just before, if the host
-  // made the stream wait for something between this launch and the one before. Where no call of the host is
-  // recorded and the device had nothing to do, whatever ended last: what it idles from there on is the
-  // host's. Had it something to do, the last copy to the host: hosts wait for those.
+  // Infers a predecessor for a start that no record explains. It is the operation of another stream that
+  // ended just before, if the host issued a stream wait between this launch and the previous one. On a rank
+  // without host records whose device was idle, it is the operation that ended last. The idle time after it
+  // belongs to the host. If that device was busy, it is the last copy to the host, because hosts wait for
+  // such copies.
   void InferFollowing(uint32_t unit, uint32_t stream, double known, double previous_launch, double launch,
                       const std::vector<uint32_t>& done) {
     const double start = g_.start[unit];
@@ -245,7 +246,7 @@ class Builder {
       const auto wait = std::upper_bound(stream_waits_.begin(), stream_waits_.end(), previous_launch);
       if (wait == stream_waits_.end() || *wait > launch) return;
     }
-    // Jobs that time their operations themselves take an end after what follows has begun.
+    // Jobs that time their own operations record an end after the next operation has begun.
     const double overlap = rank_.api_calls.empty() ? follows_ : kRoundingNs;
     uint32_t latest = kNone;
     const bool silent = out_.first_device == out_.first;
@@ -268,13 +269,13 @@ class Builder {
   }
 
   void CollectEventEdges() {
-    for (const store::EventRecord& r : rank_.event_records) {
+    for (const capture::EventRecord& r : rank_.event_records) {
       const uint32_t call = calls_.Of(r.correlation);
       if (call != kNone) events_.Add(r.event, CallStart(call), r.stream);
     }
     events_.Sort();
     if (events_.empty()) return;
-    for (const store::Sync& s : rank_.syncs) {
+    for (const capture::Sync& s : rank_.syncs) {
       if (s.type != SyncType::kStreamWaitEvent) continue;
       const uint32_t call = calls_.Of(s.correlation);
       const double at = call == kNone ? At(s.start) : CallStart(call);
@@ -293,7 +294,7 @@ class Builder {
     for (uint32_t u = out_.first; u < out_.first_device; ++u) {
       if (g_.units[u].kind == UnitKind::kHostWait) BlockFor(u);
     }
-    // A copy that had ended before its call returned may have been what the call waited for.
+    // A call may have waited for its copy if the copy ended before the call returned.
     for (uint32_t i = 0; i < rank_.activities.size(); ++i) {
       if (rank_.activities[i].kind != ActivityKind::kMemcpy || call_of_[i] == kNone) continue;
       if (names_.Of(rank_.api_calls[call_of_[i]].name) != CallRole::kCopies) continue;
@@ -327,7 +328,7 @@ class Builder {
 
   void BlockFor(uint32_t unit) {
     const auto known = sync_of_call_.find(g_.units[unit].source);
-    const store::Sync* sync = known == sync_of_call_.end() ? nullptr : &rank_.syncs[known->second];
+    const capture::Sync* sync = known == sync_of_call_.end() ? nullptr : &rank_.syncs[known->second];
     if (sync != nullptr && sync->type == SyncType::kStream && streams_.Find(sync->stream) != kNone) {
       const uint32_t stream = streams_.Find(sync->stream);
       Await(stream, streams_.LastLaunchedBy(stream, g_.start[unit]), unit);
@@ -342,9 +343,9 @@ class Builder {
     }
   }
 
-  // The call waits for this operation of a stream. Where that ended too late for it (another thread's launch
-  // came in between), for the last one before it that did not: a wait that nothing explains would be taken
-  // for the host's own time.
+  // The call waits for this operation of a stream. If the operation ended too late, because another thread
+  // launched it in between, the call waits for the last earlier one that ended in time. An unexplained wait
+  // would count as the host's own time.
   void Await(uint32_t stream, uint32_t device_unit, uint32_t unit) {
     if (device_unit == kNone) return;
     if (g_.end[device_unit] <= g_.end[unit] + kTimersNs) {
@@ -356,7 +357,7 @@ class Builder {
     if (before != kNone && g_.end[before] > g_.start[unit]) awaits_.push_back({EndOf(before), unit});
   }
 
-  // Nothing says what the call waited for: the last of what ended while it blocked.
+  // No record says what the call waited for. Take the work that ended last while the call blocked.
   void AwaitWhatEndedLast(uint32_t unit) {
     uint32_t latest = kNone;
     for (const StreamOps& s : streams_.all()) {
@@ -378,7 +379,7 @@ class Builder {
   void CloseUnit() { g_.start_begin.push_back(static_cast<uint32_t>(g_.start_preds.size())); }
 
   const GraphInput& in_;
-  const store::RankData& rank_;
+  const capture::RankData& rank_;
   const RankSteps& steps_;
   const CallIndex& calls_;
   const CallNames& names_;
@@ -388,9 +389,9 @@ class Builder {
   std::vector<Follow>& follows_seen_;
   RankUnits out_;
   std::vector<uint32_t> call_of_;       // by activity: its launch, or kNone
-  std::vector<uint32_t> stream_of_;     // by activity: into streams_
+  std::vector<uint32_t> stream_of_;     // by activity: index into streams_
   std::vector<uint8_t> launches_;       // by call: 1 issued device work, 2 blocks
-  std::vector<uint32_t> unit_of_call_;  // by call, kNone where it is no unit
+  std::vector<uint32_t> unit_of_call_;  // by call; kNone: not a unit
   absl::flat_hash_map<uint32_t, uint32_t> sync_of_call_;
   std::vector<double> stream_waits_;  // sorted
   DeviceStreams streams_;

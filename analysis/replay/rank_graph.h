@@ -1,7 +1,6 @@
-// One rank's part of the replay graph: its units and every edge that does not leave the rank. Used by
-// BuildGraph only.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_RANK_GRAPH_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_RANK_GRAPH_H_
+// One rank's part of the replay graph: its units, and every edge inside the rank. Used by BuildGraph only.
+#ifndef LOCKSTEP_ANALYSIS_REPLAY_RANK_GRAPH_H_
+#define LOCKSTEP_ANALYSIS_REPLAY_RANK_GRAPH_H_
 
 #include <cstdint>
 #include <vector>
@@ -17,21 +16,21 @@ struct AwaitEdge {
   uint32_t unit;
 };
 
-// Where a rank's units lie. Device units follow the host units, in the order of RankData::activities.
+// Positions of a rank's units. Device units follow the host units, in the order of RankData::activities.
 struct RankUnits {
   uint32_t first = 0;
   uint32_t first_device = 0;
   uint32_t end = 0;
 };
 
-// A contradiction within this is rounding: old traces have whole microseconds, at both ends.
+// A contradiction within this is rounding, because old traces have whole microseconds at both ends.
 inline constexpr double kRoundingNs = 2'000;
 
-// Appends the rank's units with their stamps and start predecessors to `graph`, whose origin is set, its
-// waits to `awaits`, and those of the predecessors that only stamps tell to `follows`.
+// Appends the rank's units with their stamps and start predecessors to `graph`, whose origin must be set.
+// Appends its waits to `awaits`, and the predecessors that only stamps show to `follows`.
 RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph,
                      std::vector<AwaitEdge>& awaits, std::vector<Follow>& follows);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_RANK_GRAPH_H_
+#endif  // LOCKSTEP_ANALYSIS_REPLAY_RANK_GRAPH_H_

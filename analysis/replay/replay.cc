@@ -7,26 +7,26 @@
 namespace lockstep::analysis {
 namespace {
 
-constexpr double kNever = -std::numeric_limits<double>::infinity();
+constexpr double kNotYet = -std::numeric_limits<double>::infinity();
 
-// Beyond this part of the items following what moves costs more than computing everything.
+// If more than one item in this many changes, computing all of them is cheaper.
 constexpr uint32_t kMostFollowed = 12;
 
 }  // namespace
 
-Replay::Replay(const Program& program)
-    : program_(program),
-      paths_(program),
-      added_(program.slots()),
-      time_(program.slots()),
-      last_of_step_(program.steps()),
-      step_end_(program.steps()),
-      stale_steps_(program.steps(), 0) {}
+Replay::Replay(const Schedule& schedule)
+    : schedule_(schedule),
+      paths_(schedule),
+      added_(schedule.slots()),
+      time_(schedule.slots()),
+      last_of_step_(schedule.steps()),
+      step_end_(schedule.steps()),
+      stale_steps_(schedule.steps(), 0) {}
 
 void Replay::Run(const Timing& timing) {
   is_known_ = false;
-  for (uint32_t s = 0; s < added_.size(); ++s) added_[s] = Added(timing, program_.NodeOf(s));
-  std::fill(last_of_step_.begin(), last_of_step_.end(), kNever);
+  for (uint32_t s = 0; s < added_.size(); ++s) added_[s] = Added(timing, schedule_.NodeOf(s));
+  std::fill(last_of_step_.begin(), last_of_step_.end(), kNotYet);
   Sweep(0);
   EndSteps();
 }
@@ -35,10 +35,10 @@ void Replay::Sweep(uint32_t item) {
   double* const time = time_.data();
   const double* const added = added_.data();
   double* const step_end = last_of_step_.data();
-  const uint32_t* const preds = program_.pred_data();
-  const int32_t* const step = program_.step_data();
-  const Program::Item* const last = program_.item_data() + program_.items();
-  for (const Program::Item* i = program_.item_data() + item; i < last; ++i) {
+  const uint32_t* const preds = schedule_.pred_data();
+  const int32_t* const step = schedule_.step_data();
+  const Schedule::Item* const last = schedule_.item_data() + schedule_.items();
+  for (const Schedule::Item* i = schedule_.item_data() + item; i < last; ++i) {
     uint32_t p = i->first_pred;
     const uint32_t last_pred = i[1].first_pred;
     double ready = p < last_pred ? time[preds[p++]] : 0;
@@ -50,9 +50,9 @@ void Replay::Sweep(uint32_t item) {
   }
 }
 
-// A step without device work ends with the one before.
+// A step without device work ends with the previous step.
 void Replay::EndSteps() {
-  double before = program_.first_end();
+  double before = schedule_.first_end();
   for (size_t k = 0; k < step_end_.size(); ++k) before = step_end_[k] = std::max(before, last_of_step_[k]);
 }
 
@@ -60,7 +60,7 @@ void Replay::Rerun(const Timing& timing, std::span<const uint32_t> candidates) {
   if (!is_known_) {
     Run(timing);
     is_known_ = true;
-    marked_.assign(program_.items() / 64 + 1, 0);
+    marked_.assign(schedule_.items() / 64 + 1, 0);
     return;
   }
   MarkChanged(timing, candidates);
@@ -71,18 +71,18 @@ void Replay::Rerun(const Timing& timing, std::span<const uint32_t> candidates) {
 void Replay::MarkChanged(const Timing& timing, std::span<const uint32_t> candidates) {
   for (uint32_t u : candidates) {
     for (const NodeRef node : {StartOf(u), EndOf(u)}) {
-      const uint32_t slot = program_.SlotOf(node);
+      const uint32_t slot = schedule_.SlotOf(node);
       const double added = Added(timing, node);
       if (added_[slot] == added) continue;
       added_[slot] = added;
-      Mark(program_.ItemOf(slot));
+      Mark(schedule_.ItemOf(slot));
     }
   }
 }
 
-// In the order of the program: what follows always lies behind.
+// Runs the marked items in the order of the schedule, in which followers always come later.
 void Replay::RunMarked() {
-  uint32_t left = program_.items() / kMostFollowed + 1;
+  uint32_t left = schedule_.items() / kMostFollowed + 1;
   for (uint32_t word = 0; word < marked_.size(); ++word) {
     while (marked_[word] != 0) {
       const uint32_t item = 64 * word + static_cast<uint32_t>(std::countr_zero(marked_[word]));
@@ -100,17 +100,17 @@ void Replay::RunMarked() {
 }
 
 void Replay::Recompute(uint32_t item) {
-  const std::span<const uint32_t> preds = program_.Preds(item);
+  const std::span<const uint32_t> preds = schedule_.Preds(item);
   double ready = preds.empty() ? 0 : time_[preds[0]];
   for (uint32_t p : preds) ready = std::max(ready, time_[p]);
-  for (uint32_t s = program_.FirstSlot(item); s < program_.FirstSlot(item + 1); ++s)
+  for (uint32_t s = schedule_.FirstSlot(item); s < schedule_.FirstSlot(item + 1); ++s)
     Move(s, ready + added_[s]);
 }
 
 void Replay::Move(uint32_t slot, double to) {
   double& time = time_[slot];
   if (time == to) return;
-  if (const int32_t step = program_.StepEndedAt(slot); step >= 0) {
+  if (const int32_t step = schedule_.StepEndedAt(slot); step >= 0) {
     const auto k = static_cast<size_t>(step);
     if (to >= last_of_step_[k]) {
       last_of_step_[k] = to;
@@ -119,22 +119,22 @@ void Replay::Move(uint32_t slot, double to) {
     }
   }
   time = to;
-  for (uint32_t item : program_.Followers(slot)) Mark(item);
+  for (uint32_t item : schedule_.Followers(slot)) Mark(item);
 }
 
 void Replay::FindStepEnds() {
   for (size_t k = 0; k < stale_steps_.size(); ++k) {
     if (stale_steps_[k] == 0) continue;
     stale_steps_[k] = 0;
-    last_of_step_[k] = kNever;
-    for (uint32_t s : program_.EndsOf(k)) last_of_step_[k] = std::max(last_of_step_[k], time_[s]);
+    last_of_step_[k] = kNotYet;
+    for (uint32_t s : schedule_.EndsOf(k)) last_of_step_[k] = std::max(last_of_step_[k], time_[s]);
   }
 }
 
 std::vector<double> Replay::StepDurations() const {
   std::vector<double> durations;
   durations.reserve(step_end_.size());
-  double before = program_.first_end();
+  double before = schedule_.first_end();
   for (double end : step_end_) {
     durations.push_back(end - before);
     before = end;

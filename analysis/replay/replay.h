@@ -1,9 +1,9 @@
-// Running the replay graph with other leads and works than were observed.
+// Runs the replay graph with changed lags and works.
 //
-// Run() goes through the whole program; Rerun() computes only what differs from the Rerun() before, with the
-// same result to the bit.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_REPLAY_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_REPLAY_H_
+// Run() goes through the whole schedule. Rerun() computes only the differences from the previous Rerun(),
+// with the same result to the bit.
+#ifndef LOCKSTEP_ANALYSIS_REPLAY_REPLAY_H_
+#define LOCKSTEP_ANALYSIS_REPLAY_REPLAY_H_
 
 #include <cstdint>
 #include <span>
@@ -15,42 +15,42 @@
 
 namespace lockstep::analysis {
 
-// What each unit takes; indices are units.
+// Durations of each unit; indices are units.
 struct Timing {
-  std::vector<double> lead;
+  std::vector<double> lag;
   std::vector<double> work;
-  std::vector<double> beside;  // what collectives beside it add
+  std::vector<double> contention;  // time that collectives beside it add
 };
-inline Timing ObservedTiming(const Graph& graph) { return {graph.lead, graph.work, graph.beside}; }
-// What comes on top of what the moment waits for.
+inline Timing ObservedTiming(const Graph& graph) { return {graph.lag, graph.work, graph.contention}; }
+// The duration between the latest predecessor of a moment and the moment.
 inline double Added(const Timing& timing, NodeRef node) {
   const uint32_t u = UnitOf(node);
-  return node % 2 == 0 ? timing.lead[u] : timing.work[u] + timing.beside[u];
+  return node % 2 == 0 ? timing.lag[u] : timing.work[u] + timing.contention[u];
 }
 
-// One replay. Reusable: a run overwrites the result of the one before. One thread.
+// One replay. Reusable: a run overwrites the previous result. One thread.
 class Replay {
  public:
-  // `program` must outlive it.
-  explicit Replay(const Program& program);
+  // `schedule` must outlive it.
+  explicit Replay(const Schedule& schedule);
 
   void Run(const Timing& timing);
-  // The same, given that `timing` differs from that of the Rerun() before at most in these units, which may
-  // be named twice.
+  // The same result as Run(). `timing` may differ from that of the previous Rerun() only in these units,
+  // which may be listed twice.
   void Rerun(const Timing& timing, std::span<const uint32_t> candidates);
 
-  double At(NodeRef node) const { return AtSlot(program_.SlotOf(node)); }
+  double At(NodeRef node) const { return AtSlot(schedule_.SlotOf(node)); }
   double AtSlot(uint32_t slot) const { return time_[slot]; }
   // The job's step k lasts from the last end of device work of step k - 1 on any rank to that of step k.
   std::vector<double> StepDurations() const;
-  // From the end of the step before the first used one to that of the last.
-  double TotalTime() const { return step_end_.empty() ? 0 : step_end_.back() - program_.first_end(); }
+  // From the end of the step before the first used one to the end of the last one.
+  double TotalTime() const { return step_end_.empty() ? 0 : step_end_.back() - schedule_.first_end(); }
   // Mean over the steps.
   double StepTime() const {
     return step_end_.empty() ? 0 : TotalTime() / static_cast<double>(step_end_.size());
   }
 
-  // What decided when the last step ended (critical_path.h).
+  // The moments that decided when the last step ended (critical_path.h).
   std::vector<PathNode> CriticalPath();
 
  private:
@@ -63,14 +63,14 @@ class Replay {
   void Move(uint32_t slot, double to);
   void FindStepEnds();
 
-  const Program& program_;
+  const Schedule& schedule_;
   PathFinder paths_;
   std::vector<double> added_;         // by slot
   std::vector<double> time_;          // by slot
   std::vector<double> last_of_step_;  // end of the last device work of each step
   std::vector<double> step_end_;
-  // For Rerun(): may it follow the run before, what is to be computed anew, and the steps of which what ended
-  // them moved forwards.
+  // State of Rerun(): whether a previous run can be continued, the items to compute again, and the steps
+  // whose last moment moved to an earlier time.
   bool is_known_ = false;
   std::vector<uint64_t> marked_;  // one bit per item
   std::vector<uint8_t> stale_steps_;
@@ -78,4 +78,4 @@ class Replay {
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_REPLAY_H_
+#endif  // LOCKSTEP_ANALYSIS_REPLAY_REPLAY_H_

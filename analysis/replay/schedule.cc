@@ -5,7 +5,7 @@
 
 namespace lockstep::analysis {
 
-Program::Program(const Graph& graph, size_t steps, double first_end)
+Schedule::Schedule(const Graph& graph, size_t steps, double first_end)
     : graph_(graph), steps_(steps), first_end_(first_end) {
   const size_t moments = 2 * graph.units.size();
   slot_.resize(moments);
@@ -19,7 +19,7 @@ Program::Program(const Graph& graph, size_t steps, double first_end)
   SortEnds();
 }
 
-void Program::AddMoment(NodeRef node) {
+void Schedule::AddMoment(NodeRef node) {
   const Unit& unit = graph_.units[UnitOf(node)];
   slot_[node] = static_cast<uint32_t>(node_.size());
   node_.push_back(node);
@@ -27,18 +27,18 @@ void Program::AddMoment(NodeRef node) {
   item_.push_back(static_cast<uint32_t>(items_.size() - 1));
 }
 
-// The one before is complete.
-void Program::EndItem() {
+// Completes the current item and starts the next one.
+void Schedule::EndItem() {
   items_.push_back({static_cast<uint32_t>(preds_.size()), static_cast<uint32_t>(node_.size())});
 }
 
-void Program::Compile() {
+void Schedule::Compile() {
   const auto wait_for = [this](NodeRef node) { preds_.push_back(slot_[node]); };
   EndItem();
   for (const uint32_t entry : graph_.order) {
     const uint32_t kind = entry & kOrderKindMask, u = entry & ~kOrderKindMask;
-    if (kind == kRunJoin) {
-      for (uint32_t m : graph_.Members(graph_.joins[u])) {
+    if (kind == kRunBarrier) {
+      for (uint32_t m : graph_.Members(graph_.barriers[u])) {
         wait_for(StartOf(m));
         AddMoment(EndOf(m));
       }
@@ -63,8 +63,8 @@ void Program::Compile() {
   }
 }
 
-void Program::FindFollowers() {
-  // Two places late: filling moves every begin to where it belongs.
+void Schedule::FindFollowers() {
+  // Begins are stored two places late, because filling moves each begin to its place.
   first_follower_.assign(slots() + 2, 0);
   for (uint32_t p : preds_) ++first_follower_[p + 2];
   for (size_t s = 2; s < first_follower_.size(); ++s) first_follower_[s] += first_follower_[s - 1];
@@ -74,7 +74,7 @@ void Program::FindFollowers() {
   }
 }
 
-void Program::SortEnds() {
+void Schedule::SortEnds() {
   first_of_step_.assign(steps_ + 2, 0);
   for (int32_t step : step_) {
     if (step >= 0) ++first_of_step_[static_cast<size_t>(step) + 2];

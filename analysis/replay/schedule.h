@@ -1,10 +1,10 @@
-// The replay graph laid out for running: every moment has a slot, in an order in which each comes after what
-// it depends on.
+// The replay graph in an executable order. Every moment has a slot, which comes after the slots of its
+// dependencies.
 //
-// A run goes through the slots forwards and reads what lies close behind, which is what makes it fast.
-// Read-only once made, any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_PROGRAM_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_PROGRAM_H_
+// A run goes through the slots forwards and reads mostly nearby slots, which makes it fast. Read-only after
+// construction, so any thread may use it.
+#ifndef LOCKSTEP_ANALYSIS_REPLAY_SCHEDULE_H_
+#define LOCKSTEP_ANALYSIS_REPLAY_SCHEDULE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace lockstep::analysis {
 
-class Program {
+class Schedule {
  public:
-  // Moments that wait for the same: one start or end, or the ends of a collective's members.
+  // Moments with equal predecessors: one start or end, or the ends of a collective's members.
   struct Item {
-    uint32_t first_pred;  // its last is the next item's first; none: nothing is known before it
+    uint32_t first_pred;  // the next item's first_pred ends the list; empty: no known predecessor
     uint32_t first_slot;  // likewise
   };
 
-  // `graph` must outlive it. `first_end`: when the step before the first used one ended, fixed in every
+  // `graph` must outlive it. `first_end`: end of the step before the first used one, which is fixed in every
   // replay.
-  Program(const Graph& graph, size_t steps, double first_end);
+  Schedule(const Graph& graph, size_t steps, double first_end);
 
   const Graph& graph() const { return graph_; }
   size_t steps() const { return steps_; }
@@ -35,7 +35,7 @@ class Program {
   uint32_t items() const { return static_cast<uint32_t>(items_.size() - 1); }
   uint32_t SlotOf(NodeRef node) const { return slot_[node]; }
   NodeRef NodeOf(uint32_t slot) const { return node_[slot]; }
-  // The used step whose end that moment may be, or -1.
+  // The used step that may end with that moment, or -1.
   int32_t StepEndedAt(uint32_t slot) const { return step_[slot]; }
   uint32_t ItemOf(uint32_t slot) const { return item_[slot]; }
   uint32_t FirstSlot(uint32_t item) const { return items_[item].first_slot; }
@@ -43,7 +43,7 @@ class Program {
   std::span<const uint32_t> Preds(uint32_t item) const {
     return {preds_.data() + items_[item].first_pred, items_[item + 1].first_pred - items_[item].first_pred};
   }
-  // Items that wait for this moment, all behind it.
+  // Items that wait for this moment. All of them come later.
   std::span<const uint32_t> Followers(uint32_t slot) const {
     return {followers_.data() + first_follower_[slot], first_follower_[slot + 1] - first_follower_[slot]};
   }
@@ -51,7 +51,7 @@ class Program {
   std::span<const uint32_t> EndsOf(size_t step) const {
     return {ends_.data() + first_of_step_[step], first_of_step_[step + 1] - first_of_step_[step]};
   }
-  // For loops over everything: items() + 1 items, and what their first_pred counts.
+  // For loops over the whole schedule: items() + 1 items, and the predecessors that first_pred indexes.
   const Item* item_data() const { return items_.data(); }
   const uint32_t* pred_data() const { return preds_.data(); }
   const int32_t* step_data() const { return step_.data(); }
@@ -76,10 +76,10 @@ class Program {
   std::vector<uint32_t> first_of_step_, ends_;
 };
 
-// End of the device work before the first used step; where there is none, the earliest begin of that step on
+// End of the device work before the first used step. Without such work, the earliest begin of that step on
 // any rank.
 double FirstEnd(const Graph& graph, const GraphInput& input);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_PROGRAM_H_
+#endif  // LOCKSTEP_ANALYSIS_REPLAY_SCHEDULE_H_

@@ -10,19 +10,20 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::kNone;
+using capture::kNone;
 
-// What is seen so often, and in this part of the places it could be seen in, is no chance.
+// A dependency is not chance if it is seen this often, and in at least this share of its cases.
 constexpr uint32_t kLeastSeen = 3;
 constexpr double kLeastShare = 0.02;
-// Nor may it be contradicted: an operation that starts before the other has ended does not wait for it.
+// At most this share of the cases may contradict it. An operation that starts before the other one has ended
+// does not wait for it.
 constexpr double kMostAgainst = 0.01;
 constexpr double kSlackNs = 10'000;
 constexpr size_t kMostLater = 4;
 
 class Sharer {
  public:
-  Sharer(const store::Capture& capture, Graph& graph) : capture_(capture), g_(graph) {}
+  Sharer(const capture::Capture& capture, Graph& graph) : capture_(capture), g_(graph) {}
 
   void Run(const std::vector<Follow>& follows) {
     FindPlaces();
@@ -53,8 +54,8 @@ class Sharer {
   }
 
  private:
-  // Who is at a place follows the operation of a stream after which `later` more had started there before it
-  // did.
+  // A unit at the rule's place follows an operation of `stream`: the one after which `later` more operations
+  // had started there.
   struct Rule {
     uint32_t stream;
     uint32_t later;
@@ -65,12 +66,12 @@ class Sharer {
 
   bool Fits(uint32_t from, uint32_t unit) const { return g_.end[from] <= g_.start[unit] + kSlackNs; }
 
-  // A rank has a handful of streams.
+  // A rank has only a few streams, so they are searched one by one.
   struct Stream {
     uint32_t id;
     int32_t step = 0;
-    uint64_t number = 0;          // of units in that step so far
-    std::vector<uint32_t> units;  // of the rank listed last, in the order of their starts
+    uint64_t number = 0;          // units of the stream in that step so far
+    std::vector<uint32_t> units;  // of the rank that was listed last, ordered by start
   };
   Stream& StreamOf(uint32_t id) {
     if (last_ < streams_.size() && streams_[last_].id == id) return streams_[last_];
@@ -81,7 +82,7 @@ class Sharer {
     return streams_.back();
   }
 
-  // The how-manieth of its stream in the step, and what it is.
+  // A place is the unit's stream, its index among the stream's units in the step, and its name.
   void FindPlaces() {
     place_.assign(g_.units.size(), 0);
     for (uint32_t r = 0; r + 1 < g_.rank_begin.size(); ++r) {
@@ -89,7 +90,7 @@ class Sharer {
       for (uint32_t u = g_.rank_begin[r]; u < g_.rank_begin[r + 1]; ++u) {
         const Unit& unit = g_.units[u];
         if (IsHostUnit(unit.kind) || unit.step < 0) continue;
-        const store::DeviceActivity& a = capture_.ranks[r].activities[unit.source];
+        const capture::DeviceActivity& a = capture_.ranks[r].activities[unit.source];
         Stream& stream = StreamOf(a.stream.value());
         if (stream.step != unit.step) stream.number = 0;
         stream.step = unit.step;
@@ -98,11 +99,11 @@ class Sharer {
     }
   }
 
-  const store::DeviceActivity& ActivityOf(uint32_t unit) const {
+  const capture::DeviceActivity& ActivityOf(uint32_t unit) const {
     return capture_.ranks[g_.units[unit].rank_index].activities[g_.units[unit].source];
   }
 
-  // Of one rank: its device units by stream, in the order of their starts.
+  // Lists one rank's device units by stream, ordered by start.
   void ListStreams(uint32_t rank) {
     for (Stream& s : streams_) s.units.clear();
     for (uint32_t u = g_.rank_begin[rank]; u < g_.rank_begin[rank + 1]; ++u) {
@@ -111,19 +112,19 @@ class Sharer {
     listed_ = rank;
   }
 
-  // How many of the stream's units had started before this one.
+  // Number of the stream's units that had started before this one.
   size_t StartedBefore(const std::vector<uint32_t>& stream, uint32_t unit) const {
     const auto after = std::partition_point(stream.begin(), stream.end(),
                                             [&](uint32_t u) { return g_.start[u] < g_.start[unit]; });
     return static_cast<size_t>(after - stream.begin());
   }
 
-  // `follows` are rank by rank.
+  // `follows` are ordered by rank.
   void Count(const std::vector<Follow>& follows) {
     for (const Follow& f : follows) {
       if (place_[f.unit] == 0) continue;
       if (listed_ != g_.units[f.unit].rank_index) ListStreams(g_.units[f.unit].rank_index);
-      const store::DeviceActivity& a = ActivityOf(f.from);
+      const capture::DeviceActivity& a = ActivityOf(f.from);
       const std::vector<uint32_t>& stream = StreamOf(a.stream.value()).units;
       const auto at =
           static_cast<size_t>(std::lower_bound(stream.begin(), stream.end(), f.from) - stream.begin());
@@ -140,15 +141,15 @@ class Sharer {
     }
   }
 
-  // One rank's units at the place of a rule, step by step, and how many of the rule's stream had started
-  // before each.
+  // A unit of one rank at the place of a rule, and the number of the stream's units that had started before
+  // it.
   struct Seen {
     uint32_t unit;
     int64_t step;
     int64_t started;
   };
 
-  // use(rule, from, unit) for every unit with rules and what it would follow.
+  // Calls use(rule, from, unit) for every unit with rules. `from` is the unit that it would follow.
   template <typename Use>
   void ForEachCase(const Use& use) {
     absl::flat_hash_map<Rule*, std::vector<Seen>> by_rule;
@@ -171,7 +172,8 @@ class Sharer {
     }
   }
 
-  // Every step runs the same program: each time as many of the stream's have started, whatever was late.
+  // Every step runs the same program. So the number of started units in the stream grows equally in each
+  // step, even if some are late.
   template <typename Use>
   void UseOnRank(Rule& rule, std::vector<Seen>& seen, const Use& use) {
     std::vector<int64_t> values;
@@ -207,7 +209,7 @@ class Sharer {
     return values[best];
   }
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   Graph& g_;
   std::vector<uint64_t> place_;  // by unit; 0: none
   std::vector<Stream> streams_;
@@ -235,7 +237,7 @@ void InsertFollows(std::span<const Follow> added, Graph& graph) {
   graph.start_preds = std::move(preds);
 }
 
-void ShareFollows(const store::Capture& capture, const std::vector<Follow>& follows, Graph& graph) {
+void ShareFollows(const capture::Capture& capture, const std::vector<Follow>& follows, Graph& graph) {
   if (!follows.empty()) Sharer(capture, graph).Run(follows);
 }
 

@@ -1,12 +1,12 @@
-// What one rank's device was seen to wait for, the others wait for as well.
+// Applies a dependency that was seen on one rank's device to all ranks.
 //
-// Where no record says what a device operation waits for, the one that ended just before it started shows it,
-// but only the last of those it waits for: a pass that receives its input and its parameters begins when the
-// later of the two is there, and which that is differs from rank to rank and step to step. Operations at the
-// same place of the same program wait for the same, so what one was seen to follow, all follow. Used by
+// If no record says what a device operation waits for, the operation that ended just before its start shows
+// it. This shows only the last dependency. For example, a pass that needs its input and its parameters begins
+// with the later of both. The later one differs between ranks and steps. Operations at the same place of the
+// same program wait for the same operations, so a dependency that some of them show holds for all. Used by
 // BuildGraph only.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_SHARED_FOLLOWS_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_SHARED_FOLLOWS_H_
+#ifndef LOCKSTEP_ANALYSIS_REPLAY_SHARED_FOLLOWS_H_
+#define LOCKSTEP_ANALYSIS_REPLAY_SHARED_FOLLOWS_H_
 
 #include <cstdint>
 #include <span>
@@ -21,12 +21,12 @@ struct Follow {
   uint32_t from, unit;
 };
 
-// Adds start predecessors, which are in order of unit, to a graph whose units are complete.
+// Adds start predecessors, ordered by unit, to a graph whose units are complete.
 void InsertFollows(std::span<const Follow> added, Graph& graph);
 
-// Adds the start predecessors to `graph`, of which units, stamps and start predecessors are known.
-void ShareFollows(const store::Capture& capture, const std::vector<Follow>& follows, Graph& graph);
+// Adds start predecessors to `graph`, whose units, stamps and start predecessors must be set.
+void ShareFollows(const capture::Capture& capture, const std::vector<Follow>& follows, Graph& graph);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_SHARED_FOLLOWS_H_
+#endif  // LOCKSTEP_ANALYSIS_REPLAY_SHARED_FOLLOWS_H_

@@ -12,18 +12,18 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::TimelineBuilder;
+using capture::TimelineBuilder;
 
 constexpr int kSteps = 6;
 constexpr double kStepUs = 10'000;
 
-std::string NameOf(const store::Capture& capture, const Graph& graph, uint32_t unit) {
+std::string NameOf(const capture::Capture& capture, const Graph& graph, uint32_t unit) {
   const Unit& u = graph.units[unit];
   return std::string(capture.strings.Text(capture.ranks[u.rank_index].activities[u.source].name));
 }
 
-// Names of what a rank's unit of that name and step starts after, sorted.
-std::vector<std::string> Before(const store::Capture& capture, const Graph& graph, uint32_t rank,
+// Sorted names of the units that a rank's unit of that name and step follows.
+std::vector<std::string> Before(const capture::Capture& capture, const Graph& graph, uint32_t rank,
                                 const std::string& name, int32_t step) {
   std::vector<std::string> names;
   for (uint32_t u = graph.rank_begin[rank]; u < graph.rank_begin[rank + 1]; ++u) {
@@ -36,14 +36,14 @@ std::vector<std::string> Before(const store::Capture& capture, const Graph& grap
 
 using Names = std::vector<std::string>;
 
-// Kernels one right after the other, from which the analysis learns how long the device takes in between.
-void AddTail(store::RankTimeline& rank, double at) {
+// Kernels directly after each other, which show the device's usual gap between operations.
+void AddTail(capture::RankTimeline& rank, double at) {
   for (int k = 0; k < 10; ++k) rank.Kernel("tail", at + 51 * k, 50, 7);
 }
 
-// A pass begins when its input and its parameters are there: rank 0 waits for the input, rank 1 for the
+// A pass begins when its input and its parameters are there. Rank 0 waits for the input, rank 1 for the
 // parameters.
-TEST(SharedFollows, WhatBindsOnOneRankBindsAtTheSamePlaceOnAll) {
+TEST(SharedFollows, ADependencyOfOneRankAppliesAtTheSamePlaceOnAll) {
   TimelineBuilder t;
   for (int r = 0; r < 2; ++r) {
     auto& rank = t.Rank(r);
@@ -52,13 +52,14 @@ TEST(SharedFollows, WhatBindsOnOneRankBindsAtTheSamePlaceOnAll) {
       rank.Step(s, at, kStepUs);
       rank.Kernel("input", at + 100, r == 0 ? 900 : 300, 8)
           .Kernel("parameters", at + 100, r == 0 ? 300 : 900, 9);
-      // Ends now before and now after the pass has begun, so nobody waits for it.
+      // It ends before the pass begins in some steps and after that in others, so the pass does not wait for
+      // it.
       rank.Kernel("beside", at + 200, s % 2 == 0 ? 100 : 2000, 10);
       rank.Kernel("pass", at + 1001, 5000, 7);
       AddTail(rank, at + 6002);
     }
   }
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Prepared prepared(capture, 1);
   const Graph graph = BuildGraph(prepared.input());
   for (uint32_t r = 0; r < 2; ++r) {
@@ -69,9 +70,9 @@ TEST(SharedFollows, WhatBindsOnOneRankBindsAtTheSamePlaceOnAll) {
   }
 }
 
-// In step 3 the host pauses before the first pass, and both messages come meanwhile: the pass still waits for
-// the first one.
-TEST(SharedFollows, APauseThatLetsLaterOperationsOvertakeMovesNoEdge) {
+// In step 3, the host pauses before the first pass, and both messages come meanwhile. The pass still waits
+// for the first message.
+TEST(SharedFollows, APauseThatReordersOperationsKeepsTheEdges) {
   TimelineBuilder t;
   for (int s = 0; s < kSteps; ++s) {
     const double at = kStepUs * s, pause = s == 3 ? 3000 : 0;
@@ -81,14 +82,14 @@ TEST(SharedFollows, APauseThatLetsLaterOperationsOvertakeMovesNoEdge) {
     rank.Kernel("first", at + 501 + pause, 1000, 7).Kernel("second", at + 2401 + pause, 1000, 7);
     AddTail(rank, at + 3402 + pause);
   }
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Prepared prepared(capture, 1);
   const Graph graph = BuildGraph(prepared.input());
   int firsts = 0;
   for (uint32_t u = 0; u < graph.units.size(); ++u) {
     if (NameOf(capture, graph, u) != "first") continue;
     ++firsts;
-    // The message that came 401 us before the pass would have begun without a pause.
+    // This message came 401 us before the time at which the pass would have begun without a pause.
     const double paused = firsts == 4 ? 3e6 : 0;
     const auto preds = graph.StartPreds(u);
     EXPECT_TRUE(std::any_of(preds.begin(), preds.end(),
@@ -101,8 +102,8 @@ TEST(SharedFollows, APauseThatLetsLaterOperationsOvertakeMovesNoEdge) {
   EXPECT_EQ(firsts, kSteps);
 }
 
-// A host that no call is recorded of waits for what it copies to itself before it goes on.
-TEST(SilentHosts, WhatStartsLateFollowsTheLastCopyToTheHost) {
+// A host without recorded calls waits for its copies to the host before it continues.
+TEST(SilentHosts, LateWorkFollowsTheLastCopyToTheHost) {
   TimelineBuilder t;
   for (int s = 0; s < kSteps; ++s) {
     const double at = kStepUs * s;
@@ -114,7 +115,7 @@ TEST(SilentHosts, WhatStartsLateFollowsTheLastCopyToTheHost) {
     rank.Kernel("receive", at + 5900, 100, 28);
     AddTail(rank, at + 6002);
   }
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Prepared prepared(capture, 1);
   const Graph graph = BuildGraph(prepared.input());
   for (int32_t s = 1; s < kSteps - 1; ++s) {

@@ -9,8 +9,8 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::CollectiveOp;
-using store::kNone;
+using capture::CollectiveOp;
+using capture::kNone;
 
 struct Gathered {
   CollectiveSummary row;
@@ -23,22 +23,22 @@ struct Gathered {
   std::map<uint32_t, uint64_t> last;
 };
 
-// NCCL's algorithm bandwidth counts the whole message: what one rank passes, times the ranks where each
-// passes a part.
+// NCCL's algorithm bandwidth counts the whole message. If each rank passes one part, that is the part times
+// the number of ranks.
 double MessageBytes(CollectiveOp op, int64_t bytes, int32_t size) {
   const bool in_parts = op == CollectiveOp::kAllGather || op == CollectiveOp::kReduceScatter;
   return static_cast<double>(bytes) * (in_parts ? size : 1);
 }
 
-void Add(const store::Capture& capture, const align::ClockModel& clock, const CollectiveTimes& times,
-         const align::Instance& instance, const InstanceTiming& timing, Gathered& out) {
+void Add(const capture::Capture& capture, const capture::ClockModel& clock, const CollectiveTimes& times,
+         const capture::Instance& instance, const InstanceTiming& timing, Gathered& out) {
   ++out.row.count;
   int64_t bytes = -1;
   bool comparable = true;
-  for (const align::Member& m : instance.members) {
-    const store::RankData& rank = capture.ranks[m.rank_index];
-    const store::Collective& c = rank.collectives[m.collective];
-    const store::DeviceActivity& a = rank.activities[c.activity];
+  for (const capture::Member& m : instance.members) {
+    const capture::RankData& rank = capture.ranks[m.rank_index];
+    const capture::Collective& c = rank.collectives[m.collective];
+    const capture::DeviceActivity& a = rank.activities[c.activity];
     const Nanos duration = std::max(Nanos(), a.end - a.start);
     out.row.duration += duration;
     bytes = std::max(bytes, c.bytes);
@@ -113,18 +113,18 @@ double BusFactor(CollectiveOp op, int32_t group_size) {
   }
 }
 
-std::vector<CollectiveSummary> SummarizeCollectives(const store::Capture& capture,
-                                                    const align::Matches& matches,
-                                                    const align::ClockModel& clock,
+std::vector<CollectiveSummary> SummarizeCollectives(const capture::Capture& capture,
+                                                    const capture::Matches& matches,
+                                                    const capture::ClockModel& clock,
                                                     const CollectiveTimes& times) {
   std::map<std::pair<uint32_t, CollectiveOp>, Gathered> rows;
   for (size_t n = 0; n < matches.instances.size(); ++n) {
-    const align::Instance& instance = matches.instances[n];
+    const capture::Instance& instance = matches.instances[n];
     if (instance.group >= capture.groups.size()) continue;
     Gathered& g = rows[{instance.group, instance.op}];
     g.row.group = instance.group;
     g.row.op = instance.op;
-    const store::Group& group = capture.groups[instance.group];
+    const capture::Group& group = capture.groups[instance.group];
     g.row.group_size = std::max<int32_t>({group.size, static_cast<int32_t>(group.members.size()),
                                           static_cast<int32_t>(instance.members.size()), g.row.group_size});
     Add(capture, clock, times, instance, times.instances[n], g);

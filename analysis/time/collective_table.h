@@ -1,6 +1,6 @@
-// report.json's `collectives`: one row per group and operation.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_COLLECTIVE_TABLE_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_COLLECTIVE_TABLE_H_
+// Rows of report.json's `collectives`: one per group and operation.
+#ifndef LOCKSTEP_ANALYSIS_TIME_COLLECTIVE_TABLE_H_
+#define LOCKSTEP_ANALYSIS_TIME_COLLECTIVE_TABLE_H_
 
 #include <cstdint>
 #include <optional>
@@ -13,32 +13,34 @@
 namespace lockstep::analysis {
 
 struct CollectiveSummary {
-  uint32_t group = store::kNone;
-  store::CollectiveOp op = store::CollectiveOp::kUnknown;
+  uint32_t group = capture::kNone;
+  capture::CollectiveOp op = capture::CollectiveOp::kUnknown;
   int32_t group_size = 0;
   uint64_t count = 0;                   // instances
-  std::optional<int64_t> bytes;         // of one rank, summed over instances; nullopt where any is unknown
+  std::optional<int64_t> bytes;         // of one rank, summed over instances; nullopt if any is unknown
   Nanos duration;                       // summed over members
-  std::optional<Nanos> wait, transfer;  // summed over members of split instances; nullopt when none is split
-  std::optional<Nanos> skew_mean, skew_p50, skew_p99, skew_max;  // nullopt where the clocks say nothing
-  std::vector<uint32_t> skew_counts;  // instances by SkewBin(), as many as the largest skew needs
-  // Over the instances with bytes: bytes / least transfer time; bus bandwidth adds the operation's factor.
+  std::optional<Nanos> wait, transfer;  // summed over members of split instances; nullopt if none is split
+  std::optional<Nanos> skew_mean, skew_p50, skew_p99, skew_max;  // nullopt if the clocks are unknown
+  std::vector<uint32_t> skew_counts;  // instances by SkewBin(), up to the bin of the largest skew
+  // Over the instances with bytes, in GB/s. Algorithm bandwidth: bytes / least transfer time. Bus bandwidth:
+  // the same times the operation's factor.
   std::optional<double> algorithm_gbps, bus_gbps;
   std::vector<std::pair<uint32_t, uint64_t>> last_arrivals;  // (rank index, times), most often first
 };
 
-// By group, then operation. Instances of single-rank groups are left out.
-std::vector<CollectiveSummary> SummarizeCollectives(const store::Capture& capture,
-                                                    const align::Matches& matches,
-                                                    const align::ClockModel& clock,
+// Returns rows by group, then operation. Leaves out groups of a single rank.
+std::vector<CollectiveSummary> SummarizeCollectives(const capture::Capture& capture,
+                                                    const capture::Matches& matches,
+                                                    const capture::ClockModel& clock,
                                                     const CollectiveTimes& times);
 
-// The bin of a skew: 0 below 1 us, then two to each doubling, so that bin k > 0 starts at 2^((k-1)/2) us.
+// The bin of a skew. Bin 0 is below 1 us. Each doubling has two bins, so bin k > 0 starts at 2^((k-1)/2) us.
 size_t SkewBin(Nanos skew);
 
-// 2(n-1)/n for all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 for the rest.
-double BusFactor(store::CollectiveOp op, int32_t group_size);
+// Factor of the bus bandwidth: 2(n-1)/n for all-reduce, (n-1)/n for all-gather, reduce-scatter and
+// all-to-all, 1 for other operations.
+double BusFactor(capture::CollectiveOp op, int32_t group_size);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_COLLECTIVE_TABLE_H_
+#endif  // LOCKSTEP_ANALYSIS_TIME_COLLECTIVE_TABLE_H_

@@ -13,8 +13,8 @@ struct Change {
   double by;
 };
 
-// One level for each moment at which it changes. Each change has its opposite, so where as many came as went
-// it is nothing, whatever the sums of fractions say.
+// Returns one level for each moment of change. Each change has its opposite. When all changes are closed, the
+// level is set to 0, because sums of fractions may leave a remainder.
 std::vector<Level> LevelsOf(std::vector<Change> changes) {
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
   std::vector<Level> levels;
@@ -46,7 +46,7 @@ std::map<StreamId, QueueLevels> QueuesOf(std::span<const DeviceWork> work) {
     if (w.launch == nullptr) continue;
     auto& [launches, changes] = streams[w.activity->stream];
     ++launches;
-    // Stamps of host and device may cross by a few microseconds: it never was queued then.
+    // Stamps of host and device may cross by a few microseconds. The work was then never queued.
     changes.push_back({w.launch->start, 1});
     changes.push_back({std::max(w.launch->start, w.activity->start), -1});
   }
@@ -56,11 +56,11 @@ std::map<StreamId, QueueLevels> QueuesOf(std::span<const DeviceWork> work) {
   return queues;
 }
 
-std::map<NameId, CopyLevels> CopiesOf(const store::RankData& rank, std::span<const DeviceWork> work) {
+std::map<NameId, CopyLevels> CopiesOf(const capture::RankData& rank, std::span<const DeviceWork> work) {
   std::map<NameId, Copies> kinds;
   for (const DeviceWork& w : work) {
-    const store::DeviceActivity& a = *w.activity;
-    if (a.kind == store::ActivityKind::kKernel) continue;
+    const capture::DeviceActivity& a = *w.activity;
+    if (a.kind == capture::ActivityKind::kKernel) continue;
     Copies& copies = kinds[a.name];
     ++copies.of.copies;
     const Nanos length = a.end - a.start;
@@ -84,11 +84,11 @@ std::map<NameId, CopyLevels> CopiesOf(const store::RankData& rank, std::span<con
   return out;
 }
 
-std::vector<Level> Thinned(std::vector<Level> levels, size_t most) {
+std::vector<Level> Downsampled(std::vector<Level> levels, size_t most) {
   if (levels.size() <= most || most < 3) return levels;
   const Nanos width((levels.back().at - levels.front().at).ns() / static_cast<int64_t>(most - 2) + 1);
   std::vector<Level> thin;
-  double before = 0;  // it still holds where a stretch begins
+  double before = 0;  // the level that still holds at the begin of a stretch
   for (size_t i = 0; i < levels.size();) {
     const int64_t stretch = (levels[i].at - levels.front().at).ns() / width.ns();
     const HostTime begin = levels.front().at + Nanos(stretch * width.ns());
@@ -97,7 +97,7 @@ std::vector<Level> Thinned(std::vector<Level> levels, size_t most) {
       highest = std::max(highest, levels[i].value);
       before = levels[i].value;
     }
-    // Between two stretches with changes, what the last one ended with.
+    // Between two stretches with changes, the last level of the first one holds.
     thin.push_back({begin, highest});
     const bool gap = i < levels.size() && levels[i].at - begin >= width + width;
     if (gap && before != highest) thin.push_back({begin + width, before});

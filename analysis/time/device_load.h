@@ -1,9 +1,9 @@
-// How much device work was queued, and how fast copies were, over time.
+// Queued device work, and the rate of copies, over time.
 //
-// Both are step functions: a level holds from its moment to that of the next one; before the first one it is
-// nothing.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_DEVICE_LOAD_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_DEVICE_LOAD_H_
+// Both are step functions. A level holds from its moment to the moment of the next one. Before the first
+// level, the value is 0.
+#ifndef LOCKSTEP_ANALYSIS_TIME_DEVICE_LOAD_H_
+#define LOCKSTEP_ANALYSIS_TIME_DEVICE_LOAD_H_
 
 #include <cstdint>
 #include <map>
@@ -20,30 +20,29 @@ struct Level {
   double value = 0;
 };
 
-// Of one stream: work whose launch has begun and which has not started.
+// Queue of one stream: work whose launch has begun and that has not started.
 struct QueueLevels {
   uint64_t launches = 0;
   std::vector<Level> levels;
 };
-// Only of work whose launch was recorded. `work` is of one rank.
+// Counts only work with a recorded launch. `work` is of one rank.
 std::map<StreamId, QueueLevels> QueuesOf(std::span<const DeviceWork> work);
 
-// Of one kind of copy or set.
+// Rates of one kind of copy or set.
 struct CopyLevels {
   uint64_t copies = 0;
   uint64_t bytes = 0;
-  uint64_t unknown =
-      0;       // copies that do not tell their bytes, or took no time; they are in nothing else here
-  Nanos busy;  // when any of them ran
-  std::vector<Level> levels;  // bytes per second; those at once add up
+  uint64_t unknown = 0;  // copies without known bytes or duration; no other field but `copies` counts them
+  Nanos busy;            // time in which at least one of them ran
+  std::vector<Level> levels;  // bytes per second; concurrent copies add up
 };
-// By the name of the kind. `work` is of `rank`.
-std::map<NameId, CopyLevels> CopiesOf(const store::RankData& rank, std::span<const DeviceWork> work);
+// Returns rates by the name of the kind. `work` is of `rank`.
+std::map<NameId, CopyLevels> CopiesOf(const capture::RankData& rank, std::span<const DeviceWork> work);
 
-// At most `most` levels (3 or more) that tell the same story: of each stretch of time the highest one, and
-// the last.
-std::vector<Level> Thinned(std::vector<Level> levels, size_t most);
+// Reduces a series to at most `most` levels (3 or more). Keeps the highest level of each stretch of time, and
+// the last level.
+std::vector<Level> Downsampled(std::vector<Level> levels, size_t most);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_DEVICE_LOAD_H_
+#endif  // LOCKSTEP_ANALYSIS_TIME_DEVICE_LOAD_H_

@@ -10,7 +10,7 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::TimelineBuilder;
+using capture::TimelineBuilder;
 
 std::vector<std::pair<int64_t, double>> Shown(const std::vector<Level>& levels) {
   std::vector<std::pair<int64_t, double>> out;
@@ -19,14 +19,14 @@ std::vector<std::pair<int64_t, double>> Shown(const std::vector<Level>& levels) 
   return out;
 }
 
-TEST(DeviceLoad, AQueueGrowsWithLaunchesAndShrinksWithStarts) {
+TEST(DeviceLoad, LaunchesLengthenAQueueAndStartsShortenIt) {
   TimelineBuilder t;
   t.Rank(0)
       .Kernel("a", 10, 30, 7, 0)
       .Kernel("b", 40, 30, 7, 2)
       .Kernel("unlaunched", 80, 1, 7)
       .Kernel("other", 20, 1, 8, 5);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const auto queues = QueuesOf(DeviceWorkOf(capture.ranks[0]));
   ASSERT_EQ(queues.size(), 2u);
   const QueueLevels& queue = queues.at(StreamId(7));
@@ -35,11 +35,11 @@ TEST(DeviceLoad, AQueueGrowsWithLaunchesAndShrinksWithStarts) {
   EXPECT_EQ(Shown(queues.at(StreamId(8)).levels), (std::vector<std::pair<int64_t, double>>{{5, 1}, {20, 0}}));
 }
 
-TEST(DeviceLoad, CopiesAtOnceAddUpAndEndAtNothingWhateverTheirRates) {
+TEST(DeviceLoad, ConcurrentCopiesAddUpAndEndAtZero) {
   TimelineBuilder t;
-  // Rates that no binary fraction holds.
+  // Binary fractions cannot represent these rates.
   t.Rank(0).Copy(1'000'000, 0, 300, 9, -1, 1).Copy(700'001, 100, 70, 10, -1, 1).Copy(0, 400, 5, 9, -1, 1);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const auto copies = CopiesOf(capture.ranks[0], DeviceWorkOf(capture.ranks[0]));
   ASSERT_EQ(copies.size(), 1u);
   const CopyLevels& of = copies.begin()->second;
@@ -52,9 +52,9 @@ TEST(DeviceLoad, CopiesAtOnceAddUpAndEndAtNothingWhateverTheirRates) {
   EXPECT_EQ(of.levels[3].value, 0);
 }
 
-// The story of a thinned series: it never lies under the true one at a moment where that is highest of its
-// stretch, and ends with it.
-TEST(DeviceLoad, ThinnedLevelsKeepPeaksAndTheEnd) {
+// A thinned series is never below the true one at the highest moment of a stretch, and ends with its last
+// level.
+TEST(DeviceLoad, DownsampledLevelsKeepPeaksAndTheEnd) {
   std::mt19937 random(5);
   std::vector<Level> levels;
   int64_t at = 0;
@@ -63,7 +63,7 @@ TEST(DeviceLoad, ThinnedLevelsKeepPeaksAndTheEnd) {
     levels.push_back({HostTime(at), static_cast<double>(random() % 100)});
   }
   levels.push_back({HostTime(at + 10), 0});
-  const std::vector<Level> thin = Thinned(levels, 200);
+  const std::vector<Level> thin = Downsampled(levels, 200);
   EXPECT_LE(thin.size(), 200u);
   EXPECT_GT(thin.size(), 100u);
   EXPECT_TRUE(
@@ -78,7 +78,7 @@ TEST(DeviceLoad, ThinnedLevelsKeepPeaksAndTheEnd) {
   EXPECT_EQ(thin.back().value, 0);
   EXPECT_EQ(thin.back().at, HostTime(at + 10));
   const std::vector<Level> few(levels.begin(), levels.begin() + 10);
-  EXPECT_EQ(Thinned(few, 200).size(), 10u);
+  EXPECT_EQ(Downsampled(few, 200).size(), 10u);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ double Most(std::span<const Nanos> lengths) {
   return lengths.empty() ? 0 : static_cast<double>(std::max_element(lengths.begin(), lengths.end())->ns());
 }
 
-// The largest mean over the parts that `part_of` (by rank index, below `parts`) cuts the ranks into.
+// The largest mean over the parts of the ranks. `part_of` has the part of each rank index, below `parts`.
 double MostOfMeans(std::span<const Nanos> compute, const std::vector<uint32_t>& part_of, size_t parts) {
   std::vector<double> sum(parts, 0), count(parts, 0);
   for (size_t r = 0; r < compute.size(); ++r) {
@@ -55,11 +55,11 @@ LoadBalance SplitLoadBalance(std::span<const Nanos> compute, const Layout& layou
   // Tensor groups are blocks; a rank without one is a block of its own.
   uint32_t groups = 0;
   bool sharded = false;
-  for (uint32_t g : layout.tensor_group_of) groups = g == store::kNone ? groups : std::max(groups, g + 1);
+  for (uint32_t g : layout.tensor_group_of) groups = g == capture::kNone ? groups : std::max(groups, g + 1);
   for (size_t r = 0; r < ranks; ++r) {
     const uint32_t g = layout.tensor_group_of[r];
-    sharded |= g != store::kNone;
-    block_of[r] = g == store::kNone ? groups + static_cast<uint32_t>(r) : g;
+    sharded |= g != capture::kNone;
+    block_of[r] = g == capture::kNone ? groups + static_cast<uint32_t>(r) : g;
   }
   const double mean = Sum(compute) / static_cast<double>(ranks);
   const double most_of_stages = staged ? MostOfMeans(compute, stage_of, layout.stages) : mean;

@@ -1,7 +1,7 @@
-// How well ranks are used: the efficiencies of POP and TALP on GPU ranks, and what part of an imbalance each
-// dimension of the job's layout has. Pure; any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_EFFICIENCY_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_EFFICIENCY_H_
+// Efficiencies of GPU ranks after POP and TALP, and the share of each dimension of the job's layout in an
+// imbalance. Pure; any thread.
+#ifndef LOCKSTEP_ANALYSIS_TIME_EFFICIENCY_H_
+#define LOCKSTEP_ANALYSIS_TIME_EFFICIENCY_H_
 
 #include <optional>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace lockstep::analysis {
 
-// parallel == load_balance * communication * orchestration. All null where nothing computes or no time
+// parallel == load_balance * communication * orchestration. All are null if no rank computes or no time
 // passes.
 struct Efficiency {
   std::optional<double> parallel;       // mean compute / elapsed
@@ -20,11 +20,12 @@ struct Efficiency {
   std::optional<double> communication;  // most compute / most activity
   std::optional<double> orchestration;  // most activity / elapsed
 };
-// Unions per rank: of compute kernels, and of all device activity. `elapsed`: of all ranks together.
+// `compute` and `active`: unions per rank of compute kernels, and of all device activity. `elapsed`: of all
+// ranks together.
 Efficiency EfficiencyOf(std::span<const Nanos> compute, std::span<const Nanos> active, Nanos elapsed);
 
-// Factors of load_balance; their product is it. Null for a dimension that the job does not have or that was
-// not recognised.
+// Factors of load_balance, which is their product. A dimension that the job lacks, or that was not
+// recognised, is null.
 struct LoadBalance {
   std::optional<double> stage;   // between pipeline stages
   std::optional<double> data;    // between the replicas of a stage
@@ -34,4 +35,4 @@ LoadBalance SplitLoadBalance(std::span<const Nanos> compute, const Layout& layou
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_EFFICIENCY_H_
+#endif  // LOCKSTEP_ANALYSIS_TIME_EFFICIENCY_H_

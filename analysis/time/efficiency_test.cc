@@ -21,13 +21,13 @@ Layout Blocks(uint32_t stages, uint32_t replicas, uint32_t shards) {
   Layout layout{.stages = stages};
   for (uint32_t r = 0; r < std::max(1u, stages) * replicas * shards; ++r) {
     layout.stage_of.push_back(stages > 0 ? static_cast<int32_t>(r / (replicas * shards)) : -1);
-    layout.tensor_group_of.push_back(shards > 1 ? r / shards : store::kNone);
-    layout.data_group_of.push_back(store::kNone);
+    layout.tensor_group_of.push_back(shards > 1 ? r / shards : capture::kNone);
+    layout.data_group_of.push_back(capture::kNone);
   }
   return layout;
 }
 
-TEST(Efficiency, ItsFactorsMultiplyToIt) {
+TEST(Efficiency, FactorsMultiplyToTheEfficiency) {
   std::mt19937 random(1);
   for (int i = 0; i < 20; ++i) {
     const std::vector<Nanos> compute = Drawn(random, 8);
@@ -41,13 +41,13 @@ TEST(Efficiency, ItsFactorsMultiplyToIt) {
   }
 }
 
-TEST(Efficiency, OfNothingIsUnknown) {
+TEST(Efficiency, EfficiencyOfAnEmptyCaptureIsUnknown) {
   const std::vector<Nanos> none = {Nanos(), Nanos()};
   EXPECT_FALSE(EfficiencyOf(none, none, Nanos(100)).parallel.has_value());
   EXPECT_FALSE(EfficiencyOf({}, {}, Nanos(100)).parallel.has_value());
 }
 
-TEST(LoadBalance, ItsFactorsMultiplyToItInEveryLayout) {
+TEST(LoadBalance, FactorsMultiplyToTheLoadBalanceInEveryLayout) {
   std::mt19937 random(2);
   for (const Layout& layout :
        {Blocks(4, 2, 2), Blocks(0, 4, 4), Blocks(2, 8, 1), Blocks(0, 16, 1), Blocks(8, 1, 2)}) {
@@ -56,11 +56,11 @@ TEST(LoadBalance, ItsFactorsMultiplyToItInEveryLayout) {
     const double whole = *EfficiencyOf(compute, compute, Nanos(5'000'000)).load_balance;
     EXPECT_NEAR(split.stage.value_or(1) * split.data.value_or(1) * split.tensor.value_or(1), whole, 1e-12);
     EXPECT_EQ(split.stage.has_value(), layout.stages > 0);
-    EXPECT_EQ(split.tensor.has_value(), layout.tensor_group_of[0] != store::kNone);
+    EXPECT_EQ(split.tensor.has_value(), layout.tensor_group_of[0] != capture::kNone);
   }
 }
 
-TEST(LoadBalance, EachFactorIsAMeanOverALargestMean) {
+TEST(LoadBalance, EachFactorIsTheMeanOverTheLargestMean) {
   std::mt19937 random(6);
   constexpr uint32_t kShapes[][3] = {{4, 2, 2}, {0, 4, 4}, {2, 8, 1}, {0, 16, 1}, {8, 1, 2}, {2, 2, 4}};
   for (const auto& [stages, replicas, shards] : kShapes) {
@@ -83,7 +83,7 @@ TEST(LoadBalance, EachFactorIsAMeanOverALargestMean) {
   }
 }
 
-TEST(LoadBalance, IsThatOfTheDimensionThatIsOutOfBalance) {
+TEST(LoadBalance, ImbalanceOfADimensionLowersItsFactor) {
   const auto compute = [](const Layout& layout, auto heavy) {
     std::vector<Nanos> lengths;
     for (uint32_t r = 0; r < layout.stage_of.size(); ++r) lengths.push_back(Nanos(heavy(r) ? 1'500 : 1'000));
@@ -94,7 +94,7 @@ TEST(LoadBalance, IsThatOfTheDimensionThatIsOutOfBalance) {
   EXPECT_LT(*stage.stage, 0.8);
   EXPECT_DOUBLE_EQ(*stage.data, 1);
   EXPECT_DOUBLE_EQ(*stage.tensor, 1);
-  // One replica of every stage.
+  // Only one replica of every stage computes.
   const LoadBalance data = SplitLoadBalance(compute(layout, [](uint32_t r) { return r % 4 < 2; }), layout);
   EXPECT_DOUBLE_EQ(*data.stage, 1);
   EXPECT_LT(*data.data, 0.9);

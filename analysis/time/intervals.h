@@ -1,10 +1,10 @@
 // Exact algebra on sets of instants, in integer nanoseconds.
 //
-// A set is a vector of half-open intervals: sorted, disjoint, not touching, none empty. Every function takes
-// and returns such sets; Normalize makes one from anything. All are O(n), Normalize O(n log n) unless already
-// sorted.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_INTERVALS_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_INTERVALS_H_
+// A set is a vector of half-open intervals that are sorted, disjoint, not touching and not empty. Every
+// function takes and returns such sets; Normalize makes one from any intervals. All are O(n), and Normalize
+// is O(n log n) unless the intervals are sorted.
+#ifndef LOCKSTEP_ANALYSIS_TIME_INTERVALS_H_
+#define LOCKSTEP_ANALYSIS_TIME_INTERVALS_H_
 
 #include <algorithm>
 #include <vector>
@@ -27,7 +27,7 @@ void AppendInOrder(IntervalSet<T>& set, Interval<T> next) {
   }
 }
 
-// The union of intervals in any order, overlapping or empty.
+// Returns the union of intervals, which may be in any order, overlap, or be empty.
 template <typename T>
 IntervalSet<T> Normalize(std::vector<Interval<T>> intervals) {
   const auto earlier = [](const Interval<T>& a, const Interval<T>& b) { return a.start < b.start; };
@@ -89,7 +89,7 @@ IntervalSet<T> Subtract(const IntervalSet<T>& a, const IntervalSet<T>& b) {
   return out;
 }
 
-// What of `set` lies in `window`.
+// The part of `set` inside `window`.
 template <typename T>
 IntervalSet<T> Clip(const IntervalSet<T>& set, Interval<T> window) {
   IntervalSet<T> out;
@@ -103,4 +103,4 @@ IntervalSet<T> Clip(const IntervalSet<T>& set, Interval<T> window) {
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_INTERVALS_H_
+#endif  // LOCKSTEP_ANALYSIS_TIME_INTERVALS_H_

@@ -41,7 +41,7 @@ void ExpectCanonical(const Set& set) {
   }
 }
 
-TEST(Intervals, AgreeWithInstantByInstantCountingOnRandomSets) {
+TEST(Intervals, AgreesWithCountingEveryInstantOfRandomSets) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 3000; ++trial) {
     const auto raw_a = RandomIntervals(random);
@@ -62,18 +62,18 @@ TEST(Intervals, AgreeWithInstantByInstantCountingOnRandomSets) {
   }
 }
 
-TEST(Intervals, TouchingIntervalsBecomeOne) {
+TEST(Intervals, MergesTouchingIntervals) {
   EXPECT_THAT(Normalize<HostTime>({Span(5, 7), Span(1, 5), Span(9, 9)}), testing::ElementsAre(Span(1, 7)));
 }
 
-TEST(Intervals, StampsOfTheEpochLoseNoNanosecond) {
+TEST(Intervals, UnixTimesKeepNanoseconds) {
   const int64_t epoch = 1'694'128'201'421'058'123;
   const Set a = Normalize<HostTime>({Span(epoch, epoch + 3), Span(epoch + 2, epoch + 1001)});
   EXPECT_EQ(Measure(a), Nanos(1001));
   EXPECT_EQ(Measure(Subtract(a, Normalize<HostTime>({Span(epoch + 1, epoch + 2)}))), Nanos(1000));
 }
 
-TEST(Intervals, ReversedIntervalsCountNothing) {
+TEST(Intervals, IgnoresReversedIntervals) {
   EXPECT_TRUE(Normalize<HostTime>({Span(5, 3), Span(4, 4)}).empty());
 }
 

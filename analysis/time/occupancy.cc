@@ -8,16 +8,15 @@ namespace lockstep::analysis {
 namespace {
 
 constexpr int32_t kWarp = 32;
-// Registers are given to warps in units of this many, from the quarter of the register file that runs the
-// warp.
+// Warps get registers in units of this many, from the quarter of the register file that runs the warp.
 constexpr int32_t kRegisterUnit = 256;
 
-// What a multiprocessor has, by compute capability.
+// Limits of a multiprocessor, by compute capability.
 struct SmLimits {
-  int32_t capability;  // 10 * major + minor: from this one on
+  int32_t capability;  // 10 * major + minor; valid from this one on
   int32_t warps, blocks;
   int32_t registers;
-  int32_t parts;  // of the register file
+  int32_t parts;  // parts of the register file
   int32_t shared_kib;
   int32_t shared_unit;  // bytes
   int32_t reserved;     // bytes of shared memory that the system takes for each block
@@ -34,7 +33,7 @@ constexpr SmLimits kLimits[] = {
     {90, 64, 32, 65536, 4, 228, 128, 1024}, {120, 48, 24, 65536, 4, 100, 128, 1024},
 };
 
-const SmLimits* LimitsOf(const store::DeviceProperties& device) {
+const SmLimits* LimitsOf(const capture::DeviceProperties& device) {
   const int32_t capability = device.compute_major * 10 + device.compute_minor;
   const SmLimits* found = nullptr;
   for (const SmLimits& limits : kLimits) {
@@ -45,18 +44,18 @@ const SmLimits* LimitsOf(const store::DeviceProperties& device) {
 
 int64_t RoundedUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-int64_t ThreadsOf(const store::KernelDetail& detail) {
+int64_t ThreadsOf(const capture::KernelDetail& detail) {
   return int64_t{detail.block[0]} * detail.block[1] * detail.block[2];
 }
 
-int64_t MaxThreads(const SmLimits& limits, const store::DeviceProperties& device) {
+int64_t MaxThreads(const SmLimits& limits, const capture::DeviceProperties& device) {
   return device.max_threads_per_sm > 0 ? device.max_threads_per_sm : int64_t{limits.warps} * kWarp;
 }
 
 }  // namespace
 
-std::optional<int32_t> ResidentBlocks(const store::KernelDetail& detail,
-                                      const store::DeviceProperties& device) {
+std::optional<int32_t> ResidentBlocks(const capture::KernelDetail& detail,
+                                      const capture::DeviceProperties& device) {
   const SmLimits* limits = LimitsOf(device);
   const int64_t threads = ThreadsOf(detail);
   if (limits == nullptr || threads <= 0 || detail.registers == 0) return std::nullopt;
@@ -77,8 +76,8 @@ std::optional<int32_t> ResidentBlocks(const store::KernelDetail& detail,
   return static_cast<int32_t>(std::max<int64_t>(blocks, 0));
 }
 
-std::optional<double> TheoreticalOccupancy(const store::KernelDetail& detail,
-                                           const store::DeviceProperties& device) {
+std::optional<double> TheoreticalOccupancy(const capture::KernelDetail& detail,
+                                           const capture::DeviceProperties& device) {
   const std::optional<int32_t> blocks = ResidentBlocks(detail, device);
   if (!blocks) return std::nullopt;
   const int64_t warps = (ThreadsOf(detail) + kWarp - 1) / kWarp;
@@ -86,12 +85,12 @@ std::optional<double> TheoreticalOccupancy(const store::KernelDetail& detail,
          static_cast<double>(MaxThreads(*LimitsOf(device), device) / kWarp);
 }
 
-std::optional<double> EstimatedOccupancy(const store::KernelDetail& detail,
-                                         const store::DeviceProperties& device) {
+std::optional<double> EstimatedOccupancy(const capture::KernelDetail& detail,
+                                         const capture::DeviceProperties& device) {
   if (detail.occupancy_percent >= 0) return detail.occupancy_percent / 100.0;
   const std::optional<int32_t> resident = ResidentBlocks(detail, device);
   const std::optional<double> in_grid = BlocksPerSm(detail, device.sms);
-  // It ran, so one block fits: the records are wrong.
+  // The kernel ran, so one block fits and the records are wrong.
   if (!resident || *resident == 0 || !in_grid) return std::nullopt;
   const double blocks = std::min<double>(*resident, *in_grid);
   return blocks * static_cast<double>(ThreadsOf(detail)) /

@@ -1,10 +1,10 @@
-// How full a kernel can make a multiprocessor: CUDA's occupancy rules, from what is known of the launch and
-// the device.
+// Occupancy of a multiprocessor by a kernel: CUDA's occupancy rules, applied to the known facts of the launch
+// and the device.
 //
 // The rules and limits are those that NVIDIA documents for each compute capability (CUDA C++ Programming
 // Guide, compute capabilities; occupancy calculator). Pure; any thread.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_OCCUPANCY_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_OCCUPANCY_H_
+#ifndef LOCKSTEP_ANALYSIS_TIME_OCCUPANCY_H_
+#define LOCKSTEP_ANALYSIS_TIME_OCCUPANCY_H_
 
 #include <cstdint>
 #include <optional>
@@ -13,21 +13,22 @@
 
 namespace lockstep::analysis {
 
-// Blocks of the kernel that fit on one multiprocessor together; 0: not even one, as far as the records tell.
-// nullopt: block, registers or the device's compute capability are not known.
-std::optional<int32_t> ResidentBlocks(const store::KernelDetail& detail,
-                                      const store::DeviceProperties& device);
+// Number of the kernel's blocks that fit on one multiprocessor together. 0: by the records, not even one
+// fits. nullopt: block, registers or the device's compute capability are unknown.
+std::optional<int32_t> ResidentBlocks(const capture::KernelDetail& detail,
+                                      const capture::DeviceProperties& device);
 
-// Resident warps over the most that the multiprocessor takes.
-std::optional<double> TheoreticalOccupancy(const store::KernelDetail& detail,
-                                           const store::DeviceProperties& device);
+// Resident warps over the largest number that the multiprocessor takes.
+std::optional<double> TheoreticalOccupancy(const capture::KernelDetail& detail,
+                                           const capture::DeviceProperties& device);
 
-// Kineto's "est. achieved occupancy %" as a fraction: as the source states it, else the threads of the kernel
-// that a multiprocessor has at once (no more than fit, no more than there are) over the most that it takes.
-// nullopt: not stated, and it cannot be told, or the kernel would not fit at all.
-std::optional<double> EstimatedOccupancy(const store::KernelDetail& detail,
-                                         const store::DeviceProperties& device);
+// Kineto's "est. achieved occupancy %" as a fraction, from the source if it states one. Otherwise, it is the
+// number of the kernel's threads on a multiprocessor at once, over the largest number that it takes. The
+// blocks are limited to those that fit, and to those that the grid has per multiprocessor. nullopt: not
+// stated, and unknown or impossible by the records.
+std::optional<double> EstimatedOccupancy(const capture::KernelDetail& detail,
+                                         const capture::DeviceProperties& device);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_OCCUPANCY_H_
+#endif  // LOCKSTEP_ANALYSIS_TIME_OCCUPANCY_H_

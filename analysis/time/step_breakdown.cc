@@ -6,14 +6,14 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::ActivityKind;
+using capture::ActivityKind;
 using Set = IntervalSet<HostTime>;
 
-Set Ranges(const store::Capture& capture, const store::RankData& rank, bool loader) {
+Set Ranges(const capture::Capture& capture, const capture::RankData& rank, bool loader) {
   std::vector<HostInterval> out;
-  for (const store::HostRange& r : rank.ranges) {
+  for (const capture::HostRange& r : rank.ranges) {
     const bool is_loader = capture.Text(r.name).find("DataLoader") != std::string_view::npos;
-    if (loader ? is_loader : r.kind == store::RangeKind::kOperator && !is_loader)
+    if (loader ? is_loader : r.kind == capture::RangeKind::kOperator && !is_loader)
       out.push_back({r.start, r.end});
   }
   return Normalize(std::move(out));
@@ -21,22 +21,22 @@ Set Ranges(const store::Capture& capture, const store::RankData& rank, bool load
 
 }  // namespace
 
-StepKinds KindsOf(const store::Capture& capture, const store::RankData& rank) {
+StepKinds KindsOf(const capture::Capture& capture, const capture::RankData& rank) {
   StepKinds kinds;
-  for (const store::DeviceActivity& a : rank.activities) {
+  for (const capture::DeviceActivity& a : rank.activities) {
     Set& set = a.kind == ActivityKind::kMemcpy   ? kinds.memcpy
                : a.kind == ActivityKind::kMemset ? kinds.memset
                : a.communication                 ? kinds.communication
                                                  : kinds.kernel;
     AppendInOrder(set, {a.start, a.end});
   }
-  for (const store::ApiCall& c : rank.api_calls) AppendInOrder(kinds.runtime, {c.start, c.end});
+  for (const capture::ApiCall& c : rank.api_calls) AppendInOrder(kinds.runtime, {c.start, c.end});
   kinds.dataloader = Union(rank.unions.data_loader, Ranges(capture, rank, true));
   kinds.cpu_exec = Union(rank.unions.operators, Ranges(capture, rank, false));
   return kinds;
 }
 
-std::vector<HostInterval> StepSlots(const RankSteps& steps) {
+std::vector<HostInterval> StepIntervals(const RankSteps& steps) {
   std::vector<HostInterval> slots;
   HostTime before = HostTime::Min();
   for (const RankStep& s : steps.steps) {
@@ -87,14 +87,15 @@ StepBreakdown MeanOf(const std::vector<StepBreakdown>& steps) {
         &StepBreakdown::runtime, &StepBreakdown::dataloader, &StepBreakdown::cpu_exec}) {
     of(kind);
   }
-  // Means are cut to whole nanoseconds; what that loses is here, so that they sum to the mean step.
+  // Means are rounded down to whole nanoseconds. `other` takes the remainder, so that they sum to the mean
+  // step.
   mean.other = total / n - taken;
   return mean;
 }
 
-StepBreakdown BreakDownSteps(const store::Capture& capture, const store::RankData& rank,
+StepBreakdown BreakDownSteps(const capture::Capture& capture, const capture::RankData& rank,
                              const RankSteps& steps) {
-  return MeanOf(BreakDown(KindsOf(capture, rank), StepSlots(steps)));
+  return MeanOf(BreakDown(KindsOf(capture, rank), StepIntervals(steps)));
 }
 
 }  // namespace lockstep::analysis

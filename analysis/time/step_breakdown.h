@@ -1,6 +1,6 @@
-// A step's time given to the first of its kinds that was going on: report.json's `step_breakdown`.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_STEP_BREAKDOWN_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_STEP_BREAKDOWN_H_
+// report.json's `step_breakdown`: each moment of a step counts for the first kind that is active in it.
+#ifndef LOCKSTEP_ANALYSIS_TIME_STEP_BREAKDOWN_H_
+#define LOCKSTEP_ANALYSIS_TIME_STEP_BREAKDOWN_H_
 
 #include <vector>
 
@@ -10,8 +10,8 @@
 
 namespace lockstep::analysis {
 
-// The kinds take from what the ones before them left: kernels, copies, sets, communication, runtime calls,
-// data loader, CPU operators; `other` is the rest, so all of them sum to the step.
+// The order of the kinds is: kernels, copies, sets, communication, runtime calls, data loader, CPU operators.
+// Each kind gets only time that the previous kinds left. `other` is the rest, so all of them sum to the step.
 struct StepBreakdown {
   Nanos kernel, memcpy, memset, communication, runtime, dataloader, cpu_exec, other;
   Nanos Total() const {
@@ -19,24 +19,24 @@ struct StepBreakdown {
   }
 };
 
-// When something of each kind was going on.
+// The time in which each kind is active.
 struct StepKinds {
   IntervalSet<HostTime> kernel, memcpy, memset, communication, runtime, dataloader, cpu_exec;
 };
-StepKinds KindsOf(const store::Capture& capture, const store::RankData& rank);
+StepKinds KindsOf(const capture::Capture& capture, const capture::RankData& rank);
 
-// Each used step: from the previous one's end (or its range's start) to the end of the range or of the work
-// launched in it. Disjoint, in order.
-std::vector<HostInterval> StepSlots(const RankSteps& steps);
+// The slot of each used step: from the previous step's end (or its range's start) to the end of the range or
+// of the work launched in it. Slots are disjoint and in order.
+std::vector<HostInterval> StepIntervals(const RankSteps& steps);
 
-// One for each slot.
+// Returns one breakdown per slot.
 std::vector<StepBreakdown> BreakDown(const StepKinds& kinds, const std::vector<HostInterval>& slots);
 
 // Mean per step.
 StepBreakdown MeanOf(const std::vector<StepBreakdown>& steps);
-StepBreakdown BreakDownSteps(const store::Capture& capture, const store::RankData& rank,
+StepBreakdown BreakDownSteps(const capture::Capture& capture, const capture::RankData& rank,
                              const RankSteps& steps);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_STEP_BREAKDOWN_H_
+#endif  // LOCKSTEP_ANALYSIS_TIME_STEP_BREAKDOWN_H_

@@ -6,7 +6,7 @@
 
 namespace lockstep::analysis {
 
-std::vector<StepOfRank> TimeSteps(const store::RankData& rank, const RankSteps& steps,
+std::vector<StepOfRank> TimeSteps(const capture::RankData& rank, const RankSteps& steps,
                                   const std::vector<Part>& parts) {
   const size_t n = steps.steps.size();
   std::vector<StepOfRank> out(n);
@@ -16,9 +16,9 @@ std::vector<StepOfRank> TimeSteps(const store::RankData& rank, const RankSteps& 
   for (size_t i = 0; i < rank.activities.size() && i < steps.of_activity.size(); ++i) {
     if (steps.of_activity[i] < 0) continue;
     const auto k = static_cast<size_t>(steps.of_activity[i]);
-    const store::DeviceActivity& a = rank.activities[i];
+    const capture::DeviceActivity& a = rank.activities[i];
     AppendInOrder(active[k], {a.start, a.end});
-    if (a.kind != store::ActivityKind::kKernel) continue;
+    if (a.kind != capture::ActivityKind::kKernel) continue;
     AppendInOrder(a.communication ? communication[k] : compute[k], {a.start, a.end});
   }
   for (size_t i = 0; i < rank.collectives.size(); ++i) {

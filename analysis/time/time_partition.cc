@@ -7,15 +7,15 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::ActivityKind;
-using store::DeviceActivity;
+using capture::ActivityKind;
+using capture::DeviceActivity;
 using Set = IntervalSet<HostTime>;
 
 struct Unions {
   Set compute, communication, memory;
 };
 
-Unions UnionsOf(const store::RankData& rank) {
+Unions UnionsOf(const capture::RankData& rank) {
   Unions u;
   for (const DeviceActivity& a : rank.activities) {
     Set& set = a.kind != ActivityKind::kKernel ? u.memory : a.communication ? u.communication : u.compute;
@@ -28,8 +28,8 @@ struct CommunicationParts {
   Set wait, transfer, unsplit;
 };
 
-// Each collective's stay cut in its parts. A communication kernel that belongs to no collective is unsplit.
-CommunicationParts CutCommunication(const store::RankData& rank, const std::vector<Part>& parts,
+// Divides each collective into its parts. A communication kernel without a collective is unsplit.
+CommunicationParts CutCommunication(const capture::RankData& rank, const std::vector<Part>& parts,
                                     TimePartition& out) {
   std::vector<HostInterval> wait, transfer, unsplit;
   Nanos waited, transferred;
@@ -52,7 +52,7 @@ CommunicationParts CutCommunication(const store::RankData& rank, const std::vect
     out.wait_by_clock += part.wait_by_clock;
   }
   for (const DeviceActivity& a : rank.activities) {
-    if (a.kind != ActivityKind::kKernel || !a.communication || a.collective != store::kNone) continue;
+    if (a.kind != ActivityKind::kKernel || !a.communication || a.collective != capture::kNone) continue;
     unsplit.push_back({a.start, a.end});
     out.unsplit += std::max(Nanos(), a.end - a.start);
   }
@@ -65,7 +65,7 @@ CommunicationParts CutCommunication(const store::RankData& rank, const std::vect
 
 }  // namespace
 
-TimePartition PartitionTime(const store::Capture& capture, const store::RankData& rank,
+TimePartition PartitionTime(const capture::Capture& capture, const capture::RankData& rank,
                             const std::vector<Part>& parts) {
   TimePartition out;
   const CommunicationParts c = CutCommunication(rank, parts, out);

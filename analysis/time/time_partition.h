@@ -1,11 +1,11 @@
-// Where each rank's time on its device went: report.json's `ranks`, by exact interval algebra.
+// Partition of each rank's time on its device: report.json's `ranks`, by exact interval algebra.
 //
-//   compute + exposed transfer + exposed wait + exposed unsplit + exposed memory + idle == span, to the
-//   nanosecond.
+// compute + exposed transfer + exposed wait + exposed unsplit + exposed memory + idle == span, to the
+// nanosecond.
 //
-// On the rank's own clock, so no alignment touches these numbers.
-#ifndef LOCKSTEP_AGGREGATOR_ANALYSIS_TIME_PARTITION_H_
-#define LOCKSTEP_AGGREGATOR_ANALYSIS_TIME_PARTITION_H_
+// Times are on the rank's own clock, so clock alignment does not change them.
+#ifndef LOCKSTEP_ANALYSIS_TIME_TIME_PARTITION_H_
+#define LOCKSTEP_ANALYSIS_TIME_TIME_PARTITION_H_
 
 #include <optional>
 
@@ -20,7 +20,7 @@ struct TimePartition {
   Nanos compute, communication, memory;  // unions
   Nanos overlap;
   Nanos exposed_communication, exposed_transfer, exposed_wait, exposed_unsplit, exposed_memory, idle;
-  // Sums over the rank's collectives. nullopt when every instance is unsplit.
+  // Sums over the rank's collectives. nullopt: every instance is unsplit.
   std::optional<Nanos> wait, transfer;
   Nanos unsplit;
   Nanos wait_by_clock;
@@ -29,9 +29,9 @@ struct TimePartition {
 };
 
 // `parts` are those of this rank.
-TimePartition PartitionTime(const store::Capture& capture, const store::RankData& rank,
+TimePartition PartitionTime(const capture::Capture& capture, const capture::RankData& rank,
                             const std::vector<Part>& parts);
 
 }  // namespace lockstep::analysis
 
-#endif  // LOCKSTEP_AGGREGATOR_ANALYSIS_TIME_PARTITION_H_
+#endif  // LOCKSTEP_ANALYSIS_TIME_TIME_PARTITION_H_

@@ -9,18 +9,18 @@
 namespace lockstep::analysis {
 namespace {
 
-using store::TimelineBuilder;
+using capture::TimelineBuilder;
 
 struct Analysed {
-  store::Capture capture;
-  align::Matches matches;
+  capture::Capture capture;
+  capture::Matches matches;
   CollectiveTimes times;
 };
 
-Analysed Timed(store::Capture capture) {
+Analysed Timed(capture::Capture capture) {
   Analysed a{std::move(capture), {}, {}};
-  a.matches = align::Match(a.capture);
-  a.times = TimeCollectives(a.capture, a.matches, align::EstimateClocks(a.capture, a.matches));
+  a.matches = capture::Match(a.capture);
+  a.times = TimeCollectives(a.capture, a.matches, capture::EstimateClocks(a.capture, a.matches));
   return a;
 }
 
@@ -34,8 +34,8 @@ void ExpectSumsToSpan(const TimePartition& p) {
   EXPECT_EQ(p.exposed_communication, p.communication - p.overlap);
 }
 
-// Nanosecond by nanosecond, by the words of the contract.
-TimePartition BruteForce(const store::RankData& rank, const std::vector<Part>& parts) {
+// Counts nanosecond by nanosecond, by the definitions of the contract.
+TimePartition BruteForce(const capture::RankData& rank, const std::vector<Part>& parts) {
   TimePartition out;
   const HostTime first = rank.activities.front().start;
   HostTime last = first;
@@ -46,7 +46,7 @@ TimePartition BruteForce(const store::RankData& rank, const std::vector<Part>& p
          unsplit = false;
     for (const auto& a : rank.activities) {
       if (t < a.start || t >= a.end) continue;
-      if (a.kind != store::ActivityKind::kKernel)
+      if (a.kind != capture::ActivityKind::kKernel)
         memory = true;
       else if (!a.communication)
         compute = true;
@@ -92,7 +92,7 @@ TEST(TimePartition, AgreesWithCountingEveryNanosecondOnRandomTimelines) {
     for (int i = 0; i < 6; ++i) {
       const double common = drawn(120);
       for (int r = 0; r < 2; ++r) {
-        store::RankTimeline& rank = t.Rank(r);
+        capture::RankTimeline& rank = t.Rank(r);
         rank.Kernel("k", clock[r] + drawn(60), drawn(90), 7);
         if (random() % 2 == 0) rank.Copy(64, clock[r] + drawn(90), drawn(70));
         rank.AllReduce(pair, clock[r] + drawn(80), common + drawn(60) + 0.001);
@@ -132,7 +132,7 @@ TEST(TimePartition, WaitAndTransferAreUnknownWhenNothingCouldBeSplit) {
   ExpectSumsToSpan(p);
 }
 
-TEST(TimePartition, WithoutCommunicationNobodyWaitsAndTheOverlapIsUnknown) {
+TEST(TimePartition, WithoutCommunicationThereIsNoWaitAndOverlapIsUnknown) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 10).Copy(8, 15, 5);
   const Analysed a = Timed(t.Build());
@@ -143,7 +143,7 @@ TEST(TimePartition, WithoutCommunicationNobodyWaitsAndTheOverlapIsUnknown) {
   EXPECT_EQ(p.idle, Nanos::Micros(5));
 }
 
-TEST(TimePartition, ARankThatRecordedNothingHasNoTime) {
+TEST(TimePartition, AnEmptyRankHasNoTime) {
   TimelineBuilder t;
   t.Rank(0);
   const Analysed a = Timed(t.Build());
@@ -151,7 +151,7 @@ TEST(TimePartition, ARankThatRecordedNothingHasNoTime) {
   EXPECT_EQ(PartitionOf(a, 0).span, Nanos());
 }
 
-TEST(TimePartition, ReversedAndZeroLengthRecordsCountNoTime) {
+TEST(TimePartition, ReversedAndEmptyRecordsCountNoTime) {
   TimelineBuilder t;
   const uint32_t pair = t.Group("pair", {0, 1});
   t.Rank(0).Kernel("k", 0, 10).Kernel("backwards", 20, -5).AllReduce(pair, 30, -7).Kernel("instant", 40, 0);
@@ -162,10 +162,10 @@ TEST(TimePartition, ReversedAndZeroLengthRecordsCountNoTime) {
   EXPECT_EQ(PartitionOf(a, 0).compute, Nanos::Micros(10));
 }
 
-TEST(TimePartition, UtilisationIsUnknownWhereTheTraceSaysNothing) {
+TEST(TimePartition, UtilisationIsUnknownWithoutDetails) {
   TimelineBuilder t;
   t.Rank(0).Kernel("sm90_xmma_gemm_bf16", 0, 30).Kernel("add", 60, 10);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   const Analysed bare = Timed(std::move(capture));
   const TimePartition p = PartitionOf(bare, 0);
   EXPECT_FALSE(p.sm_efficiency.has_value());
@@ -174,11 +174,11 @@ TEST(TimePartition, UtilisationIsUnknownWhereTheTraceSaysNothing) {
   EXPECT_DOUBLE_EQ(p.tensor_core_fraction.value(), 0.75);
 }
 
-TEST(TimePartition, EfficiencyOfMultiprocessorsSaturatesAtOneBlockEach) {
+TEST(TimePartition, SmEfficiencySaturatesAtOneBlockPerMultiprocessor) {
   TimelineBuilder t;
   t.Rank(0).Kernel("wide", 0, 50).Kernel("narrow", 50, 50);
-  store::Capture capture = t.Build();
-  store::RankData& rank = capture.ranks[0];
+  capture::Capture capture = t.Build();
+  capture::RankData& rank = capture.ranks[0];
   rank.properties.sms = 100;
   rank.kernel_details = {{.grid = {1000, 1, 1}}, {.grid = {50, 1, 1}}};
   rank.activities[0].detail = 0;

@@ -29,24 +29,24 @@ constexpr std::array<std::string_view, 18> kTensorCoreMarks = {"884",
                                                                "cudnn_generated_fort",
                                                                "cutlass_tensor"};
 
-enum class WhichBlocks : uint8_t {
+enum class BlockFilter : uint8_t {
   kKnown,     // blocks per multiprocessor, of kernels that state them
-  kAnyAsOne,  // every kernel counts one
+  kAnyAsOne,  // every kernel counts as one
 };
 
-// use(from, to, sum over the kernels that run between), from the first start to the last end; is there any
-// kernel?
+// Calls use(from, to, sum over the kernels that run in between), from the first start to the last end.
+// Returns false without kernels.
 template <typename Use>
-bool SweepKernels(const store::RankData& rank, WhichBlocks which, Use use) {
+bool SweepKernels(const capture::RankData& rank, BlockFilter which, Use use) {
   struct Edge {
     int64_t at;
     double blocks;
   };
   std::vector<Edge> starts, ends;
-  for (const store::DeviceActivity& a : rank.activities) {
-    if (a.kind != store::ActivityKind::kKernel || a.end <= a.start) continue;
+  for (const capture::DeviceActivity& a : rank.activities) {
+    if (a.kind != capture::ActivityKind::kKernel || a.end <= a.start) continue;
     double blocks = 1;
-    if (which == WhichBlocks::kKnown) {
+    if (which == BlockFilter::kKnown) {
       blocks = a.detail < rank.kernel_details.size()
                    ? BlocksPerSm(rank.kernel_details[a.detail], rank.properties.sms).value_or(-1)
                    : -1;
@@ -72,26 +72,26 @@ bool SweepKernels(const store::RankData& rank, WhichBlocks which, Use use) {
 
 }  // namespace
 
-std::optional<double> BlocksPerSm(const store::KernelDetail& detail, int32_t sms) {
+std::optional<double> BlocksPerSm(const capture::KernelDetail& detail, int32_t sms) {
   if (detail.blocks_per_sm >= 0) return detail.blocks_per_sm;
   if (sms <= 0 || detail.grid[0] == 0) return std::nullopt;
   return static_cast<double>(detail.grid[0]) * detail.grid[1] * detail.grid[2] / sms;
 }
 
-std::optional<double> SmEfficiency(const store::RankData& rank, Nanos span) {
+std::optional<double> SmEfficiency(const capture::RankData& rank, Nanos span) {
   if (span <= Nanos()) return std::nullopt;
   double area = 0;
-  const bool any = SweepKernels(rank, WhichBlocks::kKnown, [&](int64_t from, int64_t to, double blocks) {
+  const bool any = SweepKernels(rank, BlockFilter::kKnown, [&](int64_t from, int64_t to, double blocks) {
     area += std::clamp(blocks, 0.0, 1.0) * static_cast<double>(to - from);
   });
   return any ? std::optional(std::min(1.0, area / static_cast<double>(span.ns()))) : std::nullopt;
 }
 
-UtilizationSeries MeasureUtilization(const store::RankData& rank, Nanos width, size_t most) {
+UtilizationSeries MeasureUtilization(const capture::RankData& rank, Nanos width, size_t most) {
   UtilizationSeries series{.width = width};
   HostTime first = HostTime::Max(), last = HostTime::Min();
-  for (const store::DeviceActivity& a : rank.activities) {
-    if (a.kind != store::ActivityKind::kKernel || a.end <= a.start) continue;
+  for (const capture::DeviceActivity& a : rank.activities) {
+    if (a.kind != capture::ActivityKind::kKernel || a.end <= a.start) continue;
     first = std::min(first, a.start);
     last = std::max(last, a.end);
   }
@@ -109,19 +109,19 @@ UtilizationSeries MeasureUtilization(const store::RankData& rank, Nanos width, s
       from = end;
     }
   };
-  SweepKernels(rank, WhichBlocks::kAnyAsOne, [&](int64_t from, int64_t to, double running) {
+  SweepKernels(rank, BlockFilter::kAnyAsOne, [&](int64_t from, int64_t to, double running) {
     add(series.busy, from, to, std::min(running, 1.0));
   });
-  SweepKernels(rank, WhichBlocks::kKnown, [&](int64_t from, int64_t to, double blocks) {
+  SweepKernels(rank, BlockFilter::kKnown, [&](int64_t from, int64_t to, double blocks) {
     add(series.sm_efficiency, from, to, std::clamp(blocks, 0.0, 1.0));
   });
   return series;
 }
 
-std::optional<double> AchievedOccupancy(const store::RankData& rank) {
+std::optional<double> AchievedOccupancy(const capture::RankData& rank) {
   double weighted = 0, time = 0;
-  for (const store::DeviceActivity& a : rank.activities) {
-    if (a.kind != store::ActivityKind::kKernel || a.detail >= rank.kernel_details.size()) continue;
+  for (const capture::DeviceActivity& a : rank.activities) {
+    if (a.kind != capture::ActivityKind::kKernel || a.detail >= rank.kernel_details.size()) continue;
     const std::optional<double> occupancy =
         EstimatedOccupancy(rank.kernel_details[a.detail], rank.properties);
     if (!occupancy) continue;
@@ -138,12 +138,12 @@ bool NamesTensorCores(std::string_view kernel) {
                      [&](std::string_view mark) { return kernel.find(mark) != std::string_view::npos; });
 }
 
-std::optional<double> TensorCoreFraction(const store::Capture& capture, const store::RankData& rank) {
+std::optional<double> TensorCoreFraction(const capture::Capture& capture, const capture::RankData& rank) {
   enum : int8_t { kUnknown, kNo, kYes };
   std::vector<int8_t> known(capture.strings.size(), kUnknown);
   Nanos tensor, all;
-  for (const store::DeviceActivity& a : rank.activities) {
-    if (a.kind != store::ActivityKind::kKernel || a.communication || a.name == kNoName ||
+  for (const capture::DeviceActivity& a : rank.activities) {
+    if (a.kind != capture::ActivityKind::kKernel || a.communication || a.name == kNoName ||
         a.name.value() >= known.size()) {
       continue;
     }
