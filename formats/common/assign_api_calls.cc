@@ -4,23 +4,23 @@
 
 #include "absl/container/flat_hash_map.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-void DealApiCalls(std::vector<store::ApiCall> calls, std::span<store::RankData> entries) {
+void AssignApiCallsToDevices(std::vector<capture::ApiCall> calls, std::span<capture::RankData> entries) {
   if (entries.size() == 1) {
     entries[0].api_calls = std::move(calls);
     return;
   }
   absl::flat_hash_map<CorrelationId, size_t> device_of;
   for (size_t i = 0; i < entries.size(); ++i) {
-    for (const store::DeviceActivity& a : entries[i].activities) {
+    for (const capture::DeviceActivity& a : entries[i].activities) {
       if (a.correlation.value() != 0) device_of.try_emplace(a.correlation, i);
     }
   }
-  for (const store::ApiCall& call : calls) {
+  for (const capture::ApiCall& call : calls) {
     const auto it = device_of.find(call.correlation);
     entries[it == device_of.end() ? 0 : it->second].api_calls.push_back(call);
   }
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

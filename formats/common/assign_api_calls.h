@@ -1,18 +1,18 @@
-// Host calls of a process that used several devices, for readers of formats that know no more.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_DEAL_CALLS_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_DEAL_CALLS_H_
+// Divides the host calls of a process over the devices that it used, for formats that do not name the device.
+#ifndef LOCKSTEP_FORMATS_COMMON_ASSIGN_API_CALLS_H_
+#define LOCKSTEP_FORMATS_COMMON_ASSIGN_API_CALLS_H_
 
 #include <span>
 #include <vector>
 
 #include "capture/model/capture.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// A call belongs to the device whose activity it started; the others to the first. `entries` are the
-// process's, with their activities; at least one.
-void DealApiCalls(std::vector<store::ApiCall> calls, std::span<store::RankData> entries);
+// A call goes to the device whose activity it launched. All other calls go to the first device. `entries` are
+// the entries of one process with their activities; there is at least one.
+void AssignApiCallsToDevices(std::vector<capture::ApiCall> calls, std::span<capture::RankData> entries);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_DEAL_CALLS_H_
+#endif  // LOCKSTEP_FORMATS_COMMON_ASSIGN_API_CALLS_H_

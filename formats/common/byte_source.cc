@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 constexpr size_t kCompressedChunk = 128 * 1024;
@@ -30,7 +30,7 @@ class Inflater final : public ByteSource {
     if (ended_) return 0;
     size_t filled = 0;
     while (filled == 0 && !ended_) {
-      // Called before there is input, too: output may still wait inside the state.
+      // isal_inflate runs even without input, because its state may still hold output.
       state_.next_out = reinterpret_cast<uint8_t*>(out.data());
       state_.avail_out = static_cast<uint32_t>(std::min<size_t>(out.size(), 1u << 30));
       const uint32_t room = state_.avail_out;
@@ -66,10 +66,10 @@ class Inflater final : public ByteSource {
     const size_t read = inner_->Read(compressed_);
     state_.next_in = reinterpret_cast<uint8_t*>(compressed_.data());
     state_.avail_in = static_cast<uint32_t>(read);
-    if (read == 0) End("the gzip data ends in the middle");
+    if (read == 0) End("the gzip data is truncated");
   }
 
-  // What follows a member is another one, or padding that every gzip ignores.
+  // Starts the next member. Without one, the stream ends; zeros after the last member are padding.
   void NextMember() {
     while (state_.avail_in < 2) {
       char* const front = compressed_.data();
@@ -112,7 +112,7 @@ class Inflater final : public ByteSource {
   std::string damage_;
 };
 
-// A source with its first bytes put back.
+// Returns `first` and then the bytes of `rest`.
 class Unread final : public ByteSource {
  public:
   Unread(std::string first, std::unique_ptr<ByteSource> rest)
@@ -164,7 +164,7 @@ size_t FileSource::Read(std::span<char> out) {
       consumed_ += static_cast<uint64_t>(n);
       return static_cast<size_t>(n);
     }
-    if (errno != EINTR) damage_ = absl::StrCat("reading stopped: ", std::strerror(errno));
+    if (errno != EINTR) damage_ = absl::StrCat("reading failed: ", std::strerror(errno));
   }
   return 0;
 }
@@ -183,7 +183,7 @@ absl::StatusOr<OpenedTrace> OpenTrace(const std::string& path) {
   }
   struct stat info = {};
   if (::fstat(fd.get(), &info) != 0 || S_ISDIR(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no file"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a file"));
   }
   unsigned char magic[4] = {};
   const ssize_t known = ::pread(fd.get(), magic, sizeof magic, 0);
@@ -198,4 +198,4 @@ absl::StatusOr<OpenedTrace> OpenTrace(const std::string& path) {
   return opened;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,9 +1,9 @@
-// A trace's bytes, read once from front to back.
+// ByteSource reads the bytes of a trace once, from front to back.
 //
-// Implemented by: FileSource (a file as it lies), MemorySource (bytes at hand: tests, fuzzer), GzipSource and
-// ZstdSource (another source inflated). One thread at a time.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_BYTE_SOURCE_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_BYTE_SOURCE_H_
+// Implemented by FileSource (the bytes of a file), MemorySource (bytes in memory, for tests and the fuzzer),
+// GzipSource and ZstdSource (another source, inflated). One thread at a time may use a source.
+#ifndef LOCKSTEP_FORMATS_COMMON_BYTE_SOURCE_H_
+#define LOCKSTEP_FORMATS_COMMON_BYTE_SOURCE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,25 +15,26 @@
 #include "absl/status/statusor.h"
 #include "base/fd.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
 
-  // Fills the front of `out` (never empty) and says how much of it; 0 is the end, and stays so.
+  // Fills the front of `out`, which is never empty, and returns the number of bytes. It returns 0 at the end,
+  // and again on every later call.
   virtual size_t Read(std::span<char> out) = 0;
 
-  // Why the end came before the end of the data, as half a sentence ("the gzip data ends in the middle");
-  // empty when it did not. Meaningful once Read() returned 0. Bytes read until then are good as far as
-  // anybody can tell.
+  // Half a sentence that says why reading stopped before the end of the data ("the gzip data ends in the
+  // middle"); empty if reading reached the end. Valid after Read() returned 0. The source knows of no error
+  // in the bytes that Read() returned until then.
   virtual std::string_view damage() const = 0;
 
-  // Bytes behind the end of compressed data that are no more of it, and no padding. Meaningful once Read()
-  // returned 0.
+  // Number of bytes after the end of the compressed data that are neither data nor padding. Valid after
+  // Read() returned 0.
   virtual uint64_t leftover() const { return 0; }
 
-  // Bytes taken from the file so far, for progress.
+  // Number of bytes read from the file so far, for progress.
   virtual uint64_t consumed() const = 0;
 };
 
@@ -62,23 +63,24 @@ class FileSource final : public ByteSource {
   std::string damage_;
 };
 
-// Any number of gzip members one after another, as one stream. `inner` starts with a gzip header.
+// Inflates any number of consecutive gzip members as one stream. `inner` starts with a gzip header.
 std::unique_ptr<ByteSource> GzipSource(std::unique_ptr<ByteSource> inner);
 
-// Any number of zstd frames, as GzipSource.
+// Inflates any number of consecutive zstd frames as one stream.
 std::unique_ptr<ByteSource> ZstdSource(std::unique_ptr<ByteSource> inner);
 
-// The first bytes, fewer at the end of the data; `source` gives them again.
+// Returns the first `bytes` bytes, or fewer if the data ends before. `source` returns them again.
 std::string Peek(std::unique_ptr<ByteSource>& source, size_t bytes);
 
-// The file's bytes, inflated when they begin as gzip or zstd does: the name says nothing. kNotFound,
-// kPermissionDenied or kInvalidArgument (a folder) with one sentence that names the file.
+// Opens a file and inflates it if its first bytes are those of gzip or zstd; the file's name does not matter.
+// Fails with kNotFound, kPermissionDenied or kInvalidArgument (a folder) and one sentence that names the
+// file.
 struct OpenedTrace {
   std::unique_ptr<ByteSource> source;
-  uint64_t bytes = 0;  // of the file as it lies
+  uint64_t bytes = 0;  // size of the file, not inflated
 };
 absl::StatusOr<OpenedTrace> OpenTrace(const std::string& path);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_BYTE_SOURCE_H_
+#endif  // LOCKSTEP_FORMATS_COMMON_BYTE_SOURCE_H_

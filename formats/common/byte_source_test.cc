@@ -9,7 +9,7 @@
 
 #include "formats/input/input_files_fixture.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 std::string ReadAll(ByteSource& source, size_t chunk) {
@@ -25,7 +25,7 @@ std::string SomeText(size_t size) {
   return text;
 }
 
-TEST(ByteSource, GzipIsInflatedWhateverTheSizeOfTheReads) {
+TEST(ByteSource, InflatesGzipForAnyReadSize) {
   const std::string text = SomeText(700000);
   const std::string packed = Gzip(text);
   for (size_t chunk : {size_t{1000}, size_t{32768}, size_t{1 << 20}}) {
@@ -36,7 +36,7 @@ TEST(ByteSource, GzipIsInflatedWhateverTheSizeOfTheReads) {
   }
 }
 
-TEST(ByteSource, MembersAndPaddingBehindOneAnotherAreOneStream) {
+TEST(ByteSource, ReadsGzipMembersAndPaddingAsOneStream) {
   std::string packed;
   std::string text;
   for (int i = 0; i < 50; ++i) {
@@ -49,7 +49,7 @@ TEST(ByteSource, MembersAndPaddingBehindOneAnotherAreOneStream) {
   EXPECT_EQ(source->damage(), "");
 }
 
-TEST(ByteSource, ATruncatedStreamGivesWhatThereIsAndSaysSo) {
+TEST(ByteSource, ATruncatedStreamGivesItsBytesAndReportsTruncation) {
   const std::string text = SomeText(300000);
   const std::string packed = Gzip(text);
   for (size_t cut :
@@ -57,11 +57,11 @@ TEST(ByteSource, ATruncatedStreamGivesWhatThereIsAndSaysSo) {
     auto source = GzipSource(std::make_unique<MemorySource>(std::string_view(packed).substr(0, cut)));
     const std::string got = ReadAll(*source, 10000);
     EXPECT_EQ(text.compare(0, got.size(), got), 0) << cut;
-    EXPECT_EQ(source->damage(), "the gzip data ends in the middle") << cut;
+    EXPECT_EQ(source->damage(), "the gzip data is truncated") << cut;
   }
 }
 
-TEST(ByteSource, DamagedGzipNeverGoesUnnoticed) {
+TEST(ByteSource, DetectsDamagedGzip) {
   const std::string text = SomeText(100000);
   const std::string packed = Gzip(text);
   for (size_t at = 10; at < packed.size(); at += 97) {
@@ -73,7 +73,7 @@ TEST(ByteSource, DamagedGzipNeverGoesUnnoticed) {
   }
 }
 
-TEST(ByteSource, TheFirstBytesAndNotTheNameTellGzip) {
+TEST(ByteSource, RecognisesGzipByItsFirstBytes) {
   const std::string path = testing::TempDir() + "/byte_source_test.json";
   const std::string text = SomeText(5000);
   for (const std::string& content : {Gzip(text), text}) {
@@ -85,7 +85,7 @@ TEST(ByteSource, TheFirstBytesAndNotTheNameTellGzip) {
   }
 }
 
-TEST(ByteSource, AFileThatCannotBeReadIsNamed) {
+TEST(ByteSource, ErrorNamesAnUnreadableFile) {
   const auto missing = OpenTrace("/nonexistent/trace.json");
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
@@ -94,4 +94,4 @@ TEST(ByteSource, AFileThatCannotBeReadIsNamed) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -2,7 +2,9 @@
 
 #include <limits>
 
-namespace lockstep::trace {
+#include "absl/strings/ascii.h"
+
+namespace lockstep::formats {
 namespace {
 
 constexpr int64_t kPowersOfTen[] = {1,
@@ -25,11 +27,10 @@ constexpr int64_t kPowersOfTen[] = {1,
                                     100000000000000000,
                                     1000000000000000000};
 constexpr int kLargestPower = 18;
-// Exponents beyond this are zero or too large whatever the digits; the bound keeps the sum below from
+// With a larger exponent every number is 0 or too large. The bound keeps the sum of exponents from
 // overflowing.
 constexpr int kAbsurdExponent = 10000;
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsBlank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 std::string_view Bare(std::string_view text) {
@@ -44,15 +45,15 @@ struct Decimal {
   bool negative = false;
   uint64_t digits = 0;
   int exponent = 0;
-  bool cut_to_half_or_more = false;  // the first digit that `digits` has no room for was 5 or above
+  bool cut_to_half_or_more = false;  // the first digit for which `digits` has no room was 5 or above
 };
 
 std::optional<int> ParseExponent(std::string_view text, size_t& at) {
   bool negative = false;
   if (at < text.size() && (text[at] == '+' || text[at] == '-')) negative = text[at++] == '-';
-  if (at == text.size() || !IsDigit(text[at])) return std::nullopt;
+  if (at == text.size() || !absl::ascii_isdigit(text[at])) return std::nullopt;
   int value = 0;
-  for (; at < text.size() && IsDigit(text[at]); ++at) {
+  for (; at < text.size() && absl::ascii_isdigit(text[at]); ++at) {
     if (value < kAbsurdExponent) value = value * 10 + (text[at] - '0');
   }
   return negative ? -value : value;
@@ -72,7 +73,7 @@ std::optional<Decimal> ParseDecimal(std::string_view text) {
       point = true;
       continue;
     }
-    if (!IsDigit(c)) break;
+    if (!absl::ascii_isdigit(c)) break;
     any = true;
     if (!full && d.digits > kRoom) {
       full = true;
@@ -125,16 +126,17 @@ std::optional<int64_t> ScaleAndRound(const Decimal& d, int extra_exponent) {
 }  // namespace
 
 std::optional<int64_t> NanosFromMicrosText(std::string_view text) {
-  // What nearly every row has: up to 16 digits and exactly none or three behind a point.
+  // Fast path for nearly every row: up to 16 digits, and no fraction or one of three digits.
   constexpr int64_t kSafe = std::numeric_limits<int64_t>::max() / 1000 - 1;
   const char* p = text.data();
   const char* const end = p + text.size();
   if (text.size() <= 20) {
     int64_t value = 0;
-    while (p != end && IsDigit(*p) && value <= kSafe) value = value * 10 + (*p++ - '0');
+    while (p != end && absl::ascii_isdigit(*p) && value <= kSafe) value = value * 10 + (*p++ - '0');
     if (p != text.data() && value <= kSafe) {
       if (p == end) return value * 1000;
-      if (end - p == 4 && *p == '.' && IsDigit(p[1]) && IsDigit(p[2]) && IsDigit(p[3])) {
+      if (end - p == 4 && *p == '.' && absl::ascii_isdigit(p[1]) && absl::ascii_isdigit(p[2]) &&
+          absl::ascii_isdigit(p[3])) {
         return value * 1000 + (p[1] - '0') * 100 + (p[2] - '0') * 10 + (p[3] - '0');
       }
     }
@@ -148,14 +150,14 @@ std::optional<int64_t> IntegerFromText(std::string_view text) {
   if (!bare.empty() && bare.size() <= 18) {
     int64_t value = 0;
     size_t at = 0;
-    while (at < bare.size() && IsDigit(bare[at])) value = value * 10 + (bare[at++] - '0');
+    while (at < bare.size() && absl::ascii_isdigit(bare[at])) value = value * 10 + (bare[at++] - '0');
     if (at == bare.size()) return value;
   }
   const std::optional<Decimal> d = ParseDecimal(bare);
   if (!d) return std::nullopt;
   const std::optional<int64_t> whole = ScaleAndRound(*d, 0);
   if (!whole || d->exponent >= 0) return whole;
-  // "3.0" counts; "3.5" does not.
+  // "3.0" is accepted; "3.5" is not.
   const std::optional<int64_t> fine = ScaleAndRound(*d, 3);
   int64_t expected = 0;
   if (!fine || __builtin_mul_overflow(*whole, int64_t{1000}, &expected) || expected != *fine)
@@ -163,4 +165,4 @@ std::optional<int64_t> IntegerFromText(std::string_view text) {
   return whole;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -5,10 +5,10 @@
 #include <limits>
 #include <string>
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-TEST(DecimalTime, MicrosecondsBecomeNanosecondsExactly) {
+TEST(DecimalTime, ConvertsMicrosecondsToNanosecondsExactly) {
   EXPECT_EQ(NanosFromMicrosText("0"), 0);
   EXPECT_EQ(NanosFromMicrosText("27"), 27000);
   EXPECT_EQ(NanosFromMicrosText("1694128201429795"), 1694128201429795000);
@@ -18,7 +18,7 @@ TEST(DecimalTime, MicrosecondsBecomeNanosecondsExactly) {
   EXPECT_EQ(NanosFromMicrosText("1608034841850576.123"), 1608034841850576123);
 }
 
-TEST(DecimalTime, SignsExponentsBlanksAndQuotesAreRead) {
+TEST(DecimalTime, ReadsSignsExponentsBlanksAndQuotes) {
   EXPECT_EQ(NanosFromMicrosText("-3.5"), -3500);
   EXPECT_EQ(NanosFromMicrosText("1.694128201429795e+15"), 1694128201429795000);
   EXPECT_EQ(NanosFromMicrosText("1E3"), 1000000);
@@ -28,7 +28,7 @@ TEST(DecimalTime, SignsExponentsBlanksAndQuotesAreRead) {
   EXPECT_EQ(NanosFromMicrosText("0e99999999999999"), 0);
 }
 
-TEST(DecimalTime, DigitsBelowANanosecondAreRounded) {
+TEST(DecimalTime, RoundsDigitsBelowANanosecond) {
   EXPECT_EQ(NanosFromMicrosText("92.80400000000001"), 92804);
   EXPECT_EQ(NanosFromMicrosText("92.80399999999999"), 92804);
   EXPECT_EQ(NanosFromMicrosText("0.0004"), 0);
@@ -40,14 +40,14 @@ TEST(DecimalTime, DigitsBelowANanosecondAreRounded) {
   EXPECT_EQ(NanosFromMicrosText("0.00000000000000000000000000000000000009"), 0);
 }
 
-TEST(DecimalTime, WhatIsNoTimeIsRefused) {
+TEST(DecimalTime, RefusesInvalidTimes) {
   for (const char* text :
        {"", "N/A", "NaN", "Infinity", "-", ".", "1e", "1.2.3", "12a", "\"\"", "null", "0x10", "--1", "1 2"}) {
     EXPECT_EQ(NanosFromMicrosText(text), std::nullopt) << text;
   }
 }
 
-TEST(DecimalTime, NumbersTooLargeForNanosecondsAreRefused) {
+TEST(DecimalTime, RefusesNumbersTooLargeForNanoseconds) {
   EXPECT_EQ(NanosFromMicrosText("9223372036854775.807"), std::numeric_limits<int64_t>::max());
   EXPECT_EQ(NanosFromMicrosText("9223372036854775.808"), std::nullopt);
   EXPECT_EQ(NanosFromMicrosText("1e300"), std::nullopt);
@@ -56,7 +56,7 @@ TEST(DecimalTime, NumbersTooLargeForNanosecondsAreRefused) {
   EXPECT_EQ(NanosFromMicrosText("1e" + std::string(1000, '9')), std::nullopt);
 }
 
-TEST(DecimalTime, CountsHaveNoFraction) {
+TEST(DecimalTime, RefusesFractionalCounts) {
   EXPECT_EQ(IntegerFromText("1711964646000000000"), 1711964646000000000);
   EXPECT_EQ(IntegerFromText("-7"), -7);
   EXPECT_EQ(IntegerFromText("3.0"), 3);
@@ -66,4 +66,4 @@ TEST(DecimalTime, CountsHaveNoFraction) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,6 +1,6 @@
-// The union of intervals that come in any order, kept small while they come.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_INTERVAL_UNION_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_INTERVAL_UNION_H_
+// IntervalUnion collects intervals in any order and keeps their union in bounded memory.
+#ifndef LOCKSTEP_FORMATS_COMMON_INTERVAL_UNION_H_
+#define LOCKSTEP_FORMATS_COMMON_INTERVAL_UNION_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 #include "base/time.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// Memory follows the number of disjoint stretches, up to `most`: then the narrowest gaps between them are
-// closed, as many as are needed to have half as many stretches. Empty intervals add nothing.
+// Memory grows with the number of disjoint intervals, up to `most` of them. At that limit, the union closes
+// its narrowest gaps until half as many intervals are left. Empty intervals add nothing. One thread.
 class IntervalUnion {
  public:
   static constexpr size_t kMost = 1024 * 1024;
@@ -23,7 +23,7 @@ class IntervalUnion {
 
   void Add(HostTime start, HostTime end) {
     if (end <= start) return;
-    // Operators nest and follow one another: most touch the one before.
+    // Operators nest and follow one another, so most of them touch the previous one.
     if (!parts_.empty() && start <= parts_.back().end && end >= parts_.back().start) {
       parts_.back().start = std::min(parts_.back().start, start);
       parts_.back().end = std::max(parts_.back().end, end);
@@ -37,13 +37,13 @@ class IntervalUnion {
     }
   }
 
-  // Sorted and disjoint; leaves the union empty.
+  // Returns the intervals, sorted and disjoint. The union is empty afterwards.
   std::vector<HostInterval> Take() {
     Merge();
     return std::exchange(parts_, {});
   }
 
-  // The widest gap that was closed, which the stretches now hold; 0: none was, and the union is exact.
+  // Width of the widest gap that was closed and now counts as part of an interval. 0: the union is exact.
   Nanos closed_gap() const { return closed_gap_; }
 
  private:
@@ -65,7 +65,8 @@ class IntervalUnion {
     JoinAcross(*last_closed);
   }
 
-  // 0 where they touch. Of hostile stamps the difference may not fit: it is wide then.
+  // Returns 0 if the intervals touch. The difference of invalid time stamps may not fit; it then counts as
+  // the widest gap.
   static Nanos Gap(const HostInterval& before, const HostInterval& after) {
     if (after.start <= before.end) return Nanos();
     int64_t gap = 0;
@@ -91,14 +92,14 @@ class IntervalUnion {
   std::vector<HostInterval> parts_;
 };
 
-// What a reader of the report must know of a file's unions; empty: they are exact.
+// Describes, for a note in the report, the gaps that a file's unions closed. Empty: the unions are exact.
 inline std::string DescribeClosedGaps(const IntervalUnion& operators, const IntervalUnion& data_loader) {
   const Nanos widest = std::max(operators.closed_gap(), data_loader.closed_gap());
   if (widest == Nanos()) return "";
-  return " holds more separate CPU operators than are kept apart: pauses of up to " +
-         std::to_string(widest.ns()) + " ns between them count as operators";
+  return " has too many separate CPU operators: gaps of up to " + std::to_string(widest.ns()) +
+         " ns between them count as operators";
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_INTERVAL_UNION_H_
+#endif  // LOCKSTEP_FORMATS_COMMON_INTERVAL_UNION_H_

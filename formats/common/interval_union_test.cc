@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 HostTime At(int64_t ns) { return HostTime(ns); }
@@ -16,7 +16,7 @@ Nanos Covered(const std::vector<HostInterval>& parts) {
   return sum;
 }
 
-TEST(IntervalUnion, WhatTouchesIsOneStretchWhateverTheOrder) {
+TEST(IntervalUnion, MergesTouchingIntervalsInAnyOrder) {
   IntervalUnion all;
   for (const int start : {30, 10, 0, 12, 50, 40}) all.Add(At(start), At(start + 10));
   all.Add(At(100), At(100));
@@ -24,7 +24,7 @@ TEST(IntervalUnion, WhatTouchesIsOneStretchWhateverTheOrder) {
   EXPECT_EQ(all.closed_gap(), Nanos());
 }
 
-// Stretches of 100 ns; pauses of 1 ns and of 1 us take turns.
+// Adds intervals of 100 ns, with gaps of 1 ns and 1 us in turn.
 void AddStretches(int64_t count, IntervalUnion& to) {
   int64_t at = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -33,19 +33,19 @@ void AddStretches(int64_t count, IntervalUnion& to) {
   }
 }
 
-TEST(IntervalUnion, BeyondItsBoundItClosesTheNarrowestGapsAndSaysHowWide) {
+TEST(IntervalUnion, ClosesTheNarrowestGapsBeyondTheBoundAndReportsTheirWidth) {
   IntervalUnion bounded(1000);
   AddStretches(1400, bounded);
   EXPECT_EQ(bounded.closed_gap(), Nanos(1));
   EXPECT_EQ(DescribeClosedGaps(bounded, IntervalUnion()),
-            " holds more separate CPU operators than are kept apart: pauses of up to 1 ns between them count "
+            " has too many separate CPU operators: gaps of up to 1 ns between them count "
             "as operators");
   const auto kept = bounded.Take();
   EXPECT_EQ(kept.size(), 500u + 400u);
   EXPECT_EQ(Covered(kept), Nanos(1400 * 100 + 500));
 }
 
-TEST(IntervalUnion, AMillionStretchesNeedNoMoreThanTheBound) {
+TEST(IntervalUnion, AMillionIntervalsStayWithinTheBound) {
   IntervalUnion bounded(1000), exact;
   AddStretches(1'000'000, bounded);
   AddStretches(1'000'000, exact);
@@ -59,7 +59,7 @@ TEST(IntervalUnion, AMillionStretchesNeedNoMoreThanTheBound) {
   EXPECT_EQ(kept.back().end, all.back().end);
 }
 
-TEST(IntervalUnion, StampsAtBothEndsOfTimeAreSurvived) {
+TEST(IntervalUnion, AcceptsExtremeStamps) {
   constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
   IntervalUnion all(4);
   for (int round = 0; round < 3; ++round) {
@@ -71,4 +71,4 @@ TEST(IntervalUnion, StampsAtBothEndsOfTimeAreSurvived) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,19 +1,19 @@
-// How writers put a rank's stamps on the job's clock.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_JOB_SHIFT_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_JOB_SHIFT_H_
+// JobShift(): the offset by which writers move a rank's time stamps onto the job's clock.
+#ifndef LOCKSTEP_FORMATS_COMMON_JOB_SHIFT_H_
+#define LOCKSTEP_FORMATS_COMMON_JOB_SHIFT_H_
 
 #include "capture/align/clock_model.h"
 #include "capture/model/capture.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// What to add to each of the rank's stamps. One shift for the whole rank keeps every duration as it was
-// measured; the drift over half a window remains.
-inline Nanos JobShift(const align::ClockModel& clock, const store::RankData& rank) {
+// Returns the offset to add to each time stamp of the rank. One offset for the whole rank keeps every
+// duration as measured; the clock's drift over half a window remains.
+inline Nanos JobShift(const capture::ClockModel& clock, const capture::RankData& rank) {
   const HostTime middle = rank.window.start + rank.window.length() / 2;
   return Nanos(clock.ToJob(rank.host, middle).ns() - middle.ns());
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_JOB_SHIFT_H_
+#endif  // LOCKSTEP_FORMATS_COMMON_JOB_SHIFT_H_

@@ -2,9 +2,9 @@
 
 #include <array>
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-using store::CollectiveOp;
+using capture::CollectiveOp;
 
 std::string_view TorchCollectiveName(CollectiveOp op) {
   switch (op) {
@@ -136,4 +136,4 @@ bool NamesDataLoader(std::string_view name) {
          (name.starts_with("_") && name.find("DataLoaderIter") != std::string_view::npos);
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,30 +1,30 @@
-// How PyTorch's profiler spells what a collective is: shared by the rows that say it.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_KINETO_NAMES_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_KINETO_NAMES_H_
+// Spellings of collectives in PyTorch's profiler, shared by the code that reads and writes Kineto rows.
+#ifndef LOCKSTEP_FORMATS_COMMON_KINETO_NAMES_H_
+#define LOCKSTEP_FORMATS_COMMON_KINETO_NAMES_H_
 
 #include <string_view>
 
 #include "capture/model/collective_op.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// "allreduce", "_allgather_base", … as in "Collective name"; empty for kUnknown.
-std::string_view TorchCollectiveName(store::CollectiveOp op);
-// "nccl:all_reduce", … as in the annotations around a launch; empty for kUnknown.
-std::string_view TorchAnnotation(store::CollectiveOp op);
-// "ncclFloat32" → "Float"; other spellings are left alone.
+// Returns "allreduce", "_allgather_base", … as in "Collective name"; empty for kUnknown.
+std::string_view TorchCollectiveName(capture::CollectiveOp op);
+// Returns "nccl:all_reduce", … as in the annotations around a launch; empty for kUnknown.
+std::string_view TorchAnnotation(capture::CollectiveOp op);
+// Converts "ncclFloat32" to "Float". Other spellings stay as they are.
 std::string_view TorchDatatype(std::string_view datatype);
-// "ncclFloat32" and "Float" → "float": the C++ type, as in "Input type"; TensorBoard's plugin counts no bytes
-// of other spellings.
+// Converts "ncclFloat32" and "Float" to "float", the C++ type in "Input type". TensorBoard's plugin counts no
+// bytes for other spellings.
 std::string_view TorchElementType(std::string_view datatype);
-// PyTorch's own ranges and operators around the wait for the next batch.
+// True for PyTorch's ranges and operators around the wait for the next batch.
 bool NamesDataLoader(std::string_view name);
 
-// What the argument "lockstep" of a range that our writer wrote says: it reaches beyond the recording.
+// Values of the argument "lockstep" of a written range that extends beyond the recording.
 inline constexpr std::string_view kOpenBegin = "open_begin";
 inline constexpr std::string_view kOpenEnd = "open_end";
 inline constexpr std::string_view kOpenBoth = "open_both";
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_KINETO_NAMES_H_
+#endif  // LOCKSTEP_FORMATS_COMMON_KINETO_NAMES_H_

@@ -4,14 +4,15 @@
 
 #include "absl/container/flat_hash_map.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-void NestRanges(std::vector<store::HostRange>& ranges) {
-  std::stable_sort(ranges.begin(), ranges.end(), [](const store::HostRange& a, const store::HostRange& b) {
-    return a.start != b.start ? a.start < b.start : a.end > b.end;
-  });
+void NestRanges(std::vector<capture::HostRange>& ranges) {
+  std::stable_sort(ranges.begin(), ranges.end(),
+                   [](const capture::HostRange& a, const capture::HostRange& b) {
+                     return a.start != b.start ? a.start < b.start : a.end > b.end;
+                   });
   absl::flat_hash_map<ThreadId, std::vector<HostTime>> open;
-  for (store::HostRange& range : ranges) {
+  for (capture::HostRange& range : ranges) {
     std::vector<HostTime>& ends = open[range.thread];
     while (!ends.empty() && ends.back() <= range.start && ends.back() < range.end) ends.pop_back();
     range.depth = static_cast<uint32_t>(ends.size());
@@ -19,4 +20,4 @@ void NestRanges(std::vector<store::HostRange>& ranges) {
   }
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

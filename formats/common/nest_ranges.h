@@ -1,16 +1,17 @@
-// Depths of host ranges, for readers of formats that only give times.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_NEST_RANGES_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_NEST_RANGES_H_
+// Computes the depths of host ranges, for readers of formats that give only times.
+#ifndef LOCKSTEP_FORMATS_COMMON_NEST_RANGES_H_
+#define LOCKSTEP_FORMATS_COMMON_NEST_RANGES_H_
 
 #include <vector>
 
 #include "capture/model/capture.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// How deep each range lies in the others of its thread. Sorts them, outer ones first.
-void NestRanges(std::vector<store::HostRange>& ranges);
+// Sets the depth of each range: the number of ranges of its thread around it. Sorts the ranges by start,
+// outer ones first.
+void NestRanges(std::vector<capture::HostRange>& ranges);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_NEST_RANGES_H_
+#endif  // LOCKSTEP_FORMATS_COMMON_NEST_RANGES_H_

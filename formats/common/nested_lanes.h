@@ -1,20 +1,22 @@
-// Slices of one thread on lanes where each nests in, or follows, the one before.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_NESTED_LANES_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_NESTED_LANES_H_
+// NestedLanes puts the slices of one thread on lanes, so that the slices of a lane nest or follow one
+// another.
+#ifndef LOCKSTEP_FORMATS_COMMON_NESTED_LANES_H_
+#define LOCKSTEP_FORMATS_COMMON_NESTED_LANES_H_
 
 #include <cstddef>
 #include <vector>
 
 #include "base/time.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// Slices are offered by start, of equal starts the longest first. A slice that would stick out of an open one
-// goes to the next lane; this happens to ranges that were opened and closed out of order.
+// The caller offers slices in the order of their start, and the longest first if starts are equal. A slice
+// that overlaps an open slice without nesting goes to the next lane. Such slices come from ranges that were
+// not closed in the reverse order of their opening.
 class NestedLanes {
  public:
-  // The lane for the slice. `close(lane, end)` is called for every slice that ends at or before `start` in
-  // the lanes looked at, innermost first.
+  // Returns the lane of the slice. Calls `close(lane, end)` for each slice that ends at or before `start`,
+  // innermost first, in the lanes up to the returned one.
   template <typename Close>
   size_t Place(HostTime start, HostTime end, Close close) {
     size_t lane = 0;
@@ -38,7 +40,7 @@ class NestedLanes {
   template <typename Close>
   void CloseUntil(size_t lane, HostTime start, HostTime end, Close close) {
     std::vector<HostTime>& ends = open_[lane];
-    // An empty slice at the very end of another one still lies inside it.
+    // An empty slice at the end of another slice lies inside it.
     while (!ends.empty() && (ends.back() < start || (ends.back() == start && end > start))) {
       close(lane, ends.back());
       ends.pop_back();
@@ -48,6 +50,6 @@ class NestedLanes {
   std::vector<std::vector<HostTime>> open_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_NESTED_LANES_H_
+#endif  // LOCKSTEP_FORMATS_COMMON_NESTED_LANES_H_

@@ -14,24 +14,24 @@
 #include "absl/strings/str_cat.h"
 #include "formats/common/python_literal.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::FrameDetail;
-using store::FrameKind;
+using capture::FrameDetail;
+using capture::FrameKind;
 
-// What a range's name says.
+// The content of a range's name, parsed.
 struct Reading {
   enum class What : uint8_t { kFrame, kCallTrace };
   What what = What::kFrame;
   std::string_view name;
-  std::string made_name;  // where no part of the text is the name
+  std::string made_name;  // set if the name is composed and not a part of the text
   std::string shapes, types, values, stack;
   int64_t sequence = -1;
   FrameKind kind = FrameKind::kAnnotation;
 };
 
-// What follows `key` up to the next part; empty: it is not there.
+// Returns the text after `key`; empty: the text lacks the key.
 std::string_view PartOf(std::string_view text, std::string_view key) {
   const size_t at = text.find(key);
   if (at == std::string_view::npos) return "";
@@ -45,7 +45,8 @@ int64_t NumberAtStart(std::string_view text) {
   return error == std::errc() && value >= 0 ? value : -1;
 }
 
-// "[[64, 3, 7, 7], []], input_op_ids = …": the list alone. Empty: it is none, or is cut off.
+// Returns only the list of "[[64, 3, 7, 7], []], input_op_ids = …". Empty: the text does not start with a
+// list, or the list is truncated.
 std::string_view ListAtStart(std::string_view text) {
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -63,7 +64,7 @@ std::string_view ListAtStart(std::string_view text) {
   return "";
 }
 
-// PyTorch's operators and autograd's nodes; the rest of what emit_nvtx writes is record_function's.
+// True for PyTorch's operators and autograd's nodes. The other ranges of emit_nvtx come from record_function.
 bool NamesOperator(std::string_view name) {
   if (name.starts_with("autograd::engine::") || name.starts_with("torch::autograd::")) return true;
   if (name.starts_with("ProfilerStep#") || name.starts_with("FSDP::") || name.starts_with("Optimizer."))
@@ -84,7 +85,7 @@ std::optional<Reading> ReadEmitted(std::string_view text) {
   return r;
 }
 
-// PyProf's names of types are those of torch.dtype; frames have those of C++, as Kineto does.
+// PyProf names types as torch.dtype does; frames name them as C++ does, like Kineto.
 std::string_view TypeName(std::string_view dtype) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"float16", "c10::Half"},   {"half", "c10::Half"},  {"bfloat16", "c10::BFloat16"},
@@ -114,7 +115,7 @@ std::string Spelled(const PythonValue& value) {
   return out + "]";
 }
 
-// Only whole numbers are a shape.
+// A shape holds only whole numbers.
 std::optional<std::string> ShapeOf(const PythonValue* value) {
   if (value == nullptr || value->kind != PythonValue::Kind::kList) return std::nullopt;
   for (const PythonValue& item : value->items) {
@@ -148,7 +149,7 @@ std::optional<Reading> ReadPyProf(std::string_view text) {
   if (const PythonValue* trace = dict->Find("traceMarker");
       trace != nullptr && trace->kind == PythonValue::Kind::kList) {
     r.what = Reading::What::kCallTrace;
-    // Theirs has the outermost call first.
+    // PyProf lists the outermost call first; frames list the innermost first.
     for (size_t i = trace->items.size(); i-- > 0;)
       absl::StrAppend(&r.stack, r.stack.empty() ? "" : ";", trace->items[i].text);
     return r;
@@ -170,8 +171,8 @@ Reading Read(std::string_view text, std::string_view domain) {
   if (auto marker = ReadPyProf(text)) return *std::move(marker);
   if (auto emitted = ReadEmitted(text)) return *std::move(emitted);
   Reading r{.name = text};
-  // emit_nvtx without shapes writes operators outside of the graph by their name alone; NCCL names its calls
-  // in a domain of its own.
+  // Without shapes, emit_nvtx writes operators outside of the autograd graph as a bare name. NCCL writes its
+  // calls in its own domain.
   if (text.starts_with("aten::") || text.starts_with("autograd::engine::") || domain == "NCCL")
     r.kind = FrameKind::kOperator;
   return r;
@@ -179,9 +180,9 @@ Reading Read(std::string_view text, std::string_view domain) {
 
 class Builder {
  public:
-  explicit Builder(store::StringTable& strings) : strings_(strings) {}
+  explicit Builder(capture::StringTable& strings) : strings_(strings) {}
 
-  void Add(const store::HostRange& range) {
+  void Add(const capture::HostRange& range) {
     if (range.end <= range.start) return;
     const auto [it, fresh] = known_.try_emplace(std::pair(range.name, range.domain));
     if (fresh) it->second = Intern(Read(strings_.Text(range.name), strings_.Text(range.domain)));
@@ -200,9 +201,9 @@ class Builder {
     out_.details.push_back(known.detail);
   }
 
-  store::HostFrames Take() {
+  capture::HostFrames Take() {
     std::stable_sort(out_.frames.begin(), out_.frames.end(),
-                     [](const store::HostFrame& a, const store::HostFrame& b) {
+                     [](const capture::HostFrame& a, const capture::HostFrame& b) {
                        return std::tie(a.thread, a.start, b.end) < std::tie(b.thread, b.start, a.end);
                      });
     AddCallTraces();
@@ -223,7 +224,7 @@ class Builder {
   };
 
   Known Intern(Reading&& r) {
-    // `r.name` may point into the table, whose texts do not move.
+    // `r.name` may point into the table. That is safe, because texts in the table do not move.
     Known known{.name = strings_.Intern(r.made_name.empty() ? r.name : r.made_name), .kind = r.kind};
     known.is_call_trace = r.what == Reading::What::kCallTrace;
     known.detail = {.shapes = strings_.Intern(r.shapes),
@@ -234,16 +235,17 @@ class Builder {
     return known;
   }
 
-  // A call trace is that of the first frame in it: PyProf opens the two directly after each other.
+  // A call trace belongs to the first frame inside it, because PyProf opens both ranges directly after each
+  // other.
   void AddCallTraces() {
     for (const CallTrace& trace : traces_) {
       const auto it =
           std::lower_bound(out_.frames.begin(), out_.frames.end(), std::tuple(trace.thread, trace.start),
-                           [](const store::HostFrame& f, const auto& wanted) {
+                           [](const capture::HostFrame& f, const auto& wanted) {
                              return std::tuple(f.thread, f.start) < wanted;
                            });
       if (it == out_.frames.end() || it->thread != trace.thread || it->end > trace.end) continue;
-      if (it->detail == store::kNone) {
+      if (it->detail == capture::kNone) {
         it->detail = static_cast<uint32_t>(out_.details.size());
         out_.details.emplace_back();
       }
@@ -251,30 +253,31 @@ class Builder {
     }
   }
 
-  store::StringTable& strings_;
-  store::HostFrames out_;
+  capture::StringTable& strings_;
+  capture::HostFrames out_;
   std::vector<CallTrace> traces_;
   absl::flat_hash_map<std::pair<NameId, NameId>, Known> known_;
 };
 
 }  // namespace
 
-store::HostFrames FramesOfRanges(std::span<const store::HostRange> ranges, store::StringTable& strings) {
+capture::HostFrames FramesOfRanges(std::span<const capture::HostRange> ranges,
+                                   capture::StringTable& strings) {
   Builder builder(strings);
-  for (const store::HostRange& range : ranges) builder.Add(range);
+  for (const capture::HostRange& range : ranges) builder.Add(range);
   return builder.Take();
 }
 
-void AddNvtxFrames(store::Capture& capture) {
-  // Entries of one process have the same ranges, and share frames.
-  absl::flat_hash_map<std::tuple<RankId, int32_t, uint32_t>, std::shared_ptr<const store::HostFrames>> made;
-  for (store::RankData& rank : capture.ranks) {
+void AddNvtxFrames(capture::Capture& capture) {
+  // Entries of one process have the same ranges, so they share frames.
+  absl::flat_hash_map<std::tuple<RankId, int32_t, uint32_t>, std::shared_ptr<const capture::HostFrames>> made;
+  for (capture::RankData& rank : capture.ranks) {
     if (rank.frames != nullptr || rank.ranges.empty()) continue;
     auto& frames = made[std::tuple(rank.rank, rank.pid, rank.incarnation)];
     if (frames == nullptr)
-      frames = std::make_shared<const store::HostFrames>(FramesOfRanges(rank.ranges, capture.strings));
+      frames = std::make_shared<const capture::HostFrames>(FramesOfRanges(rank.ranges, capture.strings));
     rank.frames = frames;
   }
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

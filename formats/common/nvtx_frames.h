@@ -1,27 +1,29 @@
-// Host frames out of NVTX ranges, for sources that have no operators of PyTorch's own: live captures and
-// Nsight Systems.
+// Makes host frames from NVTX ranges, for sources without PyTorch's own operators: live captures and Nsight
+// Systems.
 //
-// Three spellings are read (docs/views.md, section layers): torch.autograd.profiler.emit_nvtx ("aten::conv2d,
-// seq = 12, sizes =
-// [[64, 3, 7, 7], []]"), PyProf's markers (a dict in Python's spelling with mod, op and args; around it one
-// with traceMarker), and plain names. Texts come from the profiled program: whatever is no such spelling is a
-// plain name.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_NVTX_FRAMES_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_NVTX_FRAMES_H_
+// It reads three spellings (docs/views.md, section layers). The first is that of
+// torch.autograd.profiler.emit_nvtx: "aten::conv2d, seq = 12, sizes = [[64, 3, 7, 7], []]". The second are
+// PyProf's markers: a Python dict with mod, op and args, inside a range whose dict has traceMarker. The third
+// is a plain name.
+//
+// The texts come from the profiled program. A text in neither of the first two spellings is a plain name.
+#ifndef LOCKSTEP_FORMATS_COMMON_NVTX_FRAMES_H_
+#define LOCKSTEP_FORMATS_COMMON_NVTX_FRAMES_H_
 
 #include <span>
 #include <vector>
 
 #include "capture/model/capture.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// `strings` holds the ranges' names and takes the frames'. Ranges without length are marks, and no frames.
-store::HostFrames FramesOfRanges(std::span<const store::HostRange> ranges, store::StringTable& strings);
+// `strings` holds the names of the ranges and receives those of the frames. Ranges without length are marks
+// and do not become frames.
+capture::HostFrames FramesOfRanges(std::span<const capture::HostRange> ranges, capture::StringTable& strings);
 
-// Gives them to every process that has ranges and no frames.
-void AddNvtxFrames(store::Capture& capture);
+// Adds the frames to every process that has ranges and no frames.
+void AddNvtxFrames(capture::Capture& capture);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_NVTX_FRAMES_H_
+#endif  // LOCKSTEP_FORMATS_COMMON_NVTX_FRAMES_H_

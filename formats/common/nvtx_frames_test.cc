@@ -6,18 +6,18 @@
 
 #include "capture/model/timeline_builder_fixture.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::FrameKind;
-using store::HostFrame;
-using store::TimelineBuilder;
+using capture::FrameKind;
+using capture::HostFrame;
+using capture::TimelineBuilder;
 
 class NvtxFrames : public ::testing::Test {
  public:
   NvtxFrames& Range(std::string_view name, double start_us, double end_us, std::string_view domain = "",
                     int64_t thread = 1) {
-    store::HostRange range{.start = TimelineBuilder::At(start_us), .end = TimelineBuilder::At(end_us)};
+    capture::HostRange range{.start = TimelineBuilder::At(start_us), .end = TimelineBuilder::At(end_us)};
     range.name = strings_.Intern(name);
     range.domain = strings_.Intern(domain);
     range.thread = ThreadId(thread);
@@ -26,15 +26,15 @@ class NvtxFrames : public ::testing::Test {
   }
   void Make() { frames_ = FramesOfRanges(ranges_, strings_); }
   std::string_view Name(size_t i) const { return strings_.Text(frames_.frames[i].name); }
-  const store::FrameDetail& Detail(size_t i) const { return frames_.details.at(frames_.frames[i].detail); }
+  const capture::FrameDetail& Detail(size_t i) const { return frames_.details.at(frames_.frames[i].detail); }
   std::string_view Text(NameId id) const { return strings_.Text(id); }
 
-  store::StringTable strings_;
-  std::vector<store::HostRange> ranges_;
-  store::HostFrames frames_;
+  capture::StringTable strings_;
+  std::vector<capture::HostRange> ranges_;
+  capture::HostFrames frames_;
 };
 
-TEST_F(NvtxFrames, ReadsWhatEmitNvtxWrites) {
+TEST_F(NvtxFrames, ReadsOperatorsOfEmitNvtx) {
   Range("my layer", 0, 100)
       .Range("aten::conv2d, seq = 12, sizes = [[64, 3, 7, 7], []]", 10, 90)
       .Range("aten::add, seq = 45440, op_id = 990760", 20, 30)
@@ -45,7 +45,7 @@ TEST_F(NvtxFrames, ReadsWhatEmitNvtxWrites) {
   ASSERT_EQ(frames_.frames.size(), 6u);
   EXPECT_EQ(Name(0), "my layer");
   EXPECT_EQ(frames_.frames[0].kind, FrameKind::kAnnotation);
-  EXPECT_EQ(frames_.frames[0].detail, store::kNone);
+  EXPECT_EQ(frames_.frames[0].detail, capture::kNone);
   EXPECT_EQ(Name(1), "aten::conv2d");
   EXPECT_EQ(frames_.frames[1].kind, FrameKind::kOperator);
   EXPECT_EQ(Detail(1).sequence, 12);
@@ -57,7 +57,7 @@ TEST_F(NvtxFrames, ReadsWhatEmitNvtxWrites) {
   EXPECT_EQ(Text(Detail(5).shapes), "[[2], [2]]");
 }
 
-TEST_F(NvtxFrames, ReadsPyProfsMarkersWithTheirCallTrace) {
+TEST_F(NvtxFrames, ReadsPyProfMarkersWithTheirCallTrace) {
   Range("{'traceMarker': ['train.py:80', 'model.py:12']}", 0, 100)
       .Range(
           "{'mod': 'torch.nn.functional', 'op': 'conv2d', 'args': [{'name': '', 'type': 'tensor', 'shape': "
@@ -75,7 +75,7 @@ TEST_F(NvtxFrames, ReadsPyProfsMarkersWithTheirCallTrace) {
   EXPECT_EQ(Text(Detail(0).stack), "model.py:12;train.py:80");
 }
 
-TEST_F(NvtxFrames, WhateverIsNoSuchSpellingIsAPlainName) {
+TEST_F(NvtxFrames, OtherTextsArePlainNames) {
   const std::string deep = "{'mod': 'm', 'op': 'o', 'args': " + std::string(5000, '[');
   const std::string texts[] = {"{'mod': 'torch', 'op': 'add', 'args': [",
                                "{'mod'",
@@ -94,7 +94,7 @@ TEST_F(NvtxFrames, WhateverIsNoSuchSpellingIsAPlainName) {
   }
 }
 
-TEST_F(NvtxFrames, DamagedPartsOfAnOperatorAreNotThere) {
+TEST_F(NvtxFrames, LeavesOutDamagedPartsOfAnOperator) {
   Range("aten::mm, seq = 99999999999999999999, sizes = [[1, 2", 0, 1)
       .Range("aten::mm, seq = -4, sizes = [[1], 'x']", 2, 3)
       .Range("aten::mm, seq = 5, sizes = [[[[[1]]]]]", 4, 5)
@@ -102,15 +102,15 @@ TEST_F(NvtxFrames, DamagedPartsOfAnOperatorAreNotThere) {
       .Range("{'mod': 'm', 'op': 'o', 'args': [{'type': 'tensor', 'shape': (2, 'x')}, 7]}", 8, 9);
   Make();
   ASSERT_EQ(frames_.frames.size(), 5u);
-  EXPECT_EQ(frames_.frames[0].detail, store::kNone);
-  EXPECT_EQ(frames_.frames[1].detail, store::kNone);
+  EXPECT_EQ(frames_.frames[0].detail, capture::kNone);
+  EXPECT_EQ(frames_.frames[1].detail, capture::kNone);
   EXPECT_EQ(Detail(2).sequence, 5);
   EXPECT_EQ(Detail(2).shapes, kNoName);
   EXPECT_EQ(Name(3), ", seq = 5");
   EXPECT_EQ(Text(Detail(4).shapes), "[[], []]");
 }
 
-TEST_F(NvtxFrames, MarksAreNoFramesAndNcclsCallsAreOperators) {
+TEST_F(NvtxFrames, IgnoresMarksAndReadsNcclCallsAsOperators) {
   Range("mark", 5, 5).Range("ncclAllReduce", 6, 8, "NCCL");
   Make();
   ASSERT_EQ(frames_.frames.size(), 1u);
@@ -118,13 +118,13 @@ TEST_F(NvtxFrames, MarksAreNoFramesAndNcclsCallsAreOperators) {
   EXPECT_EQ(frames_.frames[0].kind, FrameKind::kOperator);
 }
 
-TEST(AddNvtxFrames, GivesThemToProcessesWithoutFrames) {
+TEST(AddNvtxFrames, AddsFramesOnlyToProcessesWithoutFrames) {
   TimelineBuilder t;
   t.Rank(0).Range("aten::mm, seq = 1", 0, 10).Kernel("gemm", 5, 10);
   t.Rank(1).Kernel("gemm", 5, 10);
   t.Rank(2).Range("aten::mm, seq = 1", 0, 10).Kernel("gemm", 5, 10);
-  store::Capture capture = t.Build();
-  const auto own = std::make_shared<const store::HostFrames>();
+  capture::Capture capture = t.Build();
+  const auto own = std::make_shared<const capture::HostFrames>();
   capture.ranks[2].frames = own;
   AddNvtxFrames(capture);
   ASSERT_NE(capture.ranks[0].frames, nullptr);
@@ -134,4 +134,4 @@ TEST(AddNvtxFrames, GivesThemToProcessesWithoutFrames) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,6 +1,6 @@
 #include "formats/common/python_literal.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 constexpr int kDeepest = 16;
@@ -59,7 +59,7 @@ class Parser {
         ++at_;
         return out;
       }
-      // Of escapes only the character itself is kept: paths need no more.
+      // An escape keeps only its character; the paths in PyProf's markers need no more.
       if (text_[at_] == '\\' && ++at_ == text_.size()) return std::nullopt;
       out += text_[at_];
     }
@@ -122,4 +122,4 @@ const PythonValue* PythonValue::Find(std::string_view key) const {
 
 std::optional<PythonValue> ParsePython(std::string_view text) { return Parser(text).Whole(); }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,7 +1,7 @@
-// A value as Python's repr() spells it, out of bytes that nobody vouches for: what PyProf writes into NVTX
-// ranges.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_PYTHON_LITERAL_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_PYTHON_LITERAL_H_
+// Parses a value in the spelling of Python's repr(), as PyProf writes it into NVTX ranges. The input is
+// untrusted.
+#ifndef LOCKSTEP_FORMATS_COMMON_PYTHON_LITERAL_H_
+#define LOCKSTEP_FORMATS_COMMON_PYTHON_LITERAL_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
 struct PythonValue {
   enum class Kind : uint8_t {
@@ -19,17 +19,17 @@ struct PythonValue {
     kDict
   };  // kWord: a number, True, None, …; tuples are lists
   Kind kind = Kind::kWord;
-  std::string text;                // of words and texts
-  std::vector<PythonValue> items;  // of lists; of dicts the values
-  std::vector<std::string> keys;   // of dicts
+  std::string text;                // of a word or text
+  std::vector<PythonValue> items;  // of a list; the values of a dict
+  std::vector<std::string> keys;   // of a dict
 
-  // Null: it is no dict, or has no such key.
+  // Null: this is not a dict, or it lacks the key.
   const PythonValue* Find(std::string_view key) const;
 };
 
-// nullopt: it is none, or lies deeper than 16 levels, or has more than 4096 values.
+// nullopt: the text is not a value, nests more than 16 levels deep, or has more than 4096 values.
 std::optional<PythonValue> ParsePython(std::string_view text);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_PYTHON_LITERAL_H_
+#endif  // LOCKSTEP_FORMATS_COMMON_PYTHON_LITERAL_H_

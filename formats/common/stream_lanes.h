@@ -1,9 +1,9 @@
-// Overlapping activities of one stream spread over lanes, none of which overlaps itself.
+// StreamLanes spreads overlapping activities of one stream over lanes without overlaps.
 //
-// Viewers draw a track as a stack: of two slices that overlap without nesting they drop one. Kernels of one
-// stream overlap where a dependent launch starts early.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_STREAM_LANES_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_STREAM_LANES_H_
+// Viewers draw a track as a stack, and drop one of two slices that overlap without nesting. Kernels of one
+// stream overlap if a dependent launch starts early.
+#ifndef LOCKSTEP_FORMATS_COMMON_STREAM_LANES_H_
+#define LOCKSTEP_FORMATS_COMMON_STREAM_LANES_H_
 
 #include <cstdint>
 #include <vector>
@@ -12,12 +12,12 @@
 #include "base/ids.h"
 #include "base/time.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// Activities are offered in the order of their start.
+// The caller offers activities in the order of their start.
 class StreamLanes {
  public:
-  // The lane of the next activity of `stream`, from 0; the lowest that is free.
+  // Returns the lane of the next activity of `stream`: the lowest free one, from 0.
   uint32_t Place(StreamId stream, HostTime start, HostTime end) {
     std::vector<HostTime>& busy_until = streams_[stream];
     for (uint32_t lane = 0; lane < busy_until.size(); ++lane) {
@@ -34,6 +34,6 @@ class StreamLanes {
   absl::flat_hash_map<StreamId, std::vector<HostTime>> streams_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_STREAM_LANES_H_
+#endif  // LOCKSTEP_FORMATS_COMMON_STREAM_LANES_H_

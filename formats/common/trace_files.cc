@@ -10,16 +10,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
 std::string_view DigitsAt(std::string_view text, size_t at) {
   size_t end = at;
-  while (end < text.size() && IsDigit(text[end])) ++end;
+  while (end < text.size() && absl::ascii_isdigit(text[end])) ++end;
   return text.substr(at, end - at);
 }
 
@@ -94,7 +92,7 @@ absl::Status AddFolder(const std::string& folder, InputFiles& input) {
   }
   auto traces = TracesIn(folder);
   if (!traces.ok()) return traces.status();
-  // A capture whose records were left behind still has its traces.
+  // A capture folder without its records may still hold its traces.
   if (fs::is_directory(path / "traces", error)) {
     if (auto inner = TracesIn((path / "traces").string()); inner.ok() && !inner->empty())
       traces = std::move(inner);
@@ -126,7 +124,7 @@ bool NaturallyBefore(std::string_view a, std::string_view b) {
     }
   }
   if ((i == a.size()) != (j == b.size())) return i == a.size();
-  return a < b;  // equal but for leading zeros: any fixed order
+  return a < b;  // equal except for leading zeros; any fixed order is correct
 }
 
 std::optional<RankId> RankInFileName(std::string_view path) {
@@ -142,9 +140,9 @@ std::string NodeInFileName(std::string_view path) {
   const size_t underscore = worker.rfind('_');
   if (underscore == std::string_view::npos || underscore == 0) return "";
   const std::string_view number = worker.substr(underscore + 1);
-  if (number.empty() || !std::all_of(number.begin(), number.end(), IsDigit)) return "";
+  if (number.empty() || !std::all_of(number.begin(), number.end(), absl::ascii_isdigit)) return "";
   const std::string_view node = worker.substr(0, underscore);
-  // "worker0_step_12" counts steps, not processes of a node.
+  // In "worker0_step_12" the number counts steps, not the processes of a node.
   if (RankInFileName(node)) return "";
   return std::string(node);
 }
@@ -175,4 +173,4 @@ absl::StatusOr<InputFiles> FindInputFiles(std::span<const std::string> paths) {
   return input;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,6 +1,6 @@
-// Which files a command line means, and what their names tell.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_TRACE_FILES_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_TRACE_FILES_H_
+// Finds the input files of a command line, and reads ranks and nodes from their names.
+#ifndef LOCKSTEP_FORMATS_COMMON_TRACE_FILES_H_
+#define LOCKSTEP_FORMATS_COMMON_TRACE_FILES_H_
 
 #include <optional>
 #include <span>
@@ -11,32 +11,32 @@
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// Runs of digits compare as numbers: worker2 comes before worker10.
+// Compares runs of digits as numbers: worker2 comes before worker10.
 bool NaturallyBefore(std::string_view a, std::string_view b);
 
-// The number directly after `rank`, `rank-`, `rank_` or `worker` in the last part of a path.
+// Returns the number directly after `rank`, `rank-`, `rank_` or `worker` in the last part of a path.
 std::optional<RankId> RankInFileName(std::string_view path);
 
-// The node in "<node>_<number>.<…>.pt.trace.json[.gz]", as Kineto names workers; empty when the name is
-// another one.
+// Returns the node in "<node>_<number>.<…>.pt.trace.json[.gz]", as Kineto names workers. Empty: the name has
+// another form.
 std::string NodeInFileName(std::string_view path);
 
 struct TraceFile {
   std::string path;
-  bool named = false;  // on the command line itself; otherwise found in a folder that was
+  bool named = false;  // true: named on the command line; false: found in a folder that is named there
 };
 
 struct InputFiles {
   std::vector<std::string> captures;  // folders with records/
-  std::vector<TraceFile> traces;      // naturally sorted, each once
+  std::vector<TraceFile> traces;      // in natural order, each once
 };
 
-// Looks at every path once. Errors say which path and what to do: a path that does not exist, a folder with
-// nothing in it.
+// Looks at every path once. An error names the path and the remedy: the path does not exist, or the folder
+// holds no traces.
 absl::StatusOr<InputFiles> FindInputFiles(std::span<const std::string> paths);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_TRACE_FILES_H_
+#endif  // LOCKSTEP_FORMATS_COMMON_TRACE_FILES_H_

@@ -7,10 +7,10 @@
 
 #include "formats/common/byte_source.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-// Frames that want a larger window than zstd's own programs accept would make the reader allocate it.
+// A frame with a larger window than zstd's own programs accept would make the reader allocate that window.
 constexpr int kLargestWindowLog = 27;
 
 struct FreeStream {
@@ -31,7 +31,7 @@ class Decompressor final : public ByteSource {
       if (from_.pos == from_.size && !output_waits_) {
         from_ = {compressed_.data(), inner_->Read(compressed_), 0};
         if (from_.size == 0) {
-          End(between_frames_ ? "" : "the zstd data ends in the middle");
+          End(between_frames_ ? "" : "the zstd data is truncated");
           break;
         }
       }
@@ -71,4 +71,4 @@ std::unique_ptr<ByteSource> ZstdSource(std::unique_ptr<ByteSource> inner) {
   return std::make_unique<Decompressor>(std::move(inner));
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,6 +1,6 @@
-// What the benches of writers write: two ranks as a training job leaves them, 400,000 events.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_BENCH_JOB_FIXTURE_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_BENCH_JOB_FIXTURE_H_
+// The job that the benchmarks of the writers write: two ranks of a training job with 400,000 events.
+#ifndef LOCKSTEP_FORMATS_INPUT_BENCH_JOB_FIXTURE_H_
+#define LOCKSTEP_FORMATS_INPUT_BENCH_JOB_FIXTURE_H_
 
 #include <benchmark/benchmark.h>
 
@@ -12,9 +12,9 @@
 #include "base/time.h"
 #include "capture/model/capture.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-class CountingSink final : public store::ByteSink {
+class CountingSink final : public ByteSink {
  public:
   absl::Status Append(std::string_view bytes) override {
     kept_.assign(bytes);
@@ -29,18 +29,19 @@ class CountingSink final : public store::ByteSink {
   uint64_t bytes_ = 0;
 };
 
-// The same on every run, and no run of equal differences: those would compress as nothing real does.
+// The values are the same in every run. They vary, because repeated differences would compress better than
+// those of real traces.
 inline Nanos Jitter(uint32_t i) {
   uint32_t x = i * 2654435761u;
   x = (x ^ x >> 15) * 2246822519u;
   return Nanos(int64_t{(x ^ x >> 13) >> 21});
 }
 
-// Launches and kernels, every hundredth a collective. Finish()ed.
-inline store::Capture BenchJob() {
-  store::Capture capture;
+// Every hundredth kernel is a collective. The capture is Finish()ed.
+inline capture::Capture BenchJob() {
+  capture::Capture capture;
   for (int32_t rank = 0; rank < 2; ++rank) {
-    store::RankData& r = capture.ranks.emplace_back();
+    capture::RankData& r = capture.ranks.emplace_back();
     r.rank = RankId(rank);
     for (uint32_t i = 0; i < 100000; ++i) {
       const HostTime at = HostTime(1790000000000000000 + int64_t{i} * 10000) + Jitter(i);
@@ -62,17 +63,18 @@ inline store::Capture BenchJob() {
       r.kernel_details.push_back({.grid = {i, 1, 1}, .block = {256, 1, 1}, .registers = 64});
     }
   }
-  store::Finish(capture);
+  capture::Finish(capture);
   return capture;
 }
 
-inline uint64_t EventsOf(const store::Capture& capture) {
+inline uint64_t EventsOf(const capture::Capture& capture) {
   uint64_t events = 0;
-  for (const store::RankData& rank : capture.ranks) events += rank.api_calls.size() + rank.activities.size();
+  for (const capture::RankData& rank : capture.ranks)
+    events += rank.api_calls.size() + rank.activities.size();
   return events;
 }
 
-// `bytes` over all rounds.
+// `bytes` is the sum over all rounds.
 inline void ReportRates(benchmark::State& state, uint64_t events, uint64_t bytes) {
   const auto rounds = static_cast<double>(state.iterations());
   state.counters["events/s"] =
@@ -81,6 +83,6 @@ inline void ReportRates(benchmark::State& state, uint64_t events, uint64_t bytes
   state.counters["MB/s"] = benchmark::Counter(static_cast<double>(bytes) * 1e-6, benchmark::Counter::kIsRate);
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_BENCH_JOB_FIXTURE_H_
+#endif  // LOCKSTEP_FORMATS_INPUT_BENCH_JOB_FIXTURE_H_

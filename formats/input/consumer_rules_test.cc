@@ -1,5 +1,5 @@
-// What each consumer of Kineto files demands, rule by rule, as that consumer looks at the text
-// (docs/formats/consumers.md lists them and the tests of the other formats).
+// Checks the rules of each consumer of Kineto files. Each test reads the text as that consumer does
+// (docs/formats/consumers.md lists the rules and the tests of the other formats).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <simdjson.h>
@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "aggregator/trace/writers.h"
 #include "base/files/byte_sink.h"
 #include "capture/align/match.h"
 #include "capture/model/timeline_builder_fixture.h"
+#include "formats/kineto/kineto_writer.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 using ::testing::ElementsAre;
@@ -33,7 +33,7 @@ struct Row {
   bool Has(const char* arg) const { return args.count(arg) != 0; }
 };
 
-// As a reader that keeps the whole file in memory sees it.
+// Reads the rows like a consumer that loads the whole file.
 std::vector<Row> RowsOf(const std::string& text) {
   std::vector<Row> rows;
   simdjson::dom::parser parser;
@@ -63,11 +63,11 @@ bool OnDevice(const Row& row) {
 }
 bool Calls(const Row& row) { return row.category == "cuda_runtime" || row.category == "cuda_driver"; }
 
-// A job of two steps on two ranks; the clock of the second rank's host is 3 ms ahead.
+// A job of two steps on two ranks. The clock of the second rank's host is 3 ms ahead.
 class ConsumerRules : public ::testing::Test {
  protected:
   void SetUp() override {
-    store::TimelineBuilder t;
+    capture::TimelineBuilder t;
     const uint32_t group = t.Group("dp", {0, 1});
     for (int rank = 0; rank < 2; ++rank) {
       const double base = rank * 3000.0;
@@ -79,39 +79,39 @@ class ConsumerRules : public ::testing::Test {
             .Kernel("elementwise", at + 250, 100, 7, at + 10)
             .Copy(4096, at + 400, 50, 9, at + 30)
             .Communication({.group = group,
-                            .source = store::MatchSource::kNcclSequence,
+                            .source = capture::MatchSource::kNcclSequence,
                             .sequence = step,
                             .bytes = 1 << 20},
                            at + 500, 200 + 100 * rank, 15, at + 40);
       }
     }
     capture_ = t.Build();
-    for (store::RankData& rank : capture_.ranks) {
+    for (capture::RankData& rank : capture_.ranks) {
       rank.properties = {.name = "NVIDIA H100", .sms = 132};
       rank.has_properties = true;
-      for (store::Collective& c : rank.collectives) c.datatype = capture_.strings.Intern("ncclFloat32");
+      for (capture::Collective& c : rank.collectives) c.datatype = capture_.strings.Intern("ncclFloat32");
     }
-    store::Finish(capture_);
-    matches_ = align::Match(capture_);
-    align::HostClock ahead;
+    capture::Finish(capture_);
+    matches_ = capture::Match(capture_);
+    capture::HostClock ahead;
     ahead.offset = Nanos(3000000);
     ahead.anchor = capture_.ranks[1].activities[0].start;
     ahead.bound = Nanos(1000);
-    clock_ = align::ClockModel({align::HostClock{.bound = Nanos()}, ahead});
+    clock_ = capture::ClockModel({capture::HostClock{.bound = Nanos()}, ahead});
   }
 
   std::string Text(uint32_t rank) const {
-    store::StringSink sink;
+    StringSink sink;
     EXPECT_TRUE(WriteKineto(capture_, rank, clock_, sink, {.matches = &matches_}).ok());
     return sink.text();
   }
 
-  store::Capture capture_;
-  align::Matches matches_;
-  align::ClockModel clock_;
+  capture::Capture capture_;
+  capture::Matches matches_;
+  capture::ClockModel clock_;
 };
 
-TEST_F(ConsumerRules, Hta1TheFirstLineThatMatchesItsPatternNamesTheRank) {
+TEST_F(ConsumerRules, Hta1TheFirstMatchingLineNamesTheRank) {
   for (uint32_t rank = 0; rank < 2; ++rank) {
     std::istringstream lines(Text(rank));
     std::smatch match;
@@ -123,13 +123,13 @@ TEST_F(ConsumerRules, Hta1TheFirstLineThatMatchesItsPatternNamesTheRank) {
   }
 }
 
-TEST_F(ConsumerRules, Hta2NoOtherKeyIsCalledRankAndItsOwnComesFirst) {
+TEST_F(ConsumerRules, Hta2RankIsTheFirstAndOnlyKeyOfThatName) {
   const std::string text = Text(1);
   EXPECT_LT(text.find("\"distributedInfo\""), text.find("\"traceEvents\""));
   EXPECT_EQ(text.find("\"rank\""), text.rfind("\"rank\""));
 }
 
-TEST_F(ConsumerRules, Hta3FilesHaveItsEndingsAndRowsAllThatItNeeds) {
+TEST_F(ConsumerRules, Hta3FilesHaveItsSuffixesAndRowsItsMembers) {
   const std::string name = KinetoFileName(capture_, 0);
   EXPECT_TRUE(name.ends_with(".gz"));
   for (const Row& row : RowsOf(Text(0))) {
@@ -142,7 +142,7 @@ TEST_F(ConsumerRules, Hta3FilesHaveItsEndingsAndRowsAllThatItNeeds) {
   }
 }
 
-TEST_F(ConsumerRules, Hta4DeviceRowsHaveStreamAndCorrelationAndCallsNoStream) {
+TEST_F(ConsumerRules, Hta4DeviceRowsHaveStreamAndCorrelationAndCallsHaveNoStream) {
   size_t device = 0, calls = 0;
   for (const Row& row : RowsOf(Text(0))) {
     if (OnDevice(row)) {
@@ -158,7 +158,7 @@ TEST_F(ConsumerRules, Hta4DeviceRowsHaveStreamAndCorrelationAndCallsNoStream) {
   EXPECT_EQ(calls, 8u);
 }
 
-TEST_F(ConsumerRules, Hta5StepsOnlyWhereCallsShareTheCorrelationOfDeviceRows) {
+TEST_F(ConsumerRules, Hta5StepsNeedCallsWithTheCorrelationOfDeviceRows) {
   const auto steps_and_joined = [](const std::string& text) {
     std::set<std::string> called;
     size_t steps = 0, joined = 0;
@@ -176,7 +176,7 @@ TEST_F(ConsumerRules, Hta5StepsOnlyWhereCallsShareTheCorrelationOfDeviceRows) {
   EXPECT_EQ(steps_and_joined(Text(0)).first, 0u) << "it would drop every device row";
 }
 
-TEST_F(ConsumerRules, Hta6NamesFallIntoItsKinds) {
+TEST_F(ConsumerRules, Hta6NamesMatchItsKernelTypes) {
   const std::regex communication("(^nccl.*)|(^hip)|(^hccl)|(.*ncclKernel.*)"), memory("^Memcpy|^Memset");
   for (const Row& row : RowsOf(Text(0))) {
     if (!OnDevice(row)) continue;
@@ -185,8 +185,8 @@ TEST_F(ConsumerRules, Hta6NamesFallIntoItsKinds) {
   }
 }
 
-TEST_F(ConsumerRules, Hta7WithoutTheBaseRowsOfAllRanksAreStillOnOneClock) {
-  // It shifts all ranks by the least ts of any: what happened at once must have equal ts.
+TEST_F(ConsumerRules, Hta7RowsOfAllRanksShareAClockWithoutTheBase) {
+  // HTA shifts all ranks by the smallest ts of any rank, so simultaneous events must have equal ts.
   const auto first_kernel = [](const std::string& text) {
     const std::vector<Row> rows = RowsOf(text);
     return std::find_if(rows.begin(), rows.end(), [](const Row& r) { return r.category == "kernel"; })->ts;
@@ -194,21 +194,21 @@ TEST_F(ConsumerRules, Hta7WithoutTheBaseRowsOfAllRanksAreStillOnOneClock) {
   EXPECT_DOUBLE_EQ(first_kernel(Text(0)), first_kernel(Text(1)));
 }
 
-TEST_F(ConsumerRules, Hta8KernelsKeepTheNamesThatWereRecorded) {
-  // HTA's get_potential_stragglers fails on today's NCCL names; faking older ones would mislead everybody
-  // else.
+TEST_F(ConsumerRules, Hta8KernelsKeepTheirRecordedNames) {
+  // HTA's get_potential_stragglers fails on current NCCL names. Older names would mislead all other
+  // consumers.
   std::set<std::string> names;
   for (const Row& row : RowsOf(Text(0))) {
     if (row.category == "kernel") names.insert(row.name);
   }
   std::set<std::string> recorded;
-  for (const store::DeviceActivity& a : capture_.ranks[0].activities) {
-    if (a.kind == store::ActivityKind::kKernel) recorded.insert(std::string(capture_.Text(a.name)));
+  for (const capture::DeviceActivity& a : capture_.ranks[0].activities) {
+    if (a.kind == capture::ActivityKind::kKernel) recorded.insert(std::string(capture_.Text(a.name)));
   }
   EXPECT_EQ(names, recorded);
 }
 
-TEST_F(ConsumerRules, TensorBoard1FileNamesTellNodeAndWorker) {
+TEST_F(ConsumerRules, TensorBoard1FileNamesHaveNodeAndWorker) {
   std::set<std::string> workers;
   for (uint32_t rank = 0; rank < 2; ++rank) {
     const std::string name = KinetoFileName(capture_, rank);
@@ -237,7 +237,7 @@ TEST_F(ConsumerRules, TensorBoard2CommunicationIsFoundByAnAnnotationWithTheKerne
     if (row.category != "kernel" || !row.Has("Collective name")) continue;
     const auto it = annotations.find(row.args.at("External id"));
     ASSERT_NE(it, annotations.end());
-    // Its bytes: elements of "Input Dims" times the size of "Input type".
+    // The plugin computes bytes as the elements of "Input Dims" times the size of "Input type".
     EXPECT_EQ(it->second->args.at("Input Dims"), "[[262144]]");
     EXPECT_EQ(it->second->args.at("Input type"), "[\"float\"]");
     ++joined;
@@ -245,19 +245,19 @@ TEST_F(ConsumerRules, TensorBoard2CommunicationIsFoundByAnAnnotationWithTheKerne
   EXPECT_EQ(joined, 2u);
 }
 
-TEST_F(ConsumerRules, TensorBoard3ThereIsAlwaysAStepAndACall) {
+TEST_F(ConsumerRules, TensorBoard3EveryTraceHasAStepAndACall) {
   const auto has = [](const std::vector<Row>& rows, auto what) {
     return std::any_of(rows.begin(), rows.end(), what);
   };
-  for (store::RankData& rank : capture_.ranks) rank.ranges.clear();
+  for (capture::RankData& rank : capture_.ranks) rank.ranges.clear();
   const std::vector<Row> rows = RowsOf(Text(0));
   EXPECT_TRUE(has(rows, [](const Row& r) { return r.name.starts_with("ProfilerStep#"); }));
   EXPECT_TRUE(has(rows, Calls));
 }
 
-TEST_F(ConsumerRules, TensorBoard4TheKthCommunicationOfOneWorkerIsTheKthOfTheOther) {
-  // Its rule: transfer is the least length over the workers, from the end of each kernel; the rest is
-  // synchronising.
+TEST_F(ConsumerRules, TensorBoard4CommunicationHasTheSameIndexOnAllWorkers) {
+  // The plugin counts the last part of each kernel as transfer, as long as the shortest kernel over the
+  // workers. The rest counts as synchronising.
   std::vector<std::vector<Row>> of(2);
   for (uint32_t rank = 0; rank < 2; ++rank) {
     for (const Row& row : RowsOf(Text(rank))) {
@@ -269,7 +269,8 @@ TEST_F(ConsumerRules, TensorBoard4TheKthCommunicationOfOneWorkerIsTheKthOfTheOth
     EXPECT_EQ(of[0][k].args.at("NCCL Seq"), of[1][k].args.at("NCCL Seq")) << k;
     EXPECT_NEAR(std::min(of[0][k].dur, of[1][k].dur), 200, 1e-3);
   }
-  // One more on one of them, and the plugin would compare each with its neighbour: it gets no annotation.
+  // If one worker had one more collective than the other, the plugin would compare wrong pairs. The writer
+  // therefore leaves out the annotation of a collective that a rank lacks.
   const auto annotated = [&](uint32_t rank) {
     const std::vector<Row> rows = RowsOf(Text(rank));
     return std::count_if(rows.begin(), rows.end(), [](const Row& r) { return r.name.starts_with("nccl:"); });
@@ -279,7 +280,7 @@ TEST_F(ConsumerRules, TensorBoard4TheKthCommunicationOfOneWorkerIsTheKthOfTheOth
   EXPECT_EQ(annotated(1), 1);
 }
 
-TEST_F(ConsumerRules, Chrome1ADeviceRowNeverStartsBeforeTheCallItsArrowLeadsFrom) {
+TEST_F(ConsumerRules, Chrome1ADeviceRowNeverStartsBeforeItsLaunch) {
   for (uint32_t rank = 0; rank < 2; ++rank) {
     std::map<std::string, double> called;
     const std::vector<Row> rows = RowsOf(Text(rank));
@@ -294,7 +295,7 @@ TEST_F(ConsumerRules, Chrome1ADeviceRowNeverStartsBeforeTheCallItsArrowLeadsFrom
 }
 
 TEST_F(ConsumerRules, Chrome2SlicesOfOneTrackDoNotOverlapWithoutNesting) {
-  // Perfetto's importer drops what does since v51; the two kernels of stream 7 do here.
+  // Perfetto's importer drops such slices since v51. The two kernels of stream 7 overlap in this job.
   std::map<std::pair<int64_t, int64_t>, std::vector<Row>> tracks;
   for (const Row& row : RowsOf(Text(0))) {
     if (row.phase == "X" && OnDevice(row)) tracks[{row.pid, row.tid}].push_back(row);
@@ -307,7 +308,7 @@ TEST_F(ConsumerRules, Chrome2SlicesOfOneTrackDoNotOverlapWithoutNesting) {
   }
 }
 
-TEST_F(ConsumerRules, Chrome3MembersThatNobodyKnowsStandOutsideTheEvents) {
+TEST_F(ConsumerRules, Chrome3UnknownMembersAreOutsideTheEvents) {
   simdjson::dom::parser parser;
   const std::string text = Text(0);
   std::vector<std::string> members;
@@ -318,4 +319,4 @@ TEST_F(ConsumerRules, Chrome3MembersThatNobodyKnowsStandOutsideTheEvents) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,5 +1,5 @@
-// Every kind of damage, as whole files: what is read of each, what is said to be lost and where, or the
-// sentence that refuses it.
+// Checks each kind of damage on whole files: the rows that are read, the losses with their places, or the
+// error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "aggregator/trace/readers.h"
 #include "formats/input/input_files_fixture.h"
+#include "formats/input/read_input.h"
 #include "formats/kineto/kineto_text.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 using ::testing::ElementsAre;
@@ -32,13 +32,13 @@ std::string Changed(std::string text, std::string_view from, std::string_view to
 
 class DamagedInputTest : public InputFilesTest {
  protected:
-  absl::StatusOr<store::Capture> Read(const std::string& name, std::string_view content) {
+  absl::StatusOr<capture::Capture> Read(const std::string& name, std::string_view content) {
     const std::vector<std::string> paths = {Write(name, content)};
     return ReadInput(paths, {});
   }
 };
 
-// Three kernels, at 1, 2 and 3 ms; `second` stands in for the one in the middle.
+// Three kernels at 1, 2 and 3 ms. `second` replaces the middle one.
 std::string WithSecond(const std::string& second) {
   return Document({KernelRow("1000", "5"), second, KernelRow("3000", "5")},
                   R"("distributedInfo": {"rank": 0, "world_size": 1}, )");
@@ -56,7 +56,7 @@ std::string Bare() {
 struct Damage {
   std::string what;
   std::string bytes;
-  std::set<int> kernels_ms;  // what is read
+  std::set<int> kernels_ms;  // start times of the kernels that are read
   uint64_t lost = 0;
   std::string says = "";  // part of the loss's reason
 };
@@ -67,8 +67,7 @@ std::vector<Damage> TextDamage() {
   return {
       {"whole", Whole(), all},
       {"bare list", Bare(), all},
-      {"bare list, not closed", Bare().substr(0, Bare().size() - 1) + ",\n", all, 1,
-       "the text ends in the middle"},
+      {"bare list, not closed", Bare().substr(0, Bare().size() - 1) + ",\n", all, 1, "the text is truncated"},
       {"bare list, closed too early", Changed(Bare(), "}},\n", "}}],\n"), all, 1,
        "ends before its last row at byte "},
       {"list closed too early", Changed(Whole(), "}}, ", "}}], "), all, 1,
@@ -105,9 +104,9 @@ std::vector<Damage> TextDamage() {
        1,
        "a row that is cut off at byte "},
       {"garbage behind the end", Whole() + "\n#!garbage", all, 1,
-       absl::StrCat("behind the end of the trace at byte ", Whole().size() + 1)},
+       absl::StrCat("after the end of the trace at byte ", Whole().size() + 1)},
       {"a second trace behind the end", Whole() + Whole(), all, 1,
-       absl::StrCat("behind the end of the trace at byte ", Whole().size())},
+       absl::StrCat("after the end of the trace at byte ", Whole().size())},
       {"NULs behind the end", Whole() + std::string(4096, '\0'), all},
       {"a byte order mark", "\xEF\xBB\xBF" + Whole(), all},
   };
@@ -121,16 +120,16 @@ std::vector<Damage> PackedDamage() {
       {"gzip", Gzip(Whole()), all},
       {"gzip with padding", Gzip(Whole()) + std::string(1000, '\0'), all},
       {"gzip with garbage behind it", Gzip(Whole()) + "garbage", all, 1,
-       absl::StrCat("behind the end of the compressed data at byte ", Whole().size())},
+       absl::StrCat("after the end of the compressed data at byte ", Whole().size())},
       {"gzip that lacks its last bytes", Gzip(Whole()).substr(0, Gzip(Whole()).size() - 3), all, 1,
-       "the gzip data ends in the middle"},
+       "the gzip data is truncated"},
       {"gzip with another checksum", flipped, all, 1, "the gzip checksum does not match"},
       {"a second member that is cut", Gzip(Whole()) + Gzip(Whole()).substr(0, 30), all, 1,
-       "the gzip data ends in the middle"},
+       "the gzip data is truncated"},
   };
 }
 
-TEST_F(DamagedInputTest, OfAKinetoTraceWhatCanBeReadIsReadAndTheRestIsCountedAndNamed) {
+TEST_F(DamagedInputTest, ReadsTheIntactRowsOfAKinetoTraceAndCountsTheRest) {
   std::vector<Damage> table = TextDamage();
   for (Damage& damage : PackedDamage()) table.push_back(std::move(damage));
   for (const Damage& damage : table) {
@@ -139,7 +138,7 @@ TEST_F(DamagedInputTest, OfAKinetoTraceWhatCanBeReadIsReadAndTheRestIsCountedAnd
     ASSERT_TRUE(capture.ok()) << capture.status();
     ASSERT_EQ(capture->ranks.size(), 1u);
     std::set<int> read;
-    for (const store::DeviceActivity& a : capture->ranks[0].activities)
+    for (const capture::DeviceActivity& a : capture->ranks[0].activities)
       read.insert(static_cast<int>(a.start.ns() / 1'000'000));
     EXPECT_EQ(read, damage.kernels_ms);
     const auto& losses = capture->ranks[0].losses;
@@ -151,19 +150,19 @@ TEST_F(DamagedInputTest, OfAKinetoTraceWhatCanBeReadIsReadAndTheRestIsCountedAnd
   }
 }
 
-TEST_F(DamagedInputTest, WhatIsNoTraceAtAllIsRefusedByNameWhateverItIsCalled) {
+TEST_F(DamagedInputTest, RefusesFilesOtherThanTracesUnderAnyName) {
   const struct {
     std::string name, bytes, says;
   } kRefused[] = {
-      {"empty.json", "", "empty.json is no JSON"},
-      {"blank.json", " \n ", "blank.json is no JSON"},
-      {"nothing.json", "null", "nothing.json is no JSON"},
-      {"picture.json", Png(), "picture.json is no JSON"},
+      {"empty.json", "", "empty.json is not JSON"},
+      {"blank.json", " \n ", "blank.json is not JSON"},
+      {"nothing.json", "null", "nothing.json is not JSON"},
+      {"picture.json", Png(), "picture.json is not JSON"},
       {"wide.json", std::string("{\0\"\0t\0", 6) + std::string(1, '\0'), "wide.json"},
       {"lines.json", KernelRow("1", "1") + "\n" + KernelRow("2", "1"), "no \"traceEvents\""},
-      {"empty.json.gz", Gzip(""), "empty.json.gz is no JSON"},
-      {"head.json.gz", Gzip(Whole()).substr(0, 6), "the gzip data ends in the middle"},
-      {"twice.json.gz", Gzip(Gzip(Whole())), "twice.json.gz is no JSON"},
+      {"empty.json.gz", Gzip(""), "empty.json.gz is not JSON"},
+      {"head.json.gz", Gzip(Whole()).substr(0, 6), "the gzip data is truncated"},
+      {"twice.json.gz", Gzip(Gzip(Whole())), "twice.json.gz is not JSON"},
       {"picture.sqlite", Png(), "picture.sqlite"},
       {"empty.sqlite", "", "empty.sqlite"},
       {"text.sqlite", std::string("SQLite format 3") + '\0' + std::string(9000, 'x'), "text.sqlite"},
@@ -189,7 +188,7 @@ TEST_F(DamagedInputTest, WhatIsNoTraceAtAllIsRefusedByNameWhateverItIsCalled) {
   }
 }
 
-TEST_F(DamagedInputTest, ADamagedFileBesideAWholeOneIsLeftOutAndNamed) {
+TEST_F(DamagedInputTest, LeavesOutADamagedFileAmongIntactOnesByName) {
   Write("rank0.json", Whole());
   const std::vector<std::string> paths = {folder_.string()};
   for (const std::string& bytes :
@@ -204,4 +203,4 @@ TEST_F(DamagedInputTest, ADamagedFileBesideAWholeOneIsLeftOutAndNamed) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,6 +1,6 @@
-// A folder of files for tests of what reads them.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_INPUT_FILES_FIXTURE_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_INPUT_FILES_FIXTURE_H_
+// A temporary folder of files, for tests of readers.
+#ifndef LOCKSTEP_FORMATS_INPUT_INPUT_FILES_FIXTURE_H_
+#define LOCKSTEP_FORMATS_INPUT_INPUT_FILES_FIXTURE_H_
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// One gzip member.
+// Compresses the text into one gzip member.
 inline std::string Gzip(std::string_view text) {
   z_stream z = {};
   EXPECT_EQ(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
@@ -28,7 +28,7 @@ inline std::string Gzip(std::string_view text) {
   return out;
 }
 
-// An empty folder for each test, gone after it.
+// Each test has an empty folder, which TearDown() removes.
 class InputFilesTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -40,7 +40,7 @@ class InputFilesTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // Its path. `name` may have folders.
+  // Writes a file and returns its path. `name` may contain folders.
   std::string Write(const std::string& name, std::string_view content) const {
     const std::filesystem::path path = folder_ / name;
     std::filesystem::create_directories(path.parent_path());
@@ -51,6 +51,6 @@ class InputFilesTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_INPUT_FILES_FIXTURE_H_
+#endif  // LOCKSTEP_FORMATS_INPUT_INPUT_FILES_FIXTURE_H_

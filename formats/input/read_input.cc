@@ -1,4 +1,4 @@
-// ReadInput(): files and folders of a command line into one capture.
+// ReadInput(): reads the files and folders of a command line into one capture.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "aggregator/trace/readers.h"
 #include "capture/infer/infer_groups.h"
 #include "capture/store/records.h"
 #include "formats/common/byte_source.h"
@@ -23,7 +22,7 @@
 #include "formats/nsys/sqlite_database.h"
 #include "formats/timeline/timeline_reader.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 struct Opened {
@@ -41,7 +40,7 @@ absl::StatusOr<std::vector<Opened>> OpenAll(const std::vector<TraceFile>& files)
   return opened;
 }
 
-// Sums what all files have read so far.
+// Adds up the bytes read from all files.
 class Progress {
  public:
   Progress(const ReadOptions& options, uint64_t total) : options_(options), total_(total) {}
@@ -61,8 +60,8 @@ std::vector<ReadFile> ReadAll(std::vector<Opened> opened, const ReadOptions& opt
   for (const Opened& o : opened) total += o.trace.bytes;
   Progress progress(options, total);
   const size_t threads = std::max(1, options.threads);
-  // As many files as threads: one thread each, whose caches then hold a block from inflating to parsing.
-  // Fewer: each file's inflating runs beside its parsing.
+  // With at least half as many files as threads, each file has one thread, whose caches keep a block from
+  // inflating to parsing. With fewer files, each file is inflated and parsed on two threads.
   const ReadMode mode = 2 * opened.size() <= threads ? ReadMode::kPipeline : ReadMode::kOneThread;
   std::vector<size_t> largest_first(opened.size());
   for (size_t i = 0; i < opened.size(); ++i) largest_first[i] = i;
@@ -89,23 +88,24 @@ std::vector<ReadFile> ReadAll(std::vector<Opened> opened, const ReadOptions& opt
   return files;
 }
 
-// What to call an import: the folder it came from, or the file.
+// Returns the name of an import: the folder of the files, or the single file.
 std::string NameOf(const std::vector<TraceFile>& files) {
-  // Where the working directory is gone no path is absolute.
+  // Without a working directory, no path can be made absolute.
   std::error_code error;
   std::filesystem::path first = std::filesystem::absolute(files.front().path, error).lexically_normal();
   if (error) first = files.front().path;
   return files.size() == 1 ? first.filename().string() : first.parent_path().filename().string();
 }
 
-absl::StatusOr<store::Capture> ReadOneTimeline(Opened& opened, const ReadOptions& options) {
+absl::StatusOr<capture::Capture> ReadOneTimeline(Opened& opened, const ReadOptions& options) {
   const uint64_t total = opened.trace.bytes;
   return ReadTimeline(*opened.trace.source, opened.from.path, [&options, total](uint64_t done) {
     if (options.progress) options.progress(done, total);
   });
 }
 
-// The one timeline among the files, if there is one; it holds a whole job, so nothing may stand beside it.
+// Returns the timeline among the files, or null. A timeline holds a whole job, so other files beside it are
+// an error.
 absl::StatusOr<Opened*> FindTimeline(std::vector<Opened>& opened) {
   for (Opened& o : opened) {
     if (!IsTimeline(Peek(o.trace.source, kTimelineMagic.size()))) continue;
@@ -116,10 +116,10 @@ absl::StatusOr<Opened*> FindTimeline(std::vector<Opened>& opened) {
   return nullptr;
 }
 
-// nullopt: none of the files is an nsys export. Beside one that was found in a folder other traces are left
-// out, since nobody said which are meant.
-absl::StatusOr<std::optional<store::Capture>> ReadNsysAmong(std::vector<Opened>& opened,
-                                                            const ReadOptions& options) {
+// nullopt: the files include no nsys export. Other traces beside an export are left out if they were found in
+// a folder, because the user did not choose between them. If the command line names them, they are an error.
+absl::StatusOr<std::optional<capture::Capture>> ReadNsysAmong(std::vector<Opened>& opened,
+                                                              const ReadOptions& options) {
   std::vector<NsysInput> inputs;
   std::vector<Opened> others;
   for (Opened& o : opened) {
@@ -135,19 +135,18 @@ absl::StatusOr<std::optional<store::Capture>> ReadNsysAmong(std::vector<Opened>&
   }
   for (const Opened& o : others) {
     if (!o.from.named) continue;
-    return absl::InvalidArgumentError(absl::StrCat(o.from.path, " is no nsys export and ",
-                                                   inputs.front().from.path,
-                                                   " is one; give one kind of traces at a time"));
+    return absl::InvalidArgumentError(absl::StrCat(o.from.path, " is not an nsys export but ",
+                                                   inputs.front().from.path, " is; give traces of one kind"));
   }
   auto capture = ReadNsysInput(std::move(inputs), options);
   if (!capture.ok()) return capture.status();
   for (const Opened& o : others)
-    capture->notes.push_back(absl::StrCat(o.from.path, " is no nsys export (left out)"));
+    capture->notes.push_back(absl::StrCat(o.from.path, " is not an nsys export (left out)"));
   return std::move(*capture);
 }
 
-// Files of one kind.
-absl::StatusOr<store::Capture> ReadOpened(std::vector<Opened> opened, const ReadOptions& options) {
+// The files must be of one kind.
+absl::StatusOr<capture::Capture> ReadOpened(std::vector<Opened> opened, const ReadOptions& options) {
   auto nsys = ReadNsysAmong(opened, options);
   if (!nsys.ok()) return nsys.status();
   if (*nsys) return std::move(**nsys);
@@ -159,14 +158,14 @@ absl::StatusOr<store::Capture> ReadOpened(std::vector<Opened> opened, const Read
 
 }  // namespace
 
-absl::StatusOr<store::Capture> LoadCapture(const std::string& folder, const ReadOptions& options) {
-  auto recorded = store::ReadRecords(folder, options.progress);
+absl::StatusOr<capture::Capture> LoadCapture(const std::string& folder, const ReadOptions& options) {
+  auto recorded = capture::ReadRecords(folder, options.progress);
   if (!recorded.ok()) return recorded.status();
-  store::Capture& capture = recorded->capture;
+  capture::Capture& capture = recorded->capture;
   std::vector<Opened> opened;
-  std::vector<size_t> place_of;  // of the opened, among the traces
+  std::vector<size_t> place_of;  // for each opened trace, its place among the recorded traces
   for (size_t i = 0; i < recorded->traces.size(); ++i) {
-    store::RecordedTrace& trace = recorded->traces[i];
+    capture::RecordedTrace& trace = recorded->traces[i];
     if (trace.path.empty()) continue;
     auto source = OpenTrace(trace.path);
     if (source.ok()) {
@@ -181,32 +180,31 @@ absl::StatusOr<store::Capture> LoadCapture(const std::string& folder, const Read
   std::vector<ReadFile> read = ReadAll(std::move(opened), options);
   for (size_t i = 0; i < read.size(); ++i) files[place_of[i]] = std::move(read[i]);
   JoinRecordedTraces(std::move(recorded->traces), std::move(files), capture);
-  store::Finish(capture);
-  align::InferGroups(capture);
+  capture::Finish(capture);
+  capture::InferGroups(capture);
   if (options.host == HostDetail::kFrames) AddNvtxFrames(capture);
   return std::move(capture);
 }
 
-absl::StatusOr<store::Capture> ReadInput(std::span<const std::string> paths, const ReadOptions& options) {
+absl::StatusOr<capture::Capture> ReadInput(std::span<const std::string> paths, const ReadOptions& options) {
   auto input = FindInputFiles(paths);
   if (!input.ok()) return input.status();
   if (!input->captures.empty()) {
     if (input->captures.size() == 1 && input->traces.empty()) {
       return LoadCapture(input->captures.front(), options);
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat(input->captures.front(),
-                     " is a capture of its own; give it alone, without other captures or traces"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        input->captures.front(), " is a capture; give it alone, without other captures or traces"));
   }
   auto opened = OpenAll(input->traces);
   if (!opened.ok()) return absl::InvalidArgumentError(opened.status().message());
   auto capture = ReadOpened(std::move(*opened), options);
   if (!capture.ok()) return capture.status();
   if (capture->id.empty()) capture->id = NameOf(input->traces);
-  store::Finish(*capture);
-  align::InferGroups(*capture);
+  capture::Finish(*capture);
+  capture::InferGroups(*capture);
   if (options.host == HostDetail::kFrames) AddNvtxFrames(*capture);
   return capture;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,3 +1,5 @@
+#include "formats/input/read_input.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "aggregator/trace/readers.h"
+#include "formats/common/read_options.h"
 #include "formats/common/trace_files.h"
 #include "formats/input/input_files_fixture.h"
 #include "formats/kineto/kineto_text.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 namespace fs = std::filesystem;
@@ -28,18 +30,18 @@ class ReadInputTest : public InputFilesTest {
     return R"("distributedInfo": {"backend": "nccl", "rank": )" + std::to_string(rank) +
            R"(, "world_size": )" + std::to_string(world) + "}, ";
   }
-  static absl::StatusOr<store::Capture> Read(const std::vector<std::string>& paths) {
+  static absl::StatusOr<capture::Capture> Read(const std::vector<std::string>& paths) {
     return ReadInput(paths, {});
   }
-  absl::StatusOr<store::Capture> ReadFolder() { return Read({folder_.string()}); }
-  static std::string Sentence(const absl::StatusOr<store::Capture>& capture) {
+  absl::StatusOr<capture::Capture> ReadFolder() { return Read({folder_.string()}); }
+  static std::string Sentence(const absl::StatusOr<capture::Capture>& capture) {
     EXPECT_FALSE(capture.ok());
     EXPECT_EQ(capture.status().code(), absl::StatusCode::kInvalidArgument);
     return std::string(capture.status().message());
   }
-  static std::vector<int> Ranks(const store::Capture& capture) {
+  static std::vector<int> Ranks(const capture::Capture& capture) {
     std::vector<int> ranks;
-    for (const store::RankData& r : capture.ranks) ranks.push_back(r.rank.value());
+    for (const capture::RankData& r : capture.ranks) ranks.push_back(r.rank.value());
     return ranks;
   }
 
@@ -47,7 +49,7 @@ class ReadInputTest : public InputFilesTest {
                                           KernelRow("3", "1", "ncclDevKernel_AllReduce_Sum_f32(x)")};
 };
 
-TEST_F(ReadInputTest, RanksComeFromTheTraceThenTheNameThenThePlace) {
+TEST_F(ReadInputTest, RanksComeFromTheTraceTheNameOrThePosition) {
   Write("a.json", Document(rows_, Rank(5, 8)));
   Write("b_rank-7.json", Document(rows_));
   WriteGzip("worker3.pt.trace.json.gz", Document(rows_));
@@ -62,7 +64,7 @@ TEST_F(ReadInputTest, RanksComeFromTheTraceThenTheNameThenThePlace) {
   EXPECT_EQ(capture->id, folder_.filename().string());
 }
 
-TEST_F(ReadInputTest, WithoutAnyNumberThePlaceInNaturalOrderCountsAndTheReportSaysSo) {
+TEST_F(ReadInputTest, NumbersRanksByNaturalOrderWithANote) {
   for (const char* name : {"t10.json", "t9.json", "t1.json"})
     Write(name, Document({KernelRow(std::string(name).substr(1, 1), "1")}));
   const auto capture = ReadFolder();
@@ -73,13 +75,13 @@ TEST_F(ReadInputTest, WithoutAnyNumberThePlaceInNaturalOrderCountsAndTheReportSa
   EXPECT_THAT(capture->notes[0], HasSubstr("3 of 3"));
 }
 
-TEST_F(ReadInputTest, TwoFilesOfOneRankAreRefusedByName) {
+TEST_F(ReadInputTest, RefusesTwoFilesOfOneRankByName) {
   const std::string a = Write("a.json", Document(rows_, Rank(2, 4)));
   const std::string b = Write("b.json", Document(rows_, Rank(2, 4)));
   EXPECT_THAT(Sentence(ReadFolder()), AllOf(HasSubstr(a), HasSubstr(b), HasSubstr("rank 2")));
 }
 
-TEST_F(ReadInputTest, RanksOfOneHostShareItsClock) {
+TEST_F(ReadInputTest, RanksOfOneHostShareOneClock) {
   Write("n1_0.1.pt.trace.json", Document(rows_, Rank(0, 4)));
   Write("n1_1.1.pt.trace.json", Document(rows_, Rank(1, 4)));
   Write("x.json", Document(rows_, Rank(2, 4) + R"("host_name": "n1", )"));
@@ -103,7 +105,7 @@ TEST_F(ReadInputTest, EveryFileHasItsOwnBaseTime) {
   EXPECT_EQ(capture->ranks[0].window.start, HostTime(1000000000000001000));
 }
 
-TEST_F(ReadInputTest, NamesOfAllFilesAreOneTable) {
+TEST_F(ReadInputTest, NamesOfAllFilesShareOneTable) {
   Write("a.json", Document({KernelRow("1", "1", "only_a"), KernelRow("2", "1", "both")}, Rank(0, 2)));
   Write("b.json", Document({KernelRow("1", "1", "both"), KernelRow("2", "1", "only_b")}, Rank(1, 2)));
   const auto capture = ReadFolder();
@@ -112,7 +114,7 @@ TEST_F(ReadInputTest, NamesOfAllFilesAreOneTable) {
   EXPECT_EQ(capture->ranks[0].activities[1].name, capture->ranks[1].activities[0].name);
 }
 
-TEST_F(ReadInputTest, UnrelatedFilesBesideTracesAreLeftOutWithANote) {
+TEST_F(ReadInputTest, LeavesOutUnrelatedFilesWithANote) {
   Write("a.json", Document(rows_, Rank(0, 1)));
   Write("report.json", R"({"schema": "lockstep.report/1", "ranks": []})");
   Write("notes.txt", "nothing");
@@ -120,26 +122,26 @@ TEST_F(ReadInputTest, UnrelatedFilesBesideTracesAreLeftOutWithANote) {
   const auto capture = ReadFolder();
   ASSERT_TRUE(capture.ok()) << capture.status();
   EXPECT_THAT(Ranks(*capture), ElementsAre(0));
-  EXPECT_THAT(capture->notes, ElementsAre(HasSubstr("broken.json is no JSON"),
-                                          HasSubstr("report.json is JSON but no trace")));
+  EXPECT_THAT(capture->notes, ElementsAre(HasSubstr("broken.json is not JSON"),
+                                          HasSubstr("report.json is JSON but not a trace")));
 }
 
-TEST_F(ReadInputTest, WhatCannotBeUsedGetsOneSentence) {
+TEST_F(ReadInputTest, UnusableInputGivesOneSentence) {
   EXPECT_THAT(Sentence(Read({})), HasSubstr("nothing to read"));
   EXPECT_THAT(Sentence(Read({(folder_ / "none").string()})), HasSubstr("none does not exist"));
   EXPECT_THAT(Sentence(ReadFolder()),
               AllOf(HasSubstr(folder_.string()), HasSubstr("holds no capture, no .json")));
   const std::string broken = Write("broken.json", "this is no json");
-  EXPECT_THAT(Sentence(Read({broken})), HasSubstr("broken.json is no JSON"));
-  EXPECT_THAT(Sentence(ReadFolder()), HasSubstr("broken.json is no JSON")) << "the only file of a folder";
-  EXPECT_THAT(Sentence(Read({Write("empty.json", "")})), HasSubstr("empty.json is no JSON"));
+  EXPECT_THAT(Sentence(Read({broken})), HasSubstr("broken.json is not JSON"));
+  EXPECT_THAT(Sentence(ReadFolder()), HasSubstr("broken.json is not JSON")) << "the only file of a folder";
+  EXPECT_THAT(Sentence(Read({Write("empty.json", "")})), HasSubstr("empty.json is not JSON"));
   EXPECT_THAT(Sentence(Read({Write("config.json", "{\"a\": 1}")})), HasSubstr("no \"traceEvents\""));
   EXPECT_THAT(Sentence(Read({Write("cpu.json", Document({HostRow("cpu_op", "aten::mm", 1, 1)}))})),
               HasSubstr("no device activity"));
   EXPECT_THAT(Sentence(ReadFolder()), HasSubstr("none of the 4 files can be used"));
 }
 
-TEST_F(ReadInputTest, ACutOffTraceIsLeftOutBesideWholeOnesAndReadAlone) {
+TEST_F(ReadInputTest, LeavesOutATruncatedTraceUnlessItIsAlone) {
   std::vector<std::string> many;
   for (int i = 0; i < 3000; ++i) many.push_back(KernelRow(std::to_string(10 * i), std::to_string(i % 7)));
   WriteGzip("rank0.json.gz", Document(many));
@@ -148,8 +150,7 @@ TEST_F(ReadInputTest, ACutOffTraceIsLeftOutBesideWholeOnesAndReadAlone) {
   const auto both = ReadFolder();
   ASSERT_TRUE(both.ok()) << both.status();
   EXPECT_THAT(Ranks(*both), ElementsAre(0));
-  EXPECT_THAT(both->notes,
-              ElementsAre(HasSubstr("rank1.json.gz is damaged (the gzip data ends in the middle)")));
+  EXPECT_THAT(both->notes, ElementsAre(HasSubstr("rank1.json.gz is damaged (the gzip data is truncated)")));
   const auto alone = Read({cut});
   ASSERT_TRUE(alone.ok()) << alone.status();
   EXPECT_GT(alone->ranks[0].activities.size(), 1000u);
@@ -157,10 +158,10 @@ TEST_F(ReadInputTest, ACutOffTraceIsLeftOutBesideWholeOnesAndReadAlone) {
   EXPECT_EQ(alone->ranks[0].losses[0].stage, "import");
   EXPECT_GE(alone->ranks[0].losses[0].records, 1u);
   fs::resize_file(cut, 15);
-  EXPECT_THAT(Sentence(Read({cut})), HasSubstr("the gzip data ends in the middle"));
+  EXPECT_THAT(Sentence(Read({cut})), HasSubstr("the gzip data is truncated"));
 }
 
-TEST_F(ReadInputTest, RowsThatCannotBeReadAreALossWithTheirPlace) {
+TEST_F(ReadInputTest, UnreadableRowsAreALossWithTheirPosition) {
   const std::string path = Write(
       "rank0.json",
       Document({KernelRow("1", "1"), "{\"ph\": \"X\", \"cat\": \"kernel\" \"oops\"}", KernelRow("2", "1")}));
@@ -192,7 +193,7 @@ TEST_F(ReadInputTest, SeveralDevicesOfOneProcessAreSeveralEntriesOfOneRank) {
   EXPECT_EQ(capture->ranks[1].ranges.size(), 1u);
 }
 
-TEST_F(ReadInputTest, RangesKnowHowDeepTheyLie) {
+TEST_F(ReadInputTest, RangesHaveTheirDepth) {
   const std::string path =
       Write("rank0.json",
             Document({KernelRow("1", "1"), HostRow("user_annotation", "inner", 10, 5),
@@ -201,7 +202,7 @@ TEST_F(ReadInputTest, RangesKnowHowDeepTheyLie) {
   const auto capture = Read({path});
   ASSERT_TRUE(capture.ok()) << capture.status();
   std::vector<uint32_t> depths;
-  for (const store::HostRange& r : capture->ranks[0].ranges) depths.push_back(r.depth);
+  for (const capture::HostRange& r : capture->ranks[0].ranges) depths.push_back(r.depth);
   EXPECT_THAT(depths, ElementsAre(0, 1, 2, 0));
 }
 
@@ -224,13 +225,13 @@ TEST_F(ReadInputTest, ProgressEndsAtTheSizeOfAllFiles) {
   EXPECT_EQ(last, of);
 }
 
-TEST_F(ReadInputTest, ACaptureIsReadAlone) {
+TEST_F(ReadInputTest, RefusesACaptureBesideOtherInput) {
   fs::create_directories(folder_ / "capture" / "records");
   const std::string trace = Write("rank0.json", Document(rows_));
   EXPECT_THAT(Sentence(Read({(folder_ / "capture").string(), trace})), HasSubstr("give it alone"));
 }
 
-TEST(TraceFiles, NamesSortAsPeopleCount) {
+TEST(TraceFiles, SortsNamesInNaturalOrder) {
   EXPECT_TRUE(NaturallyBefore("worker2", "worker10"));
   EXPECT_TRUE(NaturallyBefore("worker02", "worker3"));
   EXPECT_TRUE(NaturallyBefore("a", "b1"));
@@ -240,7 +241,7 @@ TEST(TraceFiles, NamesSortAsPeopleCount) {
   EXPECT_FALSE(NaturallyBefore("x", "x"));
 }
 
-TEST(TraceFiles, NamesTellRankAndNode) {
+TEST(TraceFiles, NamesGiveRankAndNode) {
   EXPECT_EQ(RankInFileName("/rank9/rank-3.json"), RankId(3));
   EXPECT_EQ(RankInFileName("trace_8_rank_1.json"), RankId(1));
   EXPECT_EQ(RankInFileName("worker12.x.pt.trace.json.gz"), RankId(12));
@@ -255,4 +256,4 @@ TEST(TraceFiles, NamesTellRankAndNode) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,4 +1,4 @@
-// Traces out, beside the floor of copying as many bytes into the same sink.
+// Measures the trace writers, beside a floor: copying as many bytes into the same sink.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -7,20 +7,22 @@
 #include <string>
 #include <string_view>
 
-#include "aggregator/trace/writers.h"
 #include "base/files/byte_sink.h"
 #include "capture/align/clock_model.h"
 #include "capture/align/match.h"
 #include "capture/model/capture.h"
 #include "formats/input/bench_job_fixture.h"
+#include "formats/kineto/kineto_writer.h"
+#include "formats/otf2/otf2_writer.h"
+#include "formats/perfetto/perfetto_writer.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 struct Input {
-  store::Capture capture;
-  align::Matches matches;
-  align::ClockModel clock;
+  capture::Capture capture;
+  capture::Matches matches;
+  capture::ClockModel clock;
   uint64_t events = 0;
 };
 
@@ -29,8 +31,8 @@ const Input& TheInput() {
     Input made;
     made.capture = BenchJob();
     made.events = EventsOf(made.capture);
-    made.matches = align::Match(made.capture);
-    made.clock = align::EstimateClocks(made.capture, made.matches);
+    made.matches = capture::Match(made.capture);
+    made.clock = capture::EstimateClocks(made.capture, made.matches);
     return made;
   }();
   return input;
@@ -59,7 +61,7 @@ void Kineto(benchmark::State& state) {
   Report(state, sink.bytes());
 }
 
-// As many bytes as the Perfetto trace has, in pieces of the same size.
+// Copies as many bytes as the Perfetto trace has, in pieces of the same size.
 void FloorCopy(benchmark::State& state) {
   const Input& input = TheInput();
   CountingSink whole;
@@ -99,7 +101,7 @@ void Otf2(benchmark::State& state) {
   Report(state, bytes);
 }
 
-// As many bytes as the OTF2 archive has into one file of the same file system.
+// Writes as many bytes as the OTF2 archive has into one file of the same file system.
 void FloorOtf2File(benchmark::State& state) {
   const Input& input = TheInput();
   if (!WriteOtf2(input.capture, input.matches, input.clock, kOtf2Folder).ok())
@@ -125,6 +127,6 @@ BENCHMARK(Perfetto)->Unit(benchmark::kMillisecond);
 BENCHMARK(Kineto)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
 BENCHMARK_MAIN();

@@ -1,6 +1,6 @@
-// Hands event blocks from the thread that reads to the thread that parses, and the emptied ones back.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_BLOCK_QUEUE_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_BLOCK_QUEUE_H_
+// BlockQueue passes blocks of events from the reading to the parsing thread, and returns the emptied blocks.
+#ifndef LOCKSTEP_FORMATS_KINETO_BLOCK_QUEUE_H_
+#define LOCKSTEP_FORMATS_KINETO_BLOCK_QUEUE_H_
 
 #include <condition_variable>
 #include <deque>
@@ -10,12 +10,13 @@
 
 #include "formats/kineto/trace_document.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// One reader, one parser. At most kBlocks blocks exist, so memory is bounded whoever is slower.
+// Serves one reader and one parser. At most kBlocks blocks exist, so memory is bounded even if one of the two
+// is slow.
 class BlockQueue {
  public:
-  // Reader: an empty block to fill; waits while all are full.
+  // Reader: returns an empty block to fill. It waits while all blocks are full.
   EventBlock TakeEmpty() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !empty_.empty() || made_ < kBlocks; });
@@ -32,7 +33,7 @@ class BlockQueue {
     changed_.notify_all();
   }
 
-  // Parser: the next block in order; nullopt when the reader closed and all are taken.
+  // Parser: returns the next block in order. nullopt: the reader closed the queue and all blocks are taken.
   std::optional<EventBlock> TakeFull() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !full_.empty() || closed_; });
@@ -63,6 +64,6 @@ class BlockQueue {
   bool closed_ = false;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_BLOCK_QUEUE_H_
+#endif  // LOCKSTEP_FORMATS_KINETO_BLOCK_QUEUE_H_

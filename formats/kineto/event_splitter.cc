@@ -9,21 +9,17 @@
 #include <span>
 #include <utility>
 
-namespace lockstep::trace {
+#include "formats/kineto/blanks.h"
+
+namespace lockstep::formats {
 namespace {
 
 constexpr size_t kWord = 64;
-// Words that may hold the end of an event, remembered so that the last one can be looked at again.
+// Number of words that may hold the end of an event. They are kept so that the last one can be examined
+// again.
 constexpr size_t kRemembered = 128;
 
-bool IsBlank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
-
-size_t SkipBlanks(std::string_view text, size_t at) {
-  while (at < text.size() && IsBlank(text[at])) ++at;
-  return at;
-}
-
-// One bit per byte of 64.
+// Each mask has one bit per byte of a word of 64 bytes.
 struct WordMasks {
   uint64_t quote = 0;
   uint64_t backslash = 0;
@@ -31,12 +27,11 @@ struct WordMasks {
   uint64_t close = 0;  // } ]
 };
 
-// SSE2 is in every x86-64 and already several times faster than inflate: no run-time choice of instructions
-// is needed.
-// '[' and '{', ']' and '}' differ in one bit that no other pair of these shares: kFold sets it.
+// '[' and '{' differ only in the bit kFold, and so do ']' and '}'. No other character becomes one of them
+// when that bit is set.
 constexpr char kFold = 0x20;
 
-// Strings and escapes that reach from one word into the next.
+// State of strings and escapes that continue from one word into the next.
 struct StringState {
   uint64_t inside = 0;  // all ones: the word starts inside a string
   uint64_t escape_first = 0;
@@ -50,7 +45,8 @@ struct Brackets {
   int closes = 0;
 };
 
-// Bytes behind an odd number of backslashes. Backslashes are rare enough to go through them one by one.
+// Returns the bytes after an odd number of backslashes. Backslashes are rare, so the loop visits them one by
+// one.
 uint64_t EscapedByEach(uint64_t backslash, StringState& state) {
   uint64_t escaped = 0;
   bool escape = state.escape_first != 0;
@@ -71,19 +67,19 @@ uint64_t EscapedByEach(uint64_t backslash, StringState& state) {
   return EscapedByEach(backslash, state);
 }
 
-// `parity`: bit i = number of string quotes up to and including i, odd or even.
+// Bit i of `parity` is the parity of the number of string quotes up to and including byte i.
 [[gnu::always_inline]] inline Brackets OutsideStrings(const WordMasks& m, uint64_t parity,
                                                       StringState& state) {
   const uint64_t inside = parity ^ state.inside;
   state.inside = static_cast<uint64_t>(static_cast<int64_t>(inside) >> 63);
   const uint64_t open = m.open & ~inside;
   const uint64_t close = m.close & ~inside;
-  // An empty list or object closes where it opens; most brackets of a trace are "[]".
+  // Drops empty lists and objects, whose brackets are adjacent. Most brackets of a trace are "[]".
   const uint64_t pairs = open & (close >> 1);
   return {open ^ pairs, close ^ (pairs << 1)};
 }
 
-// With the instructions of every x86-64.
+// Uses SSE2, which every x86-64 processor has.
 void ScanBaseline(const char* text, std::span<Brackets> out, StringState& state) {
   for (Brackets& brackets : out) {
     WordMasks m;
@@ -116,7 +112,7 @@ void ScanBaseline(const char* text, std::span<Brackets> out, StringState& state)
   return uint64_t{high_bits} << 32 | low_bits;
 }
 
-// With those of every server of the last ten years: a third of the time.
+// Uses AVX2, which servers have had for ten years. It takes a third of the time.
 [[LOCKSTEP_AVX2]] void ScanAvx2(const char* text, std::span<Brackets> out, StringState& state) {
   const __m256i fold = _mm256_set1_epi8(kFold);
   for (Brackets& brackets : out) {
@@ -148,8 +144,8 @@ struct Word {
   uint64_t close = 0;
 };
 
-// Is the '}' at `at` followed by what follows an element of the list? A quote lost to damage turns the text
-// inside out; what then looks like an end has something else behind it.
+// True if the '}' at `at` is followed by text that may follow an element of the list. If damage removed a
+// quote, strings and structure are swapped; an apparent end then has other text after it.
 bool EndsElement(std::string_view text, size_t at, MoreInput more) {
   if (text[at] != '}') return false;
   size_t next = SkipBlanks(text, at + 1);
@@ -161,8 +157,8 @@ bool EndsElement(std::string_view text, size_t at, MoreInput more) {
   return text[next] == '{' || text[next] == ']';
 }
 
-// Visits the brackets of a word in order. `visit(at, depth)` is called behind each close, returns false to
-// stop.
+// Visits the brackets of a word in order. Calls `visit(at, depth)` after each closing bracket; `visit`
+// returns false to stop.
 template <typename Visit>
 void Walk(const Word& word, Visit visit) {
   int64_t depth = word.depth;
@@ -198,7 +194,8 @@ std::optional<size_t> FirstBelow(const Word& word) {
 class CandidateRing {
  public:
   void Push(const Word& word) { words_[count_++ % kRemembered] = word; }
-  // The last event end in any remembered word; `forgot` when older ones were overwritten and none was found.
+  // Returns the last end of an event in the remembered words. `forgot` is set if it finds none and older
+  // words were overwritten.
   size_t LastEnd(std::string_view text, MoreInput more, bool& forgot) const {
     const size_t kept = count_ < kRemembered ? count_ : kRemembered;
     for (size_t i = 1; i <= kept; ++i) {
@@ -215,7 +212,7 @@ class CandidateRing {
 
 enum class Words { kRemembered, kAll };
 
-// Goes through the words of a text, whatever their number, and keeps what is needed to name the last end.
+// Scans all words of a text for the end of its last event.
 class Scan {
  public:
   Scan(std::string_view text, MoreInput more, Words words) : text_(text), more_(more), words_(words) {}
@@ -248,14 +245,14 @@ class Scan {
 
   void Follow(size_t at, std::span<const Brackets> batch) {
     for (const Brackets& b : batch) {
-      // Only such a word may come back to the level of the list.
+      // Only a word with this many closing brackets may return to the level of the list.
       if (b.closes != 0 && depth_ <= b.closes && Look({at, depth_, b.open, b.close}, b.closes)) return;
       depth_ += b.opens - b.closes;
       at += kWord;
     }
   }
 
-  // true: the list is left in this word.
+  // True: the list ends in this word.
   bool Look(const Word& word, int closes) {
     if (words_ == Words::kRemembered) {
       candidates_.Push(word);
@@ -326,4 +323,4 @@ std::optional<size_t> FindEventStart(std::string_view text, size_t from) {
   return std::nullopt;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

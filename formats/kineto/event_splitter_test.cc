@@ -5,10 +5,10 @@
 #include <random>
 #include <string>
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-// Text with the readable bytes behind it that FindCut asks for.
+// A text with the readable bytes after it that FindCut requires.
 class Padded {
  public:
   explicit Padded(const std::string& text)
@@ -24,15 +24,15 @@ Cut Find(const std::string& text, MoreInput more = MoreInput::kFollows) {
   return FindCut(Padded(text).view(), more);
 }
 
-TEST(EventSplitter, CutsBehindTheLastEventThatSomethingFollows) {
+TEST(EventSplitter, CutsAfterTheLastEventKnownToEnd) {
   EXPECT_EQ(Find(R"({"a":1}, {"b":2}, {"c")").end, 16u);
-  EXPECT_EQ(Find(R"({"a":1}, {"b":2})").end, 7u) << "what follows the second is not known yet";
+  EXPECT_EQ(Find(R"({"a":1}, {"b":2})").end, 7u) << "the text after the second is unknown";
   EXPECT_EQ(Find(R"({"a":1}, {"b":2})", MoreInput::kEnds).end, 16u);
   EXPECT_EQ(Find(R"({"a":1)").end, 0u);
   EXPECT_EQ(Find("").end, 0u);
 }
 
-TEST(EventSplitter, TheListsEndIsFoundAndNothingBehindItIsLookedAt) {
+TEST(EventSplitter, FindsTheEndOfTheListAndReadsNoFurther) {
   const std::string text = "{\"a\": [1, [2]]}\n  ], \"traceName\": \"x\", \"b\": {\"c\": {}}, {";
   const Cut cut = Find(text);
   EXPECT_EQ(cut.end, 15u);
@@ -46,15 +46,15 @@ TEST(EventSplitter, AnEmptyListEndsAtOnce) {
   EXPECT_EQ(cut.list_end, 2u);
 }
 
-TEST(EventSplitter, BracketsAndQuotesInsideStringsDoNotCount) {
+TEST(EventSplitter, IgnoresBracketsAndQuotesInsideStrings) {
   const std::string first = R"({"name": "void f<{[>(\"]},{\")\\", "x": "\\\\"})";
   EXPECT_EQ(Find(first + R"(, {"name": "b")").end, first.size());
 }
 
-TEST(EventSplitter, BackslashesAcrossWordBordersAreFollowed) {
+TEST(EventSplitter, TracksBackslashesAcrossWordBoundaries) {
   for (size_t pad = 0; pad < 140; ++pad) {
     for (size_t slashes = 0; slashes < 6; ++slashes) {
-      // An even number of backslashes leaves the quote behind them to end the string.
+      // After an even number of backslashes, the quote ends the string.
       const std::string tail = slashes % 2 == 0 ? "\"}" : "\"}, {\"}";
       const std::string event = "{\"n\":\"" + std::string(pad, 'x') + std::string(slashes, '\\') + tail;
       EXPECT_EQ(Find(event + ", {\"ph\":").end, event.size()) << pad << " " << slashes;
@@ -62,20 +62,20 @@ TEST(EventSplitter, BackslashesAcrossWordBordersAreFollowed) {
   }
 }
 
-TEST(EventSplitter, AnEndBehindAVeryLongEventIsStillFound) {
+TEST(EventSplitter, FindsTheEndAfterAVeryLongEvent) {
   std::string nested = "{\"args\": {\"x\": ";
   for (int i = 0; i < 20000; ++i) nested += "[1, {\"y\": 2}, [3]],";
   const std::string text = "{\"a\": 1}, " + nested;
   EXPECT_EQ(Find(text).end, 8u);
 }
 
-TEST(EventSplitter, AnUnbalancedBraceIsNoListEnd) {
+TEST(EventSplitter, AnUnbalancedBraceDoesNotEndTheList) {
   const Cut cut = Find("{\"a\": 1}, {\"a\": 1}, \"b\": 2}}, {\"c\": 3}, {");
   EXPECT_FALSE(cut.list_end.has_value());
-  EXPECT_EQ(cut.end, 8u) << "the second one is followed by what no list holds";
+  EXPECT_EQ(cut.end, 8u) << "the text after the second is not valid in a list";
 }
 
-TEST(EventSplitter, ALostQuoteDoesNotMakeACutInsideAnEvent) {
+TEST(EventSplitter, AMissingQuoteDoesNotSplitAnEvent) {
   const std::string good = "{\"ph\": \"X\", \"name\": \"f(){}, {g\"}, ";
   const std::string bad = "{\"ph\": X\", \"name\": \"f(){}, {g\"}, ";
   const Cut cut = Find(good + bad + good + good);
@@ -88,7 +88,7 @@ TEST(EventSplitter, SingleEventsEndWhereTheirBraceCloses) {
   EXPECT_EQ(FindEventEnd(text, text.rfind('{')), std::nullopt);
 }
 
-TEST(EventSplitter, TheWayBackIsAnEventAndNotItsArguments) {
+TEST(EventSplitter, FindsTheNextEventAndNotItsArguments) {
   const std::string text = R"(X", "args": {"name": "a"}}, {"x": 1}, { "ph" : "X"})";
   EXPECT_EQ(FindEventStart(text, 0), text.find("{ \"ph\""));
   EXPECT_EQ(FindEventStart("no braces", 0), std::nullopt);
@@ -103,14 +103,15 @@ bool FitsBehindAnElement(const std::string& text, size_t at) {
   return text[next] == ',' && after != std::string::npos && (text[after] == '{' || text[after] == ']');
 }
 
-TEST(EventSplitter, AgreesWithACharacterwiseScanOnRandomText) {
+TEST(EventSplitter, AgreesWithACharacterwiseScanOfRandomText) {
   std::mt19937 random(7);
   const std::string alphabet = "{}[]\",\\ :a{}\"";
   for (int round = 0; round < 20000; ++round) {
     std::string text;
     const size_t length = random() % 300;
     for (size_t i = 0; i < length; ++i) text += alphabet[random() % alphabet.size()];
-    // The last '}' at the level of the list before the level is left, something fitting behind it.
+    // Expected: the last '}' that returns to the level of the list, with text after it that may follow an
+    // element.
     size_t expected = 0;
     int depth = 0;
     bool inside = false;
@@ -133,8 +134,8 @@ TEST(EventSplitter, AgreesWithACharacterwiseScanOnRandomText) {
         if (--depth == 0 && c == '}' && FitsBehindAnElement(text, i + 1)) expected = i + 1;
       }
     }
-    // Pairs that straddle a word are not dropped as pairs, so an empty object there may count as an event's
-    // end.
+    // The scanner drops an empty object only if both brackets are in one word. An empty object across two
+    // words may count as the end of an event.
     const size_t got = Find(text).end;
     if (got != expected) {
       ASSERT_GE(got, 2u) << text;
@@ -145,4 +146,4 @@ TEST(EventSplitter, AgreesWithACharacterwiseScanOnRandomText) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

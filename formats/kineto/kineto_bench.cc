@@ -1,8 +1,8 @@
-// Import of Kineto traces beside its floors, measured in one run: inflating alone, and walking the JSON
-// alone.
+// Measures the import of Kineto traces and, in the same run, two floors: only inflating, and only walking the
+// JSON.
 //
-// Input: a generated trace with the mix of rows that PyTorch writes; LOCKSTEP_BENCH_TRACE names a real one
-// instead.
+// The input is a generated trace with the mix of rows that PyTorch writes. LOCKSTEP_BENCH_TRACE names a real
+// trace to use instead.
 #include <benchmark/benchmark.h>
 #include <simdjson.h>
 #include <zlib.h>
@@ -13,11 +13,12 @@
 
 #include "base/files/read_files.h"
 #include "formats/common/byte_source.h"
+#include "formats/common/read_options.h"
 #include "formats/kineto/kineto_reader.h"
 #include "formats/kineto/kineto_text.h"
 #include "formats/kineto/trace_document.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 std::string Generate() {
@@ -113,7 +114,7 @@ void FloorSplit(benchmark::State& state) {
   Report(state);
 }
 
-// Inflating, splitting, and visiting every row's keys without looking at any.
+// Inflates, splits, and visits every row's keys without reading them.
 void FloorWalk(benchmark::State& state) {
   uint64_t keys = 0;
   for (auto _ : state) {
@@ -155,6 +156,6 @@ BENCHMARK(Import)
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
 BENCHMARK_MAIN();

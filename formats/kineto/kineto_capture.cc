@@ -13,24 +13,25 @@
 #include "formats/common/assign_api_calls.h"
 #include "formats/common/nest_ranges.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::Capture;
-using store::RankData;
+using capture::Capture;
+using capture::RankData;
 
-// Why a file gives nothing to analyse, as the end of a sentence that begins with its name; empty: it does.
-std::string WhyUnusable(const KinetoFile& file) {
+// Returns the reason why a file cannot be analysed, as the end of a sentence that begins with its name.
+// Empty: the file can be analysed.
+std::string UnusableReason(const KinetoFile& file) {
   const std::string cut = file.broken_off.empty() ? "" : absl::StrCat(": ", file.broken_off);
   if (!file.is_json)
-    return absl::StrCat(" is no JSON", cut, "; give a trace that PyTorch's profiler or Lockstep wrote");
+    return absl::StrCat(" is not JSON", cut, "; give a trace that PyTorch's profiler or Lockstep wrote");
   if (!file.has_events) {
     if (!cut.empty()) return absl::StrCat(" is damaged before its first row", cut, "; copy it again");
-    return " is JSON but no trace: it has no \"traceEvents\"";
+    return " is JSON but not a trace: it has no \"traceEvents\"";
   }
   if (file.devices.empty()) {
     if (!cut.empty())
-      return absl::StrCat(" holds no device activity before it breaks off", cut, "; copy it again");
+      return absl::StrCat(" has no device activity before it ends early", cut, "; copy it again");
     if (file.damage.count() != 0)
       return absl::StrCat(" holds no device activity that can be read; ", file.damage.Describe());
     return " holds no device activity; record it with ProfilerActivity.CUDA";
@@ -38,14 +39,14 @@ std::string WhyUnusable(const KinetoFile& file) {
   return "";
 }
 
-// Unrelated JSON beside traces (a report, a configuration) is normal; everything else in a folder deserves
-// more attention.
+// Leaves out unusable files of a folder, such as a report, with a note. An unusable file is an error if the
+// user named it or if it is the only one.
 absl::Status DropUnusable(std::vector<ReadFile>& files, Capture& capture) {
   std::vector<ReadFile> usable;
   std::string first_reason;
   const bool only = files.size() == 1;
   for (ReadFile& file : files) {
-    const std::string why = WhyUnusable(file.content);
+    const std::string why = UnusableReason(file.content);
     if (why.empty()) {
       usable.push_back(std::move(file));
       continue;
@@ -59,13 +60,13 @@ absl::Status DropUnusable(std::vector<ReadFile>& files, Capture& capture) {
     return absl::InvalidArgumentError(
         absl::StrCat("none of the ", files.size(), " files can be used; the first: ", first_reason));
   }
-  // Half a trace beside whole ones would look like a rank that did less.
+  // A truncated trace beside whole ones would look like a rank that did less work.
   const auto whole = [](const ReadFile& f) { return f.content.broken_off.empty(); };
   if (std::any_of(usable.begin(), usable.end(), whole)) {
     for (const ReadFile& file : usable) {
       if (whole(file)) continue;
       capture.notes.push_back(absl::StrCat(file.from.path, " is damaged (", file.content.broken_off,
-                                           ") and left out; alone it is read up to the damage"));
+                                           ") and left out; give it alone to read it up to the damage"));
     }
     std::erase_if(usable, [&whole](const ReadFile& f) { return !whole(f); });
   }
@@ -89,7 +90,7 @@ absl::Status CheckRanksDiffer(const std::vector<ReadFile>& files, const std::vec
   for (size_t i = 0; i < files.size(); ++i) {
     const auto [it, fresh] = first.try_emplace(names[i].rank, i);
     if (fresh) continue;
-    const std::string what = names[i].source == "distributedInfo" ? "say that they are" : "would both be";
+    const std::string what = names[i].source == "distributedInfo" ? "both state" : "would both be";
     return absl::InvalidArgumentError(absl::StrCat(files[it->second].from.path, " and ", files[i].from.path,
                                                    " ", what, " rank ", names[i].rank.value(),
                                                    "; give one file per rank"));
@@ -117,10 +118,10 @@ class Hosts {
 class Groups {
  public:
   explicit Groups(Capture& capture) : capture_(capture) {}
-  // Places of a file's groups in the capture's table.
-  std::vector<uint32_t> Add(const std::vector<store::Group>& groups) {
+  // Returns the places of a file's groups in the capture's table.
+  std::vector<uint32_t> Add(const std::vector<capture::Group>& groups) {
     std::vector<uint32_t> places;
-    for (const store::Group& group : groups) {
+    for (const capture::Group& group : groups) {
       const auto [it, fresh] = known_.try_emplace(group.key, static_cast<uint32_t>(capture_.groups.size()));
       if (fresh) capture_.groups.push_back(group);
       places.push_back(it->second);
@@ -133,10 +134,10 @@ class Groups {
   absl::flat_hash_map<std::string, uint32_t> known_;
 };
 
-// Stamps onto the absolute clock, names into the capture's table.
+// Moves time stamps to the absolute clock, and names into the capture's table.
 class Rebase {
  public:
-  Rebase(const KinetoFile& file, store::StringTable& strings) : base_(file.base) {
+  Rebase(const KinetoFile& file, capture::StringTable& strings) : base_(file.base) {
     names_.reserve(file.strings.size());
     for (uint32_t i = 0; i < file.strings.size(); ++i)
       names_.push_back(strings.Intern(file.strings.Text(NameId(i))));
@@ -158,7 +159,7 @@ class Rebase {
     }
   }
   NameId Name(NameId id) const { return names_[id.value()]; }
-  // A base and a stamp that are both hostile must not overflow; such a sum is as wrong as its parts.
+  // The sum of base and stamp may overflow in a damaged file. The stamp then stays unchanged.
   HostTime Shift(HostTime t) const { return ShiftBy(base_, t); }
   static HostTime ShiftBy(Nanos base, HostTime t) {
     int64_t sum = 0;
@@ -170,27 +171,27 @@ class Rebase {
   std::vector<NameId> names_;
 };
 
-void RebaseDetail(const Rebase& rebase, store::FrameDetail& detail) {
+void RebaseDetail(const Rebase& rebase, capture::FrameDetail& detail) {
   for (NameId* name : {&detail.shapes, &detail.types, &detail.stack, &detail.modules})
     *name = rebase.Name(*name);
 }
 
-// Null where the file has none.
-std::shared_ptr<const store::HostFrames> TakeFrames(store::HostFrames&& read, const Rebase& rebase) {
+// Null: the file has no frames.
+std::shared_ptr<const capture::HostFrames> TakeFrames(capture::HostFrames&& read, const Rebase& rebase) {
   if (read.frames.empty() && read.allocations.empty()) return nullptr;
-  auto taken = std::make_shared<store::HostFrames>(std::move(read));
+  auto taken = std::make_shared<capture::HostFrames>(std::move(read));
   rebase.TimesAndNames(taken->frames);
-  for (store::FrameDetail& detail : taken->details) RebaseDetail(rebase, detail);
-  for (store::AllocationEvent& event : taken->allocations) event.time = rebase.Shift(event.time);
-  // Of frames that begin and end together the source wrote the outer one first, or has told by its ids; the
-  // order of the file is kept.
+  for (capture::FrameDetail& detail : taken->details) RebaseDetail(rebase, detail);
+  for (capture::AllocationEvent& event : taken->allocations) event.time = rebase.Shift(event.time);
+  // For frames that begin and end together, the stable sort keeps the order of the file. The source wrote the
+  // outer one first, or its ids identify the outer one.
   std::stable_sort(taken->frames.begin(), taken->frames.end(),
-                   [](const store::HostFrame& a, const store::HostFrame& b) {
+                   [](const capture::HostFrame& a, const capture::HostFrame& b) {
                      return std::tie(a.thread, a.start, b.end) < std::tie(b.thread, b.start, a.end);
                    });
   std::stable_sort(
       taken->allocations.begin(), taken->allocations.end(),
-      [](const store::AllocationEvent& a, const store::AllocationEvent& b) { return a.time < b.time; });
+      [](const capture::AllocationEvent& a, const capture::AllocationEvent& b) { return a.time < b.time; });
   return taken;
 }
 
@@ -201,24 +202,24 @@ void DealSyncs(const std::vector<KinetoSync>& syncs, std::span<RankData> entries
       if (entries[i].device == sync.device) entry = i;
     }
     entries[entry].syncs.push_back(sync.sync);
-    if (sync.record.event != store::kNone) entries[entry].event_records.push_back(sync.record);
+    if (sync.record.event != capture::kNone) entries[entry].event_records.push_back(sync.record);
   }
 }
 
 // Our writer ends a step a nanosecond early where the next begins (docs/formats/kineto.md).
-void CloseSteps(const KinetoFile& file, std::vector<store::HostRange>& ranges) {
-  std::map<ThreadId, store::HostRange*> before;
-  for (store::HostRange& range : ranges) {
+void CloseSteps(const KinetoFile& file, std::vector<capture::HostRange>& ranges) {
+  std::map<ThreadId, capture::HostRange*> before;
+  for (capture::HostRange& range : ranges) {
     if (!file.strings.Text(range.name).starts_with("ProfilerStep#")) continue;
-    store::HostRange*& last = before[range.thread];
+    capture::HostRange*& last = before[range.thread];
     if (last != nullptr && last->end < range.start && last->end + Nanos(1) == range.start)
       last->end = range.start;
     last = &range;
   }
 }
 
-// Over what the rows say.
-void TakeOwn(const KinetoFile& file, const Rebase& rebase, RankData& rank) {
+// The member `lockstep` of our own files replaces the values from the rows.
+void ApplyLockstepMember(const KinetoFile& file, const Rebase& rebase, RankData& rank) {
   rank.window = {rebase.Shift(file.own->window.start), rebase.Shift(file.own->window.end)};
   rank.incarnation = file.own->incarnation;
   if (rank.has_properties) rank.properties.uuid = file.own->device_uuid;
@@ -230,14 +231,14 @@ void AddLosses(const KinetoFile& file, RankData& rank) {
   if (!file.broken_off.empty()) absl::StrAppend(&reason, reason.empty() ? "" : "; ", file.broken_off);
   rank.losses.push_back({.stage = "import",
                          .kind = "",
-                         // A file that breaks off lost at least the row it breaks off in.
+                         // A truncated file lost at least the row in which it is cut.
                          .records = std::max<uint64_t>(file.damage.count(), file.broken_off.empty() ? 0 : 1),
                          .reason = std::move(reason),
                          .from = rank.window.start,
                          .to = rank.window.end});
 }
 
-// The file's rows become one entry per device.
+// Adds one entry per device of the file.
 void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector<uint32_t>& groups,
               Capture& capture) {
   KinetoFile& file = read.content;
@@ -256,14 +257,14 @@ void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector
       rank.properties = it->second;
       rank.has_properties = true;
     }
-    if (file.own) TakeOwn(file, rebase, rank);
+    if (file.own) ApplyLockstepMember(file, rebase, rank);
     rank.activities = std::move(device.activities);
     rank.kernel_details = std::move(device.kernel_details);
     rank.copy_details = std::move(device.copy_details);
     rank.collectives = std::move(device.collectives);
     rebase.TimesAndNames(rank.activities);
-    for (store::Collective& c : rank.collectives) {
-      if (c.group != store::kNone) c.group = groups[c.group];
+    for (capture::Collective& c : rank.collectives) {
+      if (c.group != capture::kNone) c.group = groups[c.group];
       c.datatype = rebase.Name(c.datatype);
     }
   }
@@ -272,15 +273,15 @@ void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector
   rebase.TimesAndNames(file.api_calls);
   rebase.TimesAndNames(file.ranges);
   NestRanges(file.ranges);
-  DealApiCalls(std::move(file.api_calls), entries);
+  AssignApiCallsToDevices(std::move(file.api_calls), entries);
   DealSyncs(file.syncs, entries);
   for (RankData& entry : entries) rebase.Times(entry.syncs);
   if (const std::string gaps = DescribeClosedGaps(file.operators, file.data_loader); !gaps.empty())
     capture.notes.push_back(absl::StrCat(read.from.path, gaps));
-  store::HostUnions unions{file.operators.Take(), file.data_loader.Take()};
+  capture::HostUnions unions{file.operators.Take(), file.data_loader.Take()};
   rebase.Times(unions.operators);
   rebase.Times(unions.data_loader);
-  const std::shared_ptr<const store::HostFrames> frames = TakeFrames(std::move(file.frames), rebase);
+  const std::shared_ptr<const capture::HostFrames> frames = TakeFrames(std::move(file.frames), rebase);
   for (RankData& entry : entries) entry.frames = frames;
   for (RankData& entry : entries.subspan(1)) {
     entry.ranges = file.ranges;
@@ -289,7 +290,7 @@ void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector
   entries[0].ranges = std::move(file.ranges);
   entries[0].unions = std::move(unions);
   if (file.own) {
-    for (store::Loss& loss : file.own->losses) {
+    for (capture::Loss& loss : file.own->losses) {
       loss.from = entries[0].window.start;
       loss.to = entries[0].window.end;
       entries[0].losses.push_back(std::move(loss));
@@ -302,21 +303,22 @@ void NoteInference(const std::vector<Named>& names, Capture& capture) {
   const auto by_place =
       std::count_if(names.begin(), names.end(), [](const Named& n) { return n.source == "position"; });
   if (by_place != 0) {
-    capture.notes.push_back(
-        absl::StrCat("the rank of ", by_place, " of ", names.size(),
-                     " files is its place in the sorted list: neither the trace nor its name says it"));
+    capture.notes.push_back(absl::StrCat(
+        by_place, " of ", names.size(),
+        " files are numbered by their position in the sorted list: neither the trace nor its name "
+        "gives the rank"));
   }
 }
 
-// One communicator that some ranks know by NCCL's id and others by PyTorch's name would be two. Without names
-// all are found by who meets whom.
+// Some ranks may know a communicator by NCCL's id and others by PyTorch's name. One communicator would then
+// count as two. Without groups, inference finds all communicators from the ranks that meet.
 void ForgetGroups(Capture& capture) {
   capture.groups.clear();
   for (RankData& rank : capture.ranks) {
-    for (store::Collective& c : rank.collectives) {
-      c.group = store::kNone;
+    for (capture::Collective& c : rank.collectives) {
+      c.group = capture::kNone;
       c.sequence = c.root = c.peer = -1;
-      c.source = store::MatchSource::kOrder;
+      c.source = capture::MatchSource::kOrder;
     }
   }
   capture.notes.push_back(
@@ -324,13 +326,14 @@ void ForgetGroups(Capture& capture) {
       "by order");
 }
 
-// Its communication kernels get their collectives only with Finish.
+// Examines activities and not collectives, because communication kernels get their collectives only in
+// Finish().
 bool HasWork(const Capture& capture) {
   return std::any_of(capture.ranks.begin(), capture.ranks.end(),
                      [](const RankData& r) { return !r.activities.empty(); });
 }
 
-// What the capture knows of the process goes over what the file says of itself; times stay the file's.
+// The capture's data about the process replaces the file's data about itself. The times stay the file's.
 void TakeIdentity(const RankData& known, RankData& entry) {
   entry.pid = known.pid;
   entry.incarnation = known.incarnation;
@@ -339,15 +342,16 @@ void TakeIdentity(const RankData& known, RankData& entry) {
 }
 
 // Empty: the file can be used.
-std::string WhyNoRows(const store::RecordedTrace& trace, const KinetoFile& file) {
-  if (!trace.path.empty()) return WhyUnusable(file);
+std::string WhyNoRows(const capture::RecordedTrace& trace, const KinetoFile& file) {
+  if (!trace.path.empty()) return UnusableReason(file);
   return trace.text.empty() ? " left no trace" : absl::StrCat(" left no trace: ", trace.text);
 }
 
-// Profilers that began by their count of iterations, each at its own time, may have begun at different ones:
-// those whose rows lie wholly outside the rows of the trace that meets most others on its host. Where all
-// were given one window, nobody is a stray.
-std::vector<bool> FindStrays(const std::vector<store::RecordedTrace>& traces,
+// Profilers that start at a count of iterations may start at different counts, because each one receives the
+// request at its own time. The reference is the trace whose rows overlap those of most traces of its host. A
+// trace is a stray if its rows do not overlap the reference's. If all traces were given one window, none is a
+// stray.
+std::vector<bool> FindStrays(const std::vector<capture::RecordedTrace>& traces,
                              const std::vector<ReadFile>& files) {
   const auto usable = [&](size_t i) { return WhyNoRows(traces[i], files[i].content).empty(); };
   const auto rows = [&](size_t i) {
@@ -381,10 +385,10 @@ std::vector<bool> FindStrays(const std::vector<store::RecordedTrace>& traces,
 
 }  // namespace
 
-void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<ReadFile> files,
+void JoinRecordedTraces(std::vector<capture::RecordedTrace> traces, std::vector<ReadFile> files,
                         Capture& capture) {
   const bool mixed = HasWork(capture);
-  // Half a trace beside whole ones would look like a rank that did less.
+  // A truncated trace beside whole ones would look like a rank that did less work.
   const bool whole = !capture.ranks.empty() || std::any_of(files.begin(), files.end(), [](const ReadFile& f) {
     return f.content.has_events && f.content.broken_off.empty();
   });
@@ -397,13 +401,13 @@ void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<Re
     std::string why = WhyNoRows(traces[i], content);
     if (why.empty() && whole && !content.broken_off.empty()) {
       why = absl::StrCat(" is damaged (", content.broken_off,
-                         ") and left out; alone it is read up to the damage");
+                         ") and left out; give it alone to read it up to the damage");
     }
     if (why.empty() && strays[i]) {
       why =
-          " is of other steps than most, and left out: it was asked on the other side of a multiple of 100 "
-          "iterations; capture again, or "
-          "with --duration";
+          " has other steps than most ranks and is left out: its request crossed a multiple of 100 "
+          "iterations; "
+          "capture again, or use --duration";
     }
     if (!why.empty()) {
       capture.notes.push_back(
@@ -414,8 +418,8 @@ void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<Re
     }
     if (content.rank && *content.rank != known.rank) {
       capture.notes.push_back(absl::StrCat("rank ", known.rank.value(), " (by ", known.rank_source,
-                                           ") calls itself rank ", content.rank->value(),
-                                           " in its trace; the first counts"));
+                                           ") states rank ", content.rank->value(),
+                                           " in its trace; the former is used"));
     }
     const size_t first = capture.ranks.size();
     const std::vector<uint32_t> places = groups.Add(content.groups);
@@ -443,4 +447,4 @@ absl::StatusOr<Capture> JoinKinetoFiles(std::vector<ReadFile> files) {
   return capture;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

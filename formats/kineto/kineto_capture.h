@@ -1,6 +1,6 @@
-// Kineto files of one job joined into a capture.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_KINETO_CAPTURE_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_KINETO_CAPTURE_H_
+// Joins the Kineto files of one job into a capture.
+#ifndef LOCKSTEP_FORMATS_KINETO_KINETO_CAPTURE_H_
+#define LOCKSTEP_FORMATS_KINETO_KINETO_CAPTURE_H_
 
 #include <string>
 #include <vector>
@@ -11,23 +11,24 @@
 #include "formats/common/trace_files.h"
 #include "formats/kineto/kineto_file.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
 struct ReadFile {
   TraceFile from;
   KinetoFile content;
 };
 
-// Names ranks and hosts (docs/formats/kineto.md), leaves out what cannot be used and says so in `notes`.
-// `files` are in natural order. kInvalidArgument: two files of one rank, or nothing left to analyse. Not
-// Finish()ed.
-absl::StatusOr<store::Capture> JoinKinetoFiles(std::vector<ReadFile> files);
+// Finds the rank and host of each file (docs/formats/kineto.md). Leaves out files that cannot be used, with a
+// note in `notes`. `files` are in natural order. kInvalidArgument: two files are of one rank, or no file is
+// left to analyse. The result is not Finish()ed.
+absl::StatusOr<capture::Capture> JoinKinetoFiles(std::vector<ReadFile> files);
 
-// Adds the traces that PyTorch's profiler wrote for a live capture to what its records hold. Who each is, is
-// known; the file has the rows. What cannot be used becomes a missing rank and a note. Not Finish()ed.
-void JoinRecordedTraces(std::vector<store::RecordedTrace> traces, std::vector<ReadFile> files,
-                        store::Capture& capture);
+// Adds the traces that PyTorch's profiler wrote for a live capture to the capture's records. The capture
+// gives each trace's rank, and the file gives the rows. A file that cannot be used becomes a missing rank and
+// a note. The result is not Finish()ed.
+void JoinRecordedTraces(std::vector<capture::RecordedTrace> traces, std::vector<ReadFile> files,
+                        capture::Capture& capture);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_KINETO_CAPTURE_H_
+#endif  // LOCKSTEP_FORMATS_KINETO_KINETO_CAPTURE_H_

@@ -5,25 +5,16 @@
 #include <charconv>
 #include <limits>
 #include <optional>
-#include <vector>
+#include <string>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "formats/common/decimal_time.h"
 #include "formats/common/kineto_names.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::ActivityKind;
-using store::CollectiveOp;
-
-template <typename T>
-T CountOr(std::string_view token, T otherwise) {
-  if (token.empty()) return otherwise;
-  const std::optional<int64_t> value = IntegerFromText(token);
-  if (!value || !std::in_range<T>(*value)) return otherwise;
-  return static_cast<T>(*value);
-}
+using capture::ActivityKind;
 
 float NumberOr(std::string_view token, float otherwise) {
   const std::string_view bare = Unquoted(token);
@@ -33,7 +24,7 @@ float NumberOr(std::string_view token, float otherwise) {
   return whole && value >= 0 && value < 1e30 ? static_cast<float>(value) : otherwise;
 }
 
-// "stream 15" and "15" both.
+// Accepts "stream 15" and "15".
 std::optional<uint32_t> TrailingNumber(std::string_view token) {
   const std::string_view bare = Unquoted(token);
   size_t at = bare.size();
@@ -51,11 +42,11 @@ uint8_t MemoryKind(std::string_view word) {
   return at == kKinds.end() ? 0 : static_cast<uint8_t>(at - kKinds.begin());
 }
 
-// "Memcpy HtoD (Pinned -> Device)", with CUPTI's numbers.
-store::CopyDetail CopyFromName(std::string_view name) {
+// Reads the kind of a copy, as CUPTI's number, from a name like "Memcpy HtoD (Pinned -> Device)".
+capture::CopyDetail CopyFromName(std::string_view name) {
   constexpr std::array<std::string_view, 11> kCopies = {"",     "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
                                                         "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
-  store::CopyDetail copy;
+  capture::CopyDetail copy;
   if (!name.starts_with("Memcpy ")) return copy;
   const auto* at = std::find(kCopies.begin() + 1, kCopies.end(), name.substr(7, 4));
   if (at != kCopies.end()) copy.copy_kind = static_cast<uint8_t>(at - kCopies.begin());
@@ -69,63 +60,35 @@ store::CopyDetail CopyFromName(std::string_view name) {
   return copy;
 }
 
-// "[0, 1, 3]"; nullopt when elided or anything else.
-std::optional<std::vector<int64_t>> NumberList(std::string_view text) {
-  std::vector<int64_t> numbers;
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return std::nullopt;
-  const char* at = text.data() + 1;
-  const char* const end = text.data() + text.size() - 1;
-  while (at != end) {
-    if (*at == ' ' || *at == ',') {
-      ++at;
-      continue;
-    }
-    int64_t value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
-    if (error != std::errc()) return std::nullopt;
-    numbers.push_back(value);
-    at = next;
-  }
-  return numbers;
-}
-
-// An operator row that is a step, a collective or the data loader: kept as a range.
+// An operator row that is a step, a collective or the data loader is kept as a range.
 bool NamesRange(std::string_view text) {
   return NamesDataLoader(text) || text.starts_with("ProfilerStep#") || text.starts_with("nccl:");
 }
 
-bool AllEqual(const std::optional<std::vector<int64_t>>& list) {
-  return !list || std::adjacent_find(list->begin(), list->end(), std::not_equal_to<>()) == list->end();
-}
-
-// Elements that NCCL's `count` means: what one rank puts in, or gets of a reduce-scatter.
-int64_t CountedElements(CollectiveOp op, const RowArgs& args) {
-  const bool out =
-      op == CollectiveOp::kReduceScatter || op == CollectiveOp::kReceive || op == CollectiveOp::kScatter;
-  return CountOr<int64_t>(out ? args.out_elements : args.in_elements, -1);
-}
-
-void SetPeers(const RowArgs& args, store::Collective& c) {
-  const int32_t source = CountOr<int32_t>(args.source_rank, -1);
-  const int32_t destination = CountOr<int32_t>(args.destination_rank, -1);
-  switch (c.op) {
-    case CollectiveOp::kSend:
-      c.peer = destination;
-      break;
-    case CollectiveOp::kReceive:
-      c.peer = source;
-      break;
-    case CollectiveOp::kBroadcast:
-    case CollectiveOp::kScatter:
-      c.root = source;
-      break;
-    case CollectiveOp::kReduce:
-    case CollectiveOp::kGather:
-      c.root = destination >= 0 ? destination : source;
-      break;
-    default:
-      break;
+// Gives lists that differ only in blanks one spelling: "[[8, 384], []]". Blanks inside quotes stay.
+std::string OneSpelling(std::string_view list) {
+  std::string text;
+  bool quoted = false;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const char c = list[i];
+    if (c == '"' && (i == 0 || list[i - 1] != '\\')) quoted = !quoted;
+    if (!quoted && static_cast<unsigned char>(c) <= ' ') continue;
+    text += c;
+    if (!quoted && c == ',') text += ' ';
   }
+  return text;
+}
+
+std::optional<int64_t> Number(std::string_view token) {
+  return token.empty() ? std::nullopt : IntegerFromText(token);
+}
+
+// Addresses may need all 64 bits.
+uint64_t Address(std::string_view token) {
+  const std::string_view bare = Unquoted(token);
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(bare.data(), bare.data() + bare.size(), value);
+  return error == std::errc() && end == bare.data() + bare.size() ? value : 0;
 }
 
 }  // namespace
@@ -160,20 +123,20 @@ bool KinetoCollector::Add(const KinetoRow& row) {
       AddApiCall(row, start, end);
       break;
     case RowCategory::kOperator:
-      AddFrame(row, store::FrameKind::kOperator, start, end);
+      AddFrame(row, capture::FrameKind::kOperator, start, end);
       AddOperator(row, start, end);
       break;
     case RowCategory::kAnnotation:
-      // Rows that our writer adds for other tools say nothing new.
+      // Rows that our writer adds only for other tools are not read back.
       if (row.args.lockstep == "\"inferred\"") break;
-      AddFrame(row, store::FrameKind::kAnnotation, start, end);
+      AddFrame(row, capture::FrameKind::kAnnotation, start, end);
       AddRange(row, Intern(row.name), start, end);
       break;
     case RowCategory::kSync:
       AddSync(row, start, end);
       break;
     case RowCategory::kPython:
-      AddFrame(row, store::FrameKind::kPython, start, end);
+      AddFrame(row, capture::FrameKind::kPython, start, end);
       break;
     case RowCategory::kUnknown:
     case RowCategory::kOther:
@@ -218,7 +181,7 @@ KinetoDevice& KinetoCollector::DeviceOf(const KinetoRow& row) {
 void KinetoCollector::AddDeviceRow(const KinetoRow& row, HostTime start, HostTime end) {
   KinetoDevice& device = DeviceOf(row);
   const Name& name = Intern(row.name);
-  store::DeviceActivity a{.start = start, .end = end, .name = name.id};
+  capture::DeviceActivity a{.start = start, .end = end, .name = name.id};
   a.stream = StreamId(CountOr<uint32_t>(row.args.stream, TrailingNumber(row.tid).value_or(0)));
   a.correlation = CorrelationId(CountOr<uint32_t>(row.args.correlation, 0));
   if (row.category == RowCategory::kKernel) {
@@ -226,7 +189,7 @@ void KinetoCollector::AddDeviceRow(const KinetoRow& row, HostTime start, HostTim
     a.detail = AddKernelDetail(row.args, device);
     if (!row.args.collective.empty()) {
       a.communication = true;
-      a.collective = AddCollective(row.args, device);
+      a.collective = collectives_.Add(row.args, device);
       device.collectives[a.collective].activity = static_cast<uint32_t>(device.activities.size());
     }
   } else {
@@ -237,7 +200,7 @@ void KinetoCollector::AddDeviceRow(const KinetoRow& row, HostTime start, HostTim
 }
 
 uint32_t KinetoCollector::AddKernelDetail(const RowArgs& args, KinetoDevice& device) {
-  store::KernelDetail d;
+  capture::KernelDetail d;
   for (int i = 0; i < 3; ++i) {
     d.grid[i] = CountOr<uint32_t>(args.grid[i], 0);
     d.block[i] = CountOr<uint16_t>(args.block[i], 0);
@@ -254,64 +217,15 @@ uint32_t KinetoCollector::AddKernelDetail(const RowArgs& args, KinetoDevice& dev
   return static_cast<uint32_t>(device.kernel_details.size() - 1);
 }
 
-uint32_t KinetoCollector::AddCopyDetail(const RowArgs& args, const store::CopyDetail& from_name,
+uint32_t KinetoCollector::AddCopyDetail(const RowArgs& args, const capture::CopyDetail& from_name,
                                         KinetoDevice& device) {
-  store::CopyDetail d = from_name;
+  capture::CopyDetail d = from_name;
   d.bytes = CountOr<uint64_t>(args.bytes, 0);
   d.context = ContextId(CountOr<uint32_t>(args.context, 0));
   d.graph = CountOr<uint32_t>(args.graph, 0);
   d.graph_node = CountOr<uint64_t>(args.graph_node, 0);
   device.copy_details.push_back(d);
   return static_cast<uint32_t>(device.copy_details.size() - 1);
-}
-
-uint32_t KinetoCollector::AddCollective(const RowArgs& args, KinetoDevice& device) {
-  store::Collective c;
-  c.op = store::CollectiveOpFromText(Unquoted(args.collective));
-  // Only where somebody sends more to one peer than to another do durations stop being comparable.
-  if (c.op == CollectiveOp::kAllToAllV || c.op == CollectiveOp::kAllToAll) {
-    const bool equal =
-        AllEqual(NumberList(Unquoted(args.in_split))) && AllEqual(NumberList(Unquoted(args.out_split)));
-    if (!equal) c.op = CollectiveOp::kAllToAllV;
-  }
-  c.group = GroupOf(args);
-  c.sequence = CountOr<int64_t>(args.sequence, -1);
-  if (c.sequence >= 0) c.source = store::MatchSource::kGroupSequence;
-  if (!args.nccl_sequence.empty()) {
-    c.sequence = CountOr<int64_t>(args.nccl_sequence, -1);
-    if (c.sequence >= 0) c.source = store::MatchSource::kNcclSequence;
-  }
-  const std::string_view dtype = Unquoted(args.dtype);
-  c.datatype = file_.strings.Intern(dtype);
-  const int64_t elements = CountedElements(c.op, args);
-  const int size = store::ElementBytes(dtype);
-  if (elements < 0 || size == 0 || __builtin_mul_overflow(elements, int64_t{size}, &c.bytes)) c.bytes = -1;
-  SetPeers(args, c);
-  device.collectives.push_back(c);
-  return static_cast<uint32_t>(device.collectives.size() - 1);
-}
-
-uint32_t KinetoCollector::GroupOf(const RowArgs& args) {
-  if (args.group_name.empty() && args.group_ranks.empty()) return store::kNone;
-  // Disjoint sets of ranks may share a name: the members are part of the identity.
-  std::string key =
-      absl::StrCat(std::string(Unquoted(args.group_name)), " ", std::string(Unquoted(args.group_ranks)));
-  auto [it, fresh] = groups_.try_emplace(key, static_cast<uint32_t>(file_.groups.size()));
-  if (!fresh) return it->second;
-  store::Group group{.key = std::move(key)};
-  const std::string_view description = Unquoted(args.group_description);
-  group.name = description.empty() || description == "undefined" ? Unquoted(args.group_name) : description;
-  group.size = std::max(CountOr<int32_t>(args.group_size, 0), 0);
-  if (const auto ranks = NumberList(Unquoted(args.group_ranks))) {
-    for (int64_t rank : *ranks) {
-      if (std::in_range<int32_t>(rank) && rank >= 0)
-        group.members.push_back(RankId(static_cast<int32_t>(rank)));
-    }
-    // "[0, 1]" with a group size of 64 is a list that somebody shortened.
-    if (group.size != 0 && group.members.size() != static_cast<size_t>(group.size)) group.members.clear();
-  }
-  file_.groups.push_back(std::move(group));
-  return it->second;
 }
 
 void KinetoCollector::AddApiCall(const KinetoRow& row, HostTime start, HostTime end) {
@@ -327,24 +241,25 @@ void KinetoCollector::AddApiCall(const KinetoRow& row, HostTime start, HostTime 
 
 void KinetoCollector::AddSync(const KinetoRow& row, HostTime start, HostTime end) {
   const std::string_view kind = Unquoted(row.name);
-  store::Sync sync{.start = start, .end = end};
+  capture::Sync sync{.start = start, .end = end};
   sync.correlation = CorrelationId(CountOr<uint32_t>(row.args.correlation, 0));
-  sync.stream = StreamId(CountOr<uint32_t>(row.args.stream, store::kNone));
-  sync.event = CountOr<uint32_t>(row.args.wait_on_event, store::kNone);
-  if (kind == "Event Sync") sync.type = store::SyncType::kEvent;
-  if (kind == "Stream Wait Event") sync.type = store::SyncType::kStreamWaitEvent;
-  if (kind == "Stream Sync") sync.type = store::SyncType::kStream;
-  if (kind == "Context Sync") sync.type = store::SyncType::kContext;
+  sync.stream = StreamId(CountOr<uint32_t>(row.args.stream, capture::kNone));
+  sync.event = CountOr<uint32_t>(row.args.wait_on_event, capture::kNone);
+  if (kind == "Event Sync") sync.type = capture::SyncType::kEvent;
+  if (kind == "Stream Wait Event") sync.type = capture::SyncType::kStreamWaitEvent;
+  if (kind == "Stream Sync") sync.type = capture::SyncType::kStream;
+  if (kind == "Context Sync") sync.type = capture::SyncType::kContext;
   const std::string_view device = row.args.device.empty() ? row.pid : row.args.device;
-  store::EventRecord record{.correlation = CorrelationId(CountOr<uint32_t>(row.args.event_recorded_by, 0)),
-                            .stream = StreamId(CountOr<uint32_t>(row.args.wait_on_stream, store::kNone))};
-  if (record.correlation != CorrelationId() && record.stream.value() != store::kNone)
+  capture::EventRecord record{.correlation = CorrelationId(CountOr<uint32_t>(row.args.event_recorded_by, 0)),
+                              .stream = StreamId(CountOr<uint32_t>(row.args.wait_on_stream, capture::kNone))};
+  if (record.correlation != CorrelationId() && record.stream.value() != capture::kNone)
     record.event = sync.event;
   file_.syncs.push_back({DeviceId(CountOr<uint32_t>(device, 0)), sync, record});
 }
 
 void KinetoCollector::AddOperator(const KinetoRow& row, HostTime start, HostTime end) {
-  // Names of other operators are not kept: compiled graphs and annotated frameworks make millions of them.
+  // Names of other operators are not kept, because compiled graphs and annotated frameworks make millions of
+  // them.
   if (NamesRange(Unquoted(row.name))) {
     AddRange(row, Intern(row.name), start, end);
   } else {
@@ -365,9 +280,59 @@ void KinetoCollector::AddRange(const KinetoRow& row, const Name& name, HostTime 
                           .end_unknown = open == kOpenEnd || open == kOpenBoth});
 }
 
+NameId KinetoCollector::InternArgument(std::string_view token) {
+  if (token.empty() || token == "\"\"" || token == "null") return kNoName;
+  if (token.front() != '[') return Intern(token).id;
+  const auto it = arguments_.find(token);
+  if (it != arguments_.end()) return it->second;
+  tokens_.emplace_back(token);
+  return arguments_.emplace(tokens_.back(), file_.strings.Intern(OneSpelling(token))).first->second;
+}
+
+void KinetoCollector::AddFrame(const KinetoRow& row, capture::FrameKind kind, HostTime start, HostTime end) {
+  if (host_ == HostDetail::kUnions) return;
+  SeeProcess(row.pid);
+  const Name& name = Intern(row.name);
+  const std::string_view text = file_.strings.Text(name.id);
+  if (text.starts_with("nn.Module: ")) kind = capture::FrameKind::kModule;
+  if (text.starts_with("ProfilerStep#")) kind = capture::FrameKind::kAnnotation;
+  capture::HostFrame frame{
+      .start = start, .end = end, .name = name.id, .thread = ThreadOf(row.tid), .kind = kind};
+  const RowArgs& args = row.args;
+  const capture::FrameDetail detail{.shapes = InternArgument(args.shapes),
+                                    .types = InternArgument(args.types),
+                                    .values = InternArgument(args.values),
+                                    .stack = InternArgument(args.stack),
+                                    .modules = InternArgument(args.modules),
+                                    .sequence = Number(args.forward_sequence).value_or(-1),
+                                    .forward_thread = ThreadId(Number(args.forward_thread).value_or(0)),
+                                    .python_id = Number(args.python_id).value_or(-1),
+                                    .python_parent = Number(args.python_parent).value_or(-1)};
+  if (detail != capture::FrameDetail{}) {
+    frame.detail = static_cast<uint32_t>(file_.frames.details.size());
+    file_.frames.details.push_back(detail);
+  }
+  file_.frames.frames.push_back(frame);
+}
+
+void KinetoCollector::AddAllocation(const KinetoRow& row, HostTime time) {
+  const std::optional<int64_t> bytes = Number(row.args.memory_bytes);
+  if (row.name != "\"[memory]\"" || !bytes) return;
+  const bool on_host = Number(row.args.memory_device_type) == 0;
+  const std::optional<int64_t> device = Number(row.args.memory_device);
+  file_.frames.allocations.push_back(
+      {.time = time,
+       .thread = ThreadOf(row.tid),
+       .bytes = *bytes,
+       .address = Address(row.args.memory_address),
+       .device = on_host || !device || !std::in_range<int32_t>(*device) ? -1 : static_cast<int32_t>(*device),
+       .allocated = Number(row.args.allocated),
+       .reserved = Number(row.args.reserved)});
+}
+
 ThreadId KinetoCollector::ThreadOf(std::string_view token) {
   if (const auto number = IntegerFromText(token)) return ThreadId(*number);
-  // Names count down from -1, out of the way of numbers.
+  // Named threads get ids from -1 downwards, so that they differ from numbered threads.
   const auto next = static_cast<int64_t>(named_threads_.size());
   return named_threads_.try_emplace(std::string(token), ThreadId(-1 - next)).first->second;
 }
@@ -376,4 +341,4 @@ void KinetoCollector::SeeProcess(std::string_view token) {
   if (file_.pid == 0) file_.pid = CountOr<int32_t>(token, 0);
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,45 +1,45 @@
-// Turns rows into the tables of a KinetoFile.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_KINETO_COLLECTOR_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_KINETO_COLLECTOR_H_
+// KinetoCollector converts rows into the tables of a KinetoFile.
+#ifndef LOCKSTEP_FORMATS_KINETO_KINETO_COLLECTOR_H_
+#define LOCKSTEP_FORMATS_KINETO_KINETO_COLLECTOR_H_
 
 #include <deque>
 #include <string>
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
+#include "formats/common/read_options.h"
+#include "formats/kineto/kineto_collectives.h"
 #include "formats/kineto/kineto_file.h"
 #include "formats/kineto/kineto_row.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// One thread. `file` outlives the collector.
+// One thread may use it. `file` outlives the collector.
 class KinetoCollector {
  public:
-  KinetoCollector(KinetoFile& file, HostDetail host) : file_(file), host_(host) {}
+  KinetoCollector(KinetoFile& file, HostDetail host) : file_(file), host_(host), collectives_(file) {}
 
-  // false: the row has no usable time, or none of what its category must have; nothing of it is kept.
+  // false: the row lacks a usable time or a field that its category needs. The collector keeps no part of it.
   bool Add(const KinetoRow& row);
 
  private:
-  // What is known of a name's text, so that it is looked at once.
+  // Properties of a name's text, computed once per text.
   struct Name {
     NameId id;
     bool data_loader = false;
-    store::CopyDetail copy;
+    capture::CopyDetail copy;
   };
 
   const Name& Intern(std::string_view token);
   KinetoDevice& DeviceOf(const KinetoRow& row);
   void AddDeviceRow(const KinetoRow& row, HostTime start, HostTime end);
   uint32_t AddKernelDetail(const RowArgs& args, KinetoDevice& device);
-  uint32_t AddCopyDetail(const RowArgs& args, const store::CopyDetail& from_name, KinetoDevice& device);
-  uint32_t AddCollective(const RowArgs& args, KinetoDevice& device);
-  uint32_t GroupOf(const RowArgs& args);
+  uint32_t AddCopyDetail(const RowArgs& args, const capture::CopyDetail& from_name, KinetoDevice& device);
   void AddApiCall(const KinetoRow& row, HostTime start, HostTime end);
   void AddSync(const KinetoRow& row, HostTime start, HostTime end);
   void AddOperator(const KinetoRow& row, HostTime start, HostTime end);
   void AddRange(const KinetoRow& row, const Name& name, HostTime start, HostTime end);
-  void AddFrame(const KinetoRow& row, store::FrameKind kind, HostTime start, HostTime end);
+  void AddFrame(const KinetoRow& row, capture::FrameKind kind, HostTime start, HostTime end);
   NameId InternArgument(std::string_view token);
   void AddAllocation(const KinetoRow& row, HostTime time);
   ThreadId ThreadOf(std::string_view token);
@@ -51,11 +51,11 @@ class KinetoCollector {
   absl::flat_hash_map<std::string_view, Name> names_;
   absl::flat_hash_map<std::string_view, NameId> arguments_;
   absl::flat_hash_map<std::string, ThreadId> named_threads_;
-  absl::flat_hash_map<std::string, uint32_t> groups_;
+  KinetoCollectives collectives_;
   size_t last_device_ = 0;
   simdjson::ondemand::parser unescaper_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_KINETO_COLLECTOR_H_
+#endif  // LOCKSTEP_FORMATS_KINETO_KINETO_COLLECTOR_H_

@@ -1,4 +1,4 @@
-// Damaged traces: never a crash, what can be read is read, the rest is counted.
+// Damaged traces never crash the reader. It reads all that is readable and counts the rest.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "formats/common/read_options.h"
 #include "formats/kineto/kineto_reader.h"
 #include "formats/kineto/kineto_text.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 constexpr int kRows = 24;
@@ -20,7 +21,7 @@ KinetoFile Read(const std::string& text) {
   return ReadKineto(source, ReadMode::kOneThread, HostDetail::kUnions, nullptr);
 }
 
-// Every row has a start of its own, so rows can be told apart after damage.
+// Every row has its own start, so that the test can distinguish rows after damage.
 std::string Trace() {
   std::vector<std::string> rows;
   for (int i = 0; i < kRows; ++i) {
@@ -33,7 +34,7 @@ std::string Trace() {
 std::set<int64_t> Starts(const KinetoFile& file) {
   std::set<int64_t> starts;
   for (const KinetoDevice& device : file.devices) {
-    for (const store::DeviceActivity& a : device.activities) starts.insert(a.start.ns());
+    for (const capture::DeviceActivity& a : device.activities) starts.insert(a.start.ns());
   }
   return starts;
 }
@@ -45,7 +46,7 @@ int IntactRows(const KinetoFile& file) {
   return intact;
 }
 
-TEST(KinetoDamage, ATraceCutAnywhereGivesTheRowsBeforeTheCut) {
+TEST(KinetoDamage, ATruncatedTraceGivesTheRowsBeforeTheCut) {
   const std::string text = Trace();
   for (size_t cut = 0; cut < text.size(); ++cut) {
     const std::string part = text.substr(0, cut);
@@ -55,12 +56,12 @@ TEST(KinetoDamage, ATraceCutAnywhereGivesTheRowsBeforeTheCut) {
     ASSERT_EQ(IntactRows(file), whole_rows) << "cut at " << cut;
     const bool noticed = !file.broken_off.empty() || file.damage.count() != 0;
     ASSERT_EQ(noticed, cut != 0) << "cut at " << cut;
-    const std::string expected = cut > 0 ? "the text ends in the middle" : "";
+    const std::string expected = cut > 0 ? "the text is truncated" : "";
     ASSERT_EQ(file.broken_off, expected) << "cut at " << cut;
   }
 }
 
-TEST(KinetoDamage, AFlippedByteCostsAtMostTheRowsItTouches) {
+TEST(KinetoDamage, AFlippedByteLosesOnlyTheRowsThatItTouches) {
   const std::string text = Trace();
   const size_t first = text.find("{\"ph\"");
   const size_t last = text.rfind("], \"traceName");
@@ -69,10 +70,10 @@ TEST(KinetoDamage, AFlippedByteCostsAtMostTheRowsItTouches) {
       std::string damaged = text;
       damaged[at] = static_cast<char>(damaged[at] ^ mask);
       const KinetoFile file = Read(damaged);
-      // A flipped separator may take the rows on both sides of it.
+      // A flipped separator may damage the rows on both sides of it.
       ASSERT_GE(IntactRows(file), kRows - 2)
           << "byte " << at << " mask " << mask << " " << damaged.substr(at - 20, 60);
-      // A row that is gone is counted, unless the byte made it a row of another kind.
+      // A missing row is counted, unless the byte turned it into a row of another kind.
       ASSERT_TRUE(IntactRows(file) > kRows - 2 || file.damage.count() > 0)
           << "byte " << at << " mask " << mask;
     }
@@ -115,11 +116,11 @@ TEST(KinetoDamage, ManyRandomDefectsNeverCrashAndMostRowsSurvive) {
     }
     survived += IntactRows(Read(damaged));
   }
-  // Three defects touch few of 24 rows.
+  // Three damaged places affect few of the 24 rows.
   EXPECT_GT(survived, kRounds * (kRows - 6));
 }
 
-TEST(KinetoDamage, AbsurdNestingAndNumbersEndInACount) {
+TEST(KinetoDamage, CountsRowsWithExtremeNestingOrNumbers) {
   const KinetoFile deep =
       Read(Document({KernelRow("1", "1", "a", ", \"x\": " + std::string(100000, '[')), KernelRow("2", "1")}));
   EXPECT_EQ(Starts(deep).count(2000), 1u);
@@ -134,7 +135,7 @@ TEST(KinetoDamage, AbsurdNestingAndNumbersEndInACount) {
   EXPECT_EQ(digits.damage.count(), 1u);
 }
 
-TEST(KinetoDamage, AListOfOtherThingsHoldsNoRows) {
+TEST(KinetoDamage, AListOfOtherValuesHasNoRows) {
   for (const char* text :
        {"[1, 2, 3]", "[[{\"ph\": \"X\"}]]", "[null]", "[\"a\", {\"ph\": 3}]", "[{}]", "[{}, {}, {}]",
         "{\"traceEvents\": [{]}", "{\"traceEvents\": [}]}", "{\"traceEvents\": [\"", "[,,,]", "]", "{", "{\"",
@@ -143,7 +144,7 @@ TEST(KinetoDamage, AListOfOtherThingsHoldsNoRows) {
   }
 }
 
-TEST(KinetoDamage, ATruncatedGzipGivesRowsAndSaysSo) {
+TEST(KinetoDamage, ATruncatedGzipGivesRowsAndReportsTruncation) {
   std::vector<std::string> rows;
   for (int i = 0; i < 20000; ++i) rows.push_back(KernelRow(std::to_string(i * 7919 % 1000003), "5"));
   const std::string text = Document(rows);
@@ -162,9 +163,9 @@ TEST(KinetoDamage, ATruncatedGzipGivesRowsAndSaysSo) {
         GzipSource(std::make_unique<MemorySource>(std::string_view(packed).substr(0, packed.size() / 2)));
     const KinetoFile file = ReadKineto(*source, mode, HostDetail::kUnions, nullptr);
     EXPECT_GT(Starts(file).size(), 5000u);
-    EXPECT_EQ(file.broken_off, "the gzip data ends in the middle");
+    EXPECT_EQ(file.broken_off, "the gzip data is truncated");
   }
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

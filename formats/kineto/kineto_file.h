@@ -1,6 +1,6 @@
-// What one Kineto trace holds, before ranks are named and files are joined.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_KINETO_FILE_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_KINETO_FILE_H_
+// The content of one Kineto trace, before ranks are named and files are joined.
+#ifndef LOCKSTEP_FORMATS_KINETO_KINETO_FILE_H_
+#define LOCKSTEP_FORMATS_KINETO_KINETO_FILE_H_
 
 #include <cstdint>
 #include <map>
@@ -15,61 +15,62 @@
 #include "formats/common/interval_union.h"
 #include "formats/kineto/trace_document.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// The rows of one device. Collectives' groups index KinetoFile::groups.
+// The rows of one device. `group` of a collective indexes KinetoFile::groups.
 struct KinetoDevice {
   DeviceId device;
-  std::vector<store::DeviceActivity> activities;
-  std::vector<store::KernelDetail> kernel_details;
-  std::vector<store::CopyDetail> copy_details;
-  std::vector<store::Collective> collectives;
+  std::vector<capture::DeviceActivity> activities;
+  std::vector<capture::KernelDetail> kernel_details;
+  std::vector<capture::CopyDetail> copy_details;
+  std::vector<capture::Collective> collectives;
 };
 
 struct KinetoSync {
   DeviceId device;
-  store::Sync sync;
-  store::EventRecord record;  // what it waits for; its event is kNone where the row does not say
+  capture::Sync sync;
+  capture::EventRecord
+      record;  // the event record that it waits for; its event is kNone if the row does not name one
 };
 
-// What one of our own files says besides: docs/formats/kineto.md.
+// The member `lockstep` of a file that Lockstep wrote (docs/formats/kineto.md).
 struct KinetoOwnMember {
-  HostInterval window;  // what was asked for, as the file's stamps
+  HostInterval window;  // requested window, in the file's stamps
   uint32_t incarnation = 1;
   std::string device_uuid;
-  std::vector<store::Loss> losses;  // without their times
+  std::vector<capture::Loss> losses;  // without their times
 };
 
-// Rows are in the order of the file, stamps as the file has them: `base` is not added yet. Names index
+// Rows are in the order of the file. Time stamps are those of the file, without `base`. Names index
 // `strings`.
 struct KinetoFile {
-  store::StringTable strings;
+  capture::StringTable strings;
   std::vector<KinetoDevice> devices;
   std::vector<KinetoSync> syncs;
-  std::vector<store::ApiCall> api_calls;
-  std::vector<store::HostRange> ranges;
+  std::vector<capture::ApiCall> api_calls;
+  std::vector<capture::HostRange> ranges;
   IntervalUnion operators;
   IntervalUnion data_loader;
-  store::HostFrames frames;  // in the order of the file; empty with HostDetail::kUnions
-  std::vector<store::Group> groups;
-  int32_t pid = 0;                                        // of the host rows; 0: none had one
-  HostInterval window{HostTime::Max(), HostTime::Min()};  // of all rows; empty: no row had a time
+  capture::HostFrames frames;  // in the order of the file; empty with HostDetail::kUnions
+  std::vector<capture::Group> groups;
+  int32_t pid = 0;                                        // of the host rows; 0: no host row has one
+  HostInterval window{HostTime::Max(), HostTime::Min()};  // of all rows; empty: no row has a time
   uint64_t rows = 0;
   DamageLog damage;
 
-  // From the document's members.
+  // Members of the document.
   std::optional<RankId> rank;
-  int32_t world_size = 0;  // 0: not said
+  int32_t world_size = 0;  // 0: unknown
   std::string host_name;
   Nanos base;
-  std::map<uint32_t, store::DeviceProperties> properties;
-  std::optional<KinetoOwnMember> own;  // one of our files
+  std::map<uint32_t, capture::DeviceProperties> properties;
+  std::optional<KinetoOwnMember> own;  // nullopt: another program wrote the file
 
-  std::string broken_off;  // why reading stopped before the end; empty: it did not
+  std::string broken_off;  // reason why reading stopped before the end; empty: it reached the end
   bool has_events = false;
   bool is_json = false;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_KINETO_FILE_H_
+#endif  // LOCKSTEP_FORMATS_KINETO_KINETO_FILE_H_

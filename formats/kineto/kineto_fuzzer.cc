@@ -1,4 +1,5 @@
-// Any bytes as a trace: gzip, text, or rows inside a whole document. Whatever is kept must be in order.
+// Feeds any bytes to the reader: as gzip, as text, and as rows inside a whole document. All rows that it
+// keeps must be in order.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "formats/common/byte_source.h"
+#include "formats/common/read_options.h"
 #include "formats/kineto/kineto_capture.h"
 #include "formats/kineto/kineto_reader.h"
 
@@ -16,37 +18,38 @@ namespace {
 
 using namespace lockstep;
 
-void Check(trace::KinetoFile file) {
-  std::vector<trace::ReadFile> files;
+void Check(formats::KinetoFile file) {
+  std::vector<formats::ReadFile> files;
   files.push_back({{.path = "fuzz.json", .named = true}, std::move(file)});
-  auto capture = trace::JoinKinetoFiles(std::move(files));
+  auto capture = formats::JoinKinetoFiles(std::move(files));
   if (!capture.ok()) return;
-  store::Finish(*capture);
-  for (const store::RankData& rank : capture->ranks) {
-    for (const store::DeviceActivity& a : rank.activities) {
+  capture::Finish(*capture);
+  for (const capture::RankData& rank : capture->ranks) {
+    for (const capture::DeviceActivity& a : rank.activities) {
       if (a.end < a.start || a.name.value() >= capture->strings.size()) std::abort();
-      if (a.collective != store::kNone && a.collective >= rank.collectives.size()) std::abort();
+      if (a.collective != capture::kNone && a.collective >= rank.collectives.size()) std::abort();
     }
-    for (const store::Collective& c : rank.collectives) {
+    for (const capture::Collective& c : rank.collectives) {
       if (c.activity >= rank.activities.size() || c.group >= capture->groups.size()) std::abort();
     }
   }
 }
 
-void Read(std::unique_ptr<trace::ByteSource> source) {
-  Check(trace::ReadKineto(*source, trace::ReadMode::kOneThread, trace::HostDetail::kUnions, nullptr));
+void Read(std::unique_ptr<formats::ByteSource> source) {
+  Check(formats::ReadKineto(*source, formats::ReadMode::kOneThread, formats::HostDetail::kUnions, nullptr));
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  Read(std::make_unique<trace::MemorySource>(bytes));
-  if (bytes.starts_with("\x1f\x8b")) Read(trace::GzipSource(std::make_unique<trace::MemorySource>(bytes)));
-  // Most random text is no document; as rows of one it reaches further.
+  Read(std::make_unique<formats::MemorySource>(bytes));
+  if (bytes.starts_with("\x1f\x8b"))
+    Read(formats::GzipSource(std::make_unique<formats::MemorySource>(bytes)));
+  // Most random text is not a document. Inside a document, the same bytes reach more of the reader.
   const std::string document =
       R"({"distributedInfo": {"rank": 0}, "traceEvents": [{"ph": "X", "cat": "kernel", "name": ")" +
       std::string(bytes) + "}]}";
-  Read(std::make_unique<trace::MemorySource>(document));
+  Read(std::make_unique<formats::MemorySource>(document));
   return 0;
 }

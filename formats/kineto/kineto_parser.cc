@@ -8,13 +8,13 @@
 #include "formats/kineto/event_splitter.h"
 #include "formats/kineto/kineto_row.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 constexpr size_t kUsualBlock = 1024 * 1024;
 
-// Makes JSON of bytes that no JSON may hold: control characters become blanks, bytes that are no UTF-8
-// question marks.
+// Replaces bytes that JSON does not allow: control characters by blanks, bytes that are not UTF-8 by question
+// marks.
 void ReplaceForbiddenBytes(std::span<char> text) {
   size_t at = 0;
   while (at < text.size()) {
@@ -39,11 +39,11 @@ void KinetoParser::Parse(EventBlock& block) {
     error = ParseList(text, block.offset(), done);
   }
   if (error != simdjson::SUCCESS) ParseOneByOne(block.text(), block.offset(), done);
-  // One huge row would else leave an index of four times its size behind.
+  // After one huge row, the parser would keep an index of four times its size.
   if (parser_.capacity() > kUsualBlock) parser_ = simdjson::ondemand::parser();
 }
 
-// `done` is the place of the last element that was dealt with.
+// `done` receives the position of the last processed element.
 simdjson::error_code KinetoParser::ParseList(simdjson::padded_string_view text, uint64_t offset,
                                              size_t& done) {
   simdjson::ondemand::document document;
@@ -55,7 +55,7 @@ simdjson::error_code KinetoParser::ParseList(simdjson::padded_string_view text, 
     if (auto error = std::move(result).get(element)) return error;
     KinetoRow row;
     if (auto error = ReadRow(element, detail_, row)) {
-      // What is no object is no event and nothing is lost with it.
+      // An element that is not an object is not an event, so nothing is lost with it.
       if (error == simdjson::INCORRECT_TYPE && row.place == nullptr) continue;
       return error;
     }
@@ -80,7 +80,7 @@ bool KinetoParser::ParseSingle(std::string_view event, uint64_t offset) {
 }
 
 void KinetoParser::ParseOneByOne(std::string_view text, uint64_t offset, size_t done) {
-  // Inside the brackets that the block added.
+  // Leaves out the brackets that the block added around the events.
   const std::string_view events = text.substr(0, text.size() - 1);
   size_t at = 1;
   while (at < events.size()) {
@@ -90,7 +90,7 @@ void KinetoParser::ParseOneByOne(std::string_view text, uint64_t offset, size_t 
       continue;
     }
     const auto end = c == '{' ? FindEventEnd(events, at) : std::nullopt;
-    // `done` lies inside the last event that was read already.
+    // `done` is a position inside the last event that was already read.
     if (end && (at < done || ParseSingle(events.substr(at, *end - at), offset + at))) {
       at = *end;
       continue;
@@ -100,4 +100,4 @@ void KinetoParser::ParseOneByOne(std::string_view text, uint64_t offset, size_t 
   }
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

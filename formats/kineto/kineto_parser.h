@@ -1,6 +1,6 @@
-// Blocks of events into rows, damaged ones included.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_KINETO_PARSER_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_KINETO_PARSER_H_
+// KinetoParser parses blocks of events into rows, including damaged blocks.
+#ifndef LOCKSTEP_FORMATS_KINETO_KINETO_PARSER_H_
+#define LOCKSTEP_FORMATS_KINETO_KINETO_PARSER_H_
 
 #include <simdjson.h>
 
@@ -9,20 +9,22 @@
 #include <string>
 #include <string_view>
 
+#include "formats/common/read_options.h"
 #include "formats/kineto/kineto_collector.h"
 #include "formats/kineto/trace_document.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// A block is parsed as a whole; when that fails, what failed is read event by event, and what cannot be read
-// is counted with its place. One thread.
+// It parses a block as a whole. If that fails, it reads the rest of the block event by event, and counts each
+// unreadable part with its position. One thread.
 class KinetoParser {
  public:
-  // Both outlive the parser. `damage` gets a place for every row that could not be read.
+  // `collector` and `damage` outlive the parser. `damage` receives the position of each row that could not be
+  // read.
   KinetoParser(KinetoCollector& collector, HostDetail detail, DamageLog& damage)
       : collector_(collector), detail_(detail), damage_(damage) {}
 
-  // May change the block's text (bytes that no JSON may hold).
+  // May change bytes of the block's text that JSON does not allow.
   void Parse(EventBlock& block);
 
  private:
@@ -37,6 +39,6 @@ class KinetoParser {
   std::string single_;  // one event as a list, padded
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_KINETO_PARSER_H_
+#endif  // LOCKSTEP_FORMATS_KINETO_KINETO_PARSER_H_

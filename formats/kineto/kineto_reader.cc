@@ -9,17 +9,18 @@
 #include <utility>
 
 #include "formats/common/decimal_time.h"
+#include "formats/common/read_options.h"
 #include "formats/kineto/block_queue.h"
 #include "formats/kineto/kineto_collector.h"
 #include "formats/kineto/kineto_parser.h"
 #include "formats/kineto/trace_document.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 namespace dom = simdjson::dom;
 
-// A number of the metadata; absent, fractional or absurd ones are `otherwise`.
+// Reads a number of the metadata. Returns `otherwise` if it is missing, fractional or out of range.
 template <typename T>
 T NumberOr(dom::element object, const char* key, T otherwise) {
   int64_t value = 0;
@@ -52,7 +53,7 @@ void TakeDeviceProperties(const std::string& json, KinetoFile& file) {
   for (dom::element device : devices) {
     const auto id = NumberOr<int64_t>(device, "id", -1);
     if (!std::in_range<uint32_t>(id)) continue;
-    store::DeviceProperties& p = file.properties[static_cast<uint32_t>(id)];
+    capture::DeviceProperties& p = file.properties[static_cast<uint32_t>(id)];
     std::string_view name;
     if (!device["name"].get(name)) p.name = name;
     p.sms = NumberOr<int32_t>(device, "numSms", 0);
@@ -74,7 +75,7 @@ void TakeOwnMember(const std::string& json, KinetoFile& file) {
   dom::parser parser;
   dom::element own, window;
   if (parser.parse(json).get(own)) return;
-  // A stamp of the window that does not fit makes it no window.
+  // The window is left out if one of its stamps does not fit.
   int64_t start = 0, length = -1, end = 0;
   if (own["window"].get(window) || window["start_ns"].get(start) || window["length_ns"].get(length)) return;
   if (length < 0 || __builtin_add_overflow(start, length, &end)) return;
@@ -151,13 +152,12 @@ KinetoFile ReadKineto(ByteSource& source, ReadMode mode, HostDetail host,
   }
   TakeMembers(document, file);
   file.damage.Merge(document.damage());
-  if (source.leftover() != 0)
-    file.damage.Add(document.bytes(), "bytes behind the end of the compressed data");
+  if (source.leftover() != 0) file.damage.Add(document.bytes(), "bytes after the end of the compressed data");
   file.has_events = document.has_events();
   file.is_json = document.is_json();
   file.broken_off = source.damage();
-  if (file.broken_off.empty() && document.truncated()) file.broken_off = "the text ends in the middle";
+  if (file.broken_off.empty() && document.truncated()) file.broken_off = "the text is truncated";
   return file;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,23 +1,23 @@
-// One Kineto trace into a KinetoFile.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_KINETO_READER_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_KINETO_READER_H_
+// Reads one Kineto trace into a KinetoFile.
+#ifndef LOCKSTEP_FORMATS_KINETO_KINETO_READER_H_
+#define LOCKSTEP_FORMATS_KINETO_KINETO_READER_H_
 
 #include <functional>
 
-#include "aggregator/trace/readers.h"
 #include "formats/common/byte_source.h"
+#include "formats/common/read_options.h"
 #include "formats/kineto/kineto_file.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// kPipeline inflates and splits on a thread of its own, beside the parsing one.
+// kPipeline inflates and splits on its own thread, beside the parsing thread.
 enum class ReadMode { kOneThread, kPipeline };
 
-// Reads whatever can be read; what cannot is in the result (`damage`, `broken_off`, `has_events`).
-// `progress`, when not empty, is called now and then with the bytes of the file consumed so far.
+// Reads all that is readable. `damage`, `broken_off` and `has_events` of the result describe the rest.
+// `progress`, if not empty, is called from time to time with the number of bytes consumed.
 KinetoFile ReadKineto(ByteSource& source, ReadMode mode, HostDetail host,
                       const std::function<void(uint64_t)>& progress);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_KINETO_READER_H_
+#endif  // LOCKSTEP_FORMATS_KINETO_KINETO_READER_H_

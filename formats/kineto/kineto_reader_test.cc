@@ -6,15 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "formats/common/read_options.h"
 #include "formats/kineto/kineto_text.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-KinetoFile Read(const std::string& text, ReadMode mode = ReadMode::kOneThread) {
+KinetoFile ReadKineto(const std::string& text, ReadMode mode = ReadMode::kOneThread) {
   MemorySource source(text);
   return ReadKineto(source, mode, HostDetail::kUnions, nullptr);
 }
@@ -22,7 +23,7 @@ KinetoFile Read(const std::string& text, ReadMode mode = ReadMode::kOneThread) {
 std::vector<HostInterval> Times(const KinetoFile& file) {
   std::vector<HostInterval> times;
   for (const KinetoDevice& device : file.devices) {
-    for (const store::DeviceActivity& a : device.activities) times.push_back({a.start, a.end});
+    for (const capture::DeviceActivity& a : device.activities) times.push_back({a.start, a.end});
   }
   return times;
 }
@@ -34,15 +35,15 @@ TEST(KinetoReader, ABareListAndAnObjectHoldTheSameRows) {
   for (const std::string& text :
        {Document(rows), "[" + Joined(rows) + "]", "\xEF\xBB\xBF \n[\n" + Joined(rows, "\n,\n") + "\n]\n",
         "{\"traceEvents\":[" + Joined(rows, ",") + "]}"}) {
-    const KinetoFile file = Read(text);
+    const KinetoFile file = ReadKineto(text);
     EXPECT_THAT(Times(file), ElementsAre(Ns(10000, 15000), Ns(20125, 20126))) << text;
     EXPECT_EQ(file.damage.count(), 0u);
     EXPECT_EQ(file.broken_off, "");
   }
 }
 
-TEST(KinetoReader, TheOrderOfARowsKeysDoesNotMatter) {
-  const KinetoFile file = Read(Document({
+TEST(KinetoReader, AcceptsAnyOrderOfARowsKeys) {
+  const KinetoFile file = ReadKineto(Document({
       R"({"args": {"stream": 3, "device": 2, "correlation": 8}, "dur": 4, "ts": 1, "name": "k", "cat": "kernel", "ph": "X"})",
       R"j({"ts": 9, "args": {"stream": 3, "device": 2, "bytes": 64}, "dur": 4, "name": "Memset (Device)", "ph": "X", "cat": "gpu_memset"})j",
   }));
@@ -55,8 +56,8 @@ TEST(KinetoReader, TheOrderOfARowsKeysDoesNotMatter) {
   EXPECT_EQ(file.devices[0].copy_details[0].bytes, 64u);
 }
 
-TEST(KinetoReader, TheCapitalisedCategoriesOf2021AreRead) {
-  const KinetoFile file = Read(Document({
+TEST(KinetoReader, ReadsTheCapitalisedCategoriesOf2021) {
+  const KinetoFile file = ReadKineto(Document({
       R"({"ph": "X", "cat": "Kernel", "name": "k", "pid": 0, "tid": "stream 15", "ts": 1, "dur": 2, "args": {"correlation": 3}})",
       R"j({"ph": "X", "cat": "Memcpy", "name": "Memcpy HtoD (Pinned -> Device)", "pid": 0, "tid": "stream 15", "ts": 3, "dur": 2, "args": {"bytes": 8}})j",
       R"j({"ph": "X", "cat": "Memset", "name": "Memset (Device)", "pid": 0, "tid": "stream 15", "ts": 5, "dur": 2, "args": {}})j",
@@ -68,11 +69,11 @@ TEST(KinetoReader, TheCapitalisedCategoriesOf2021AreRead) {
   const KinetoDevice& device = file.devices[0];
   ASSERT_EQ(device.activities.size(), 3u);
   EXPECT_EQ(device.activities[0].stream, StreamId(15));
-  EXPECT_EQ(device.activities[1].kind, store::ActivityKind::kMemcpy);
+  EXPECT_EQ(device.activities[1].kind, capture::ActivityKind::kMemcpy);
   EXPECT_EQ(device.copy_details[0].copy_kind, 1);
   EXPECT_EQ(device.copy_details[0].src_kind, 2);
   EXPECT_EQ(device.copy_details[0].dst_kind, 3);
-  EXPECT_EQ(device.activities[2].kind, store::ActivityKind::kMemset);
+  EXPECT_EQ(device.activities[2].kind, capture::ActivityKind::kMemset);
   ASSERT_EQ(file.api_calls.size(), 1u);
   EXPECT_EQ(file.api_calls[0].thread, ThreadId(4199692096));
   EXPECT_EQ(file.api_calls[0].cbid, 211u);
@@ -82,7 +83,7 @@ TEST(KinetoReader, TheCapitalisedCategoriesOf2021AreRead) {
 }
 
 TEST(KinetoReader, OnlyDeviceCategoriesAreDeviceRows) {
-  KinetoFile file = Read(Document({
+  KinetoFile file = ReadKineto(Document({
       HostRow("cpu_op", "triton_kernel", 0, 10, R"("stream": 7, "External id": 4)"),
       R"({"ph": "X", "cat": "gpu_user_annotation", "name": "fwd", "pid": 0, "tid": 7, "ts": 0, "dur": 50, "args": {"stream": 7}})",
       R"({"ph": "X", "cat": "overhead", "name": "Buffer Flush", "pid": -1, "tid": 0, "ts": 0, "dur": 50})",
@@ -92,18 +93,18 @@ TEST(KinetoReader, OnlyDeviceCategoriesAreDeviceRows) {
   }));
   EXPECT_THAT(Times(file), ElementsAre(Ns(20000, 20000))) << "a zero-length kernel is a record";
   ASSERT_EQ(file.syncs.size(), 1u);
-  EXPECT_EQ(file.syncs[0].sync.type, store::SyncType::kStreamWaitEvent);
+  EXPECT_EQ(file.syncs[0].sync.type, capture::SyncType::kStreamWaitEvent);
   EXPECT_EQ(file.syncs[0].sync.event, 31u);
   EXPECT_EQ(file.syncs[0].sync.stream, StreamId(7));
   EXPECT_EQ(file.window, Ns(0, 60000)) << "the window covers rows that are not kept, too";
 }
 
-TEST(KinetoReader, MetadataIsFoundBeforeAndBehindTheEvents) {
+TEST(KinetoReader, ReadsMetadataBeforeAndAfterTheEvents) {
   const std::string info =
       R"("distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 16}, "host_name": "node\u00e9", "baseTimeNanoseconds": 1711964646000000000, "deviceProperties": [{"id": 0, "name": "H100", "numSms": 132, "computeMajor": 9, "maxThreadsPerMultiprocessor": 2048}])";
   for (const std::string& text :
        {Document({KernelRow("1", "1")}, info + ", "), Document({KernelRow("1", "1")}, "", ", " + info)}) {
-    const KinetoFile file = Read(text);
+    const KinetoFile file = ReadKineto(text);
     EXPECT_EQ(file.rank, RankId(3));
     EXPECT_EQ(file.world_size, 16);
     EXPECT_EQ(file.host_name, "node\xC3\xA9");
@@ -114,14 +115,14 @@ TEST(KinetoReader, MetadataIsFoundBeforeAndBehindTheEvents) {
   }
 }
 
-TEST(KinetoReader, MembersThatAreNotWhatTheyShouldBeAreIgnored) {
+TEST(KinetoReader, IgnoresMembersOfWrongTypes) {
   for (const char* member :
        {R"("distributedInfo": null, )", R"("distributedInfo": {"rank": "three"}, )",
         R"("distributedInfo": {"rank": -4}, )", R"("distributedInfo": {"rank": 99999999999}, )",
         R"("baseTimeNanoseconds": N/A, )", R"("deviceProperties": 7, )",
         R"("deviceProperties": [{"id": -1}, 4, {"name": "x"}], )", R"("host_name": 12, )",
         R"("traceEvents": 3, )"}) {
-    const KinetoFile file = Read(Document({KernelRow("1", "1")}, member));
+    const KinetoFile file = ReadKineto(Document({KernelRow("1", "1")}, member));
     EXPECT_EQ(Times(file).size(), 1u) << member;
     EXPECT_FALSE(file.rank.has_value()) << member;
     EXPECT_TRUE(file.properties.empty()) << member;
@@ -129,10 +130,10 @@ TEST(KinetoReader, MembersThatAreNotWhatTheyShouldBeAreIgnored) {
 }
 
 TEST(KinetoReader, ATraceInsideAnotherObjectIsRead) {
-  const KinetoFile file = Read(R"({"run": 7, "data": [{"text": "\"traceEvents\": [", "traceEvents" :)"
-                               "\n"
-                               R"( [)" +
-                               KernelRow("1", "1") + "]}]}");
+  const KinetoFile file = ReadKineto(R"({"run": 7, "data": [{"text": "\"traceEvents\": [", "traceEvents" :)"
+                                     "\n"
+                                     R"( [)" +
+                                     KernelRow("1", "1") + "]}]}");
   EXPECT_EQ(Times(file).size(), 1u);
   EXPECT_EQ(file.damage.count(), 0u);
 }
@@ -140,14 +141,14 @@ TEST(KinetoReader, ATraceInsideAnotherObjectIsRead) {
 TEST(KinetoReader, CollectiveArgumentsBecomeACollective) {
   const std::string args =
       R"(, "Collective name": "_reduce_scatter_base", "In msg nelems": 64, "Out msg nelems": 16, "Group size": 4, "dtype": "BFloat16", "In split size": "[]", "Out split size": "[]", "Process Group Name": "3", "Process Group Description": "tensor", "Process Group Ranks": "[4, 5, 6, 7]", "Seq": 41)";
-  KinetoFile file = Read(Document({KernelRow("1", "1", "anything", args)}));
+  KinetoFile file = ReadKineto(Document({KernelRow("1", "1", "anything", args)}));
   ASSERT_EQ(file.devices.at(0).collectives.size(), 1u);
-  const store::Collective& c = file.devices[0].collectives[0];
+  const capture::Collective& c = file.devices[0].collectives[0];
   EXPECT_EQ(c.activity, 0u);
-  EXPECT_EQ(c.op, store::CollectiveOp::kReduceScatter);
+  EXPECT_EQ(c.op, capture::CollectiveOp::kReduceScatter);
   EXPECT_EQ(c.bytes, 32) << "NCCL counts a reduce-scatter by what a rank gets";
   EXPECT_EQ(c.sequence, 41);
-  EXPECT_EQ(c.source, store::MatchSource::kGroupSequence);
+  EXPECT_EQ(c.source, capture::MatchSource::kGroupSequence);
   ASSERT_EQ(file.groups.size(), 1u);
   EXPECT_EQ(file.groups[0].name, "tensor");
   EXPECT_EQ(file.groups[0].size, 4);
@@ -155,7 +156,7 @@ TEST(KinetoReader, CollectiveArgumentsBecomeACollective) {
   EXPECT_TRUE(file.devices[0].activities[0].communication);
 }
 
-TEST(KinetoReader, GroupsOfOneNameAndOtherMembersDiffer) {
+TEST(KinetoReader, DistinguishesGroupsOfOneNameByMembers) {
   const auto row = [](const char* ranks) {
     return KernelRow(
         "1", "1", "nccl",
@@ -163,12 +164,13 @@ TEST(KinetoReader, GroupsOfOneNameAndOtherMembersDiffer) {
             R"(, "Collective name": "allreduce", "Group size": 2, "Process Group Name": "1", "Process Group Ranks": ")") +
             ranks + "\"");
   };
-  const KinetoFile file = Read(Document({row("[0, 1]"), row("[2, 3]"), row("[0, 1]"), row("[0, ...]")}));
+  const KinetoFile file =
+      ReadKineto(Document({row("[0, 1]"), row("[2, 3]"), row("[0, 1]"), row("[0, ...]")}));
   ASSERT_EQ(file.groups.size(), 3u);
   const auto& c = file.devices.at(0).collectives;
   EXPECT_EQ(c[0].group, c[2].group);
   EXPECT_NE(c[0].group, c[1].group);
-  EXPECT_TRUE(file.groups[c[3].group].members.empty()) << "an elided list names nobody";
+  EXPECT_TRUE(file.groups[c[3].group].members.empty()) << "an elided list has no members";
   EXPECT_EQ(c[0].bytes, -1);
 }
 
@@ -178,16 +180,16 @@ TEST(KinetoReader, UnequalSplitsMakeAnAllToAllV) {
         "1", "1", "nccl",
         std::string(R"(, "Collective name": ")") + name + R"(", "In split size": ")" + splits + "\"");
   };
-  const KinetoFile file = Read(Document({row("all_to_all", "[]"), row("all_to_all", "[4, 4]"),
-                                         row("all_to_all", "[4, 5]"), row("all_to_allv", "[2, 1]")}));
-  std::vector<store::CollectiveOp> ops;
-  for (const store::Collective& c : file.devices.at(0).collectives) ops.push_back(c.op);
-  EXPECT_THAT(ops, ElementsAre(store::CollectiveOp::kAllToAll, store::CollectiveOp::kAllToAll,
-                               store::CollectiveOp::kAllToAllV, store::CollectiveOp::kAllToAllV));
+  const KinetoFile file = ReadKineto(Document({row("all_to_all", "[]"), row("all_to_all", "[4, 4]"),
+                                               row("all_to_all", "[4, 5]"), row("all_to_allv", "[2, 1]")}));
+  std::vector<capture::CollectiveOp> ops;
+  for (const capture::Collective& c : file.devices.at(0).collectives) ops.push_back(c.op);
+  EXPECT_THAT(ops, ElementsAre(capture::CollectiveOp::kAllToAll, capture::CollectiveOp::kAllToAll,
+                               capture::CollectiveOp::kAllToAllV, capture::CollectiveOp::kAllToAllV));
 }
 
-TEST(KinetoReader, UnquotedWordsWhereNumbersBelongCostNothingElse) {
-  KinetoFile file = Read(Document({
+TEST(KinetoReader, UnquotedWordsInsteadOfNumbersLoseNothingElse) {
+  KinetoFile file = ReadKineto(Document({
       KernelRow(
           "1", "1", "a",
           R"(, "dtype": N/A, "blocks per SM": NaN, "warps per SM": -Infinity, "est. achieved occupancy %": N/A)"),
@@ -198,42 +200,43 @@ TEST(KinetoReader, UnquotedWordsWhereNumbersBelongCostNothingElse) {
   EXPECT_LT(file.devices[0].kernel_details[0].occupancy_percent, 0) << "unknown";
 }
 
-TEST(KinetoReader, RowsWithoutAUsableTimeAreCountedAndNamedByPlace) {
+TEST(KinetoReader, CountsRowsWithoutAUsableTimeByPosition) {
   const std::string text =
       Document({KernelRow("N/A", "1"), KernelRow("1", "1"), KernelRow("5", "-2"), KernelRow("1e300", "1"),
                 KernelRow("9223372036854775.807", "1"), KernelRow("7", "NaN"), KernelRow("-4.5", "1")});
-  const KinetoFile file = Read(text);
+  const KinetoFile file = ReadKineto(text);
   EXPECT_THAT(Times(file), ElementsAre(Ns(1000, 2000), Ns(-4500, -3500)));
   EXPECT_EQ(file.damage.count(), 5u);
   EXPECT_THAT(file.damage.Describe(), HasSubstr("at byte " + std::to_string(text.find("\"ph\"") + 1)));
 }
 
-TEST(KinetoReader, BytesThatAreNoTextDoNotCostTheRow) {
-  KinetoFile file = Read(Document({KernelRow("1", "1", "bad\xFF\xC0name"),
-                                   KernelRow("2", "1", "tab\there\x01"), KernelRow("3", "1", "ok\xC3\xA9")}));
+TEST(KinetoReader, InvalidUtf8DoesNotLoseTheRow) {
+  KinetoFile file =
+      ReadKineto(Document({KernelRow("1", "1", "bad\xFF\xC0name"), KernelRow("2", "1", "tab\there\x01"),
+                           KernelRow("3", "1", "ok\xC3\xA9")}));
   EXPECT_EQ(Times(file).size(), 3u);
   EXPECT_EQ(file.damage.count(), 0u);
   EXPECT_EQ(file.strings.Text(file.devices[0].activities[0].name), "bad??name");
   EXPECT_EQ(file.strings.Text(file.devices[0].activities[2].name), "ok\xC3\xA9");
 }
 
-TEST(KinetoReader, EscapesInNamesAreUndone) {
-  KinetoFile file = Read(Document({KernelRow("1", "1", R"(a\"b\\c\u00e9\/)")}));
+TEST(KinetoReader, DecodesEscapesInNames) {
+  KinetoFile file = ReadKineto(Document({KernelRow("1", "1", R"(a\"b\\c\u00e9\/)")}));
   EXPECT_EQ(file.strings.Text(file.devices.at(0).activities[0].name), "a\"b\\c\xC3\xA9/");
 }
 
-TEST(KinetoReader, DevicesOfOneProcessAreKeptApart) {
+TEST(KinetoReader, SeparatesDevicesOfOneProcess) {
   const auto on = [](int device, int ts) {
     return R"({"ph": "X", "cat": "kernel", "name": "k", "pid": )" + std::to_string(device) +
            R"(, "tid": 7, "ts": )" + std::to_string(ts) + R"(, "dur": 1, "args": {"stream": 7}})";
   };
-  const KinetoFile file = Read(Document({on(1, 1), on(0, 2), on(1, 3)}));
+  const KinetoFile file = ReadKineto(Document({on(1, 1), on(0, 2), on(1, 3)}));
   ASSERT_EQ(file.devices.size(), 2u);
   EXPECT_EQ(file.devices[0].activities.size(), 2u);
 }
 
 TEST(KinetoReader, OperatorsAndTheDataLoaderBecomeUnions) {
-  KinetoFile file = Read(Document(
+  KinetoFile file = ReadKineto(Document(
       {HostRow("cpu_op", "aten::mm", 10, 10), HostRow("cpu_op", "aten::addmm", 5, 20),
        HostRow("cpu_op", "aten::relu", 40, 5),
        HostRow("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 100, 50),
@@ -243,7 +246,7 @@ TEST(KinetoReader, OperatorsAndTheDataLoaderBecomeUnions) {
   EXPECT_EQ(file.ranges.size(), 2u);
 }
 
-// Rows of all kinds, some long enough to stand across any border.
+// Rows of all kinds. Some are long enough to cross any block border.
 std::string LargeTrace(int rows) {
   std::vector<std::string> all;
   for (int i = 0; i < rows; ++i) {
@@ -256,12 +259,12 @@ std::string LargeTrace(int rows) {
   return Document(all, R"("distributedInfo": {"rank": 1}, )", R"(, "traceName": "x")");
 }
 
-TEST(KinetoReader, RowsAcrossBlocksAreAllReadOnOneThreadAndOnTwo) {
+TEST(KinetoReader, ReadsRowsAcrossBlocksOnOneAndTwoThreads) {
   constexpr int kRows = 12000;
   const std::string text = LargeTrace(kRows);
   ASSERT_GT(text.size(), size_t{4} << 20);
   for (ReadMode mode : {ReadMode::kOneThread, ReadMode::kPipeline}) {
-    KinetoFile file = Read(text, mode);
+    KinetoFile file = ReadKineto(text, mode);
     EXPECT_EQ(file.damage.count(), 0u) << file.damage.Describe();
     EXPECT_EQ(file.broken_off, "");
     ASSERT_EQ(Times(file).size(), static_cast<size_t>(kRows));
@@ -276,22 +279,22 @@ TEST(KinetoReader, RowsAcrossBlocksAreAllReadOnOneThreadAndOnTwo) {
 
 TEST(KinetoReader, AnEventLargerThanABlockIsRead) {
   const std::string stack(3 << 20, 's');
-  const KinetoFile file =
-      Read(Document({KernelRow("1", "1"), KernelRow("2", "1", "big", R"(, "Call stack": ")" + stack + "\""),
-                     KernelRow("3", "1")}));
+  const KinetoFile file = ReadKineto(
+      Document({KernelRow("1", "1"), KernelRow("2", "1", "big", R"(, "Call stack": ")" + stack + "\""),
+                KernelRow("3", "1")}));
   EXPECT_THAT(Times(file), ElementsAre(Ns(1000, 2000), Ns(2000, 3000), Ns(3000, 4000)));
   EXPECT_EQ(file.damage.count(), 0u);
 }
 
-TEST(KinetoReader, WhatIsNoTraceIsRecognised) {
-  EXPECT_FALSE(Read("").is_json);
-  EXPECT_FALSE(Read("hello").is_json);
-  const KinetoFile report = Read(R"({"schema": "x", "ranks": [{"rank": 0}]})");
+TEST(KinetoReader, RecognisesFilesThatAreNotTraces) {
+  EXPECT_FALSE(ReadKineto("").is_json);
+  EXPECT_FALSE(ReadKineto("hello").is_json);
+  const KinetoFile report = ReadKineto(R"({"schema": "x", "ranks": [{"rank": 0}]})");
   EXPECT_TRUE(report.is_json);
   EXPECT_FALSE(report.has_events);
   EXPECT_EQ(report.damage.count(), 0u);
   EXPECT_EQ(report.broken_off, "");
-  const KinetoFile empty = Read(R"({"traceEvents": []})");
+  const KinetoFile empty = ReadKineto(R"({"traceEvents": []})");
   EXPECT_TRUE(empty.has_events);
   EXPECT_TRUE(empty.devices.empty());
   EXPECT_EQ(empty.broken_off, "");
@@ -302,7 +305,7 @@ KinetoFile ReadFrames(const std::string& text) {
   return ReadKineto(source, ReadMode::kOneThread, HostDetail::kFrames, nullptr);
 }
 
-TEST(KinetoReader, FramesAreKeptWhereTheyAreAskedFor) {
+TEST(KinetoReader, KeepsFramesOnRequest) {
   const std::string text = Document({
       KernelRow("10", "5"),
       HostRow(
@@ -330,12 +333,12 @@ TEST(KinetoReader, FramesAreKeptWhereTheyAreAskedFor) {
   EXPECT_EQ(detail(0).forward_thread, ThreadId(1));
   EXPECT_EQ(file.strings.Text(detail(1).shapes), "[[8, 4]]") << "one spelling";
   EXPECT_EQ(file.strings.Text(detail(1).stack), "a.py(1): f;b.py(2): g");
-  EXPECT_EQ(file.frames.frames[2].kind, store::FrameKind::kAnnotation);
-  EXPECT_EQ(file.frames.frames[2].detail, store::kNone) << "nothing is known of it";
-  EXPECT_EQ(file.frames.frames[3].kind, store::FrameKind::kModule);
+  EXPECT_EQ(file.frames.frames[2].kind, capture::FrameKind::kAnnotation);
+  EXPECT_EQ(file.frames.frames[2].detail, capture::kNone) << "nothing is known of it";
+  EXPECT_EQ(file.frames.frames[3].kind, capture::FrameKind::kModule);
   EXPECT_EQ(detail(3).python_id, 5);
   EXPECT_EQ(detail(3).python_parent, 4);
-  EXPECT_EQ(file.frames.frames[4].kind, store::FrameKind::kPython);
+  EXPECT_EQ(file.frames.frames[4].kind, capture::FrameKind::kPython);
   EXPECT_EQ(detail(4).python_parent, -1);
   ASSERT_EQ(file.frames.allocations.size(), 2u);
   EXPECT_EQ(file.frames.allocations[0].bytes, -512);
@@ -345,7 +348,7 @@ TEST(KinetoReader, FramesAreKeptWhereTheyAreAskedFor) {
   EXPECT_EQ(file.frames.allocations[1].device, -1);
   EXPECT_FALSE(file.frames.allocations[1].allocated);
 
-  const KinetoFile without = Read(text);
+  const KinetoFile without = ReadKineto(text);
   EXPECT_TRUE(without.frames.frames.empty());
   EXPECT_TRUE(without.frames.allocations.empty());
   EXPECT_EQ(without.rows, file.rows);
@@ -353,4 +356,4 @@ TEST(KinetoReader, FramesAreKeptWhereTheyAreAskedFor) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

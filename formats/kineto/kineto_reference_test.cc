@@ -1,5 +1,5 @@
-// Real traces against numbers of an independent exact reference. Both lie beside the repository (../shared),
-// never in it.
+// Compares real traces with the numbers of an independent exact reference. Both are in ../shared, beside the
+// repository and not in it.
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "aggregator/trace/readers.h"
 #include "capture/model/capture.h"
+#include "formats/input/read_input.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 namespace fs = std::filesystem;
@@ -47,7 +47,7 @@ int64_t UnionLength(Intervals a, const Intervals& b) {
   return Length(Union(std::move(a)));
 }
 
-// What exact.json says of a rank, in ns.
+// The numbers of exact.json for a rank. Times are in ns.
 struct Numbers {
   int64_t kernels = 0, communication_kernels = 0, copies = 0;
   int64_t span = 0, idle = 0, compute = 0, communication = 0, memory = 0, overlap = 0, kernel_sum = 0;
@@ -61,17 +61,17 @@ std::ostream& operator<<(std::ostream& out, const Numbers& n) {
              << " kernel sum " << n.kernel_sum;
 }
 
-Numbers Measure(const std::vector<const store::RankData*>& devices) {
+Numbers Measure(const std::vector<const capture::RankData*>& devices) {
   Numbers n;
   Intervals compute, communication, memory;
   HostTime first = HostTime::Max();
   HostTime last = HostTime::Min();
-  for (const store::RankData* rank : devices) {
-    for (const store::DeviceActivity& a : rank->activities) {
+  for (const capture::RankData* rank : devices) {
+    for (const capture::DeviceActivity& a : rank->activities) {
       first = std::min(first, a.start);
       last = std::max(last, a.end);
       const HostInterval interval{a.start, a.end};
-      if (a.kind != store::ActivityKind::kKernel) {
+      if (a.kind != capture::ActivityKind::kKernel) {
         ++n.copies;
         memory.push_back(interval);
         continue;
@@ -135,15 +135,15 @@ TEST_P(KinetoReference, EveryRankEqualsTheReferenceToTheNanosecond) {
   EXPECT_TRUE(capture->notes.empty()) << capture->notes.front();
   simdjson::dom::array expected = exact["sets"][GetParam()]["ranks"].get_array().value();
   std::set<RankId> ranks;
-  for (const store::RankData& rank : capture->ranks) {
+  for (const capture::RankData& rank : capture->ranks) {
     ranks.insert(rank.rank);
     EXPECT_TRUE(rank.losses.empty()) << rank.losses.front().reason;
   }
   ASSERT_EQ(ranks.size(), expected.size());
   auto rank = ranks.begin();
   for (simdjson::dom::element reference : expected) {
-    std::vector<const store::RankData*> devices;
-    for (const store::RankData& data : capture->ranks) {
+    std::vector<const capture::RankData*> devices;
+    for (const capture::RankData& data : capture->ranks) {
       if (data.rank == *rank) devices.push_back(&data);
     }
     EXPECT_EQ(Measure(devices), Expected(reference)) << "rank " << rank->value();
@@ -158,4 +158,4 @@ INSTANTIATE_TEST_SUITE_P(Sets, KinetoReference,
                          [](const auto& set) { return std::string(set.param); });
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 namespace ondemand = simdjson::ondemand;
@@ -13,10 +13,10 @@ std::string_view Trim(std::string_view token) {
   return token;
 }
 
-// Behind a key's opening quote: is it `name`, closing quote included?
+// Compares the key after its opening quote with `name`, closing quote included.
 template <size_t N>
 bool Is(const char* key, const char (&name)[N]) {
-  // Keys lie in a padded block, so the comparison may read beyond a shorter one.
+  // Keys are in a padded block, so the comparison may read beyond the end of a shorter key.
   static_assert(N < 40);
   return std::memcmp(key, name, N - 1) == 0 && key[N - 1] == '"';
 }
@@ -24,7 +24,7 @@ bool Is(const char* key, const char (&name)[N]) {
 RowCategory CategoryOf(std::string_view token, HostDetail detail) {
   const std::string_view cat = Unquoted(token);
   if (cat.empty()) return RowCategory::kOther;
-  // Capitalised: as PyTorch wrote them until 2021.
+  // PyTorch wrote capitalised categories until 2021.
   switch (cat[0]) {
     case 'k':
     case 'K':
@@ -183,7 +183,7 @@ std::string_view* ScalarField(const char* key, RowArgs& args) {
 std::string_view* FrameField(const char* key, RowArgs& args) {
   switch (key[0]) {
     case 'I':
-      // "dims": until 2021.
+      // PyTorch wrote "Input dims" until 2021.
       if (Is(key, "Input Dims") || Is(key, "Input dims")) return &args.shapes;
       if (Is(key, "Input type")) return &args.types;
       break;
@@ -220,7 +220,7 @@ std::string_view* MemoryField(const char* key, RowArgs& args) {
   return nullptr;
 }
 
-// A list as a whole, anything else as its token.
+// Returns a list as a whole, and any other value as its token.
 simdjson::error_code ReadText(ondemand::value value, std::string_view& out) {
   ondemand::json_type type;
   if (auto error = value.type().get(type)) return error;
@@ -237,7 +237,7 @@ simdjson::error_code ReadText(ondemand::value value, std::string_view& out) {
 
 simdjson::error_code ReadArgs(ondemand::value value, HostDetail detail, KinetoRow& row) {
   ondemand::object object;
-  // "args": null and its like hold nothing.
+  // "args": null, or another value that is not an object, holds no arguments.
   if (auto error = value.get_object().get(object))
     return error == simdjson::INCORRECT_TYPE ? simdjson::SUCCESS : error;
   const bool kernel = row.category == RowCategory::kKernel;
@@ -268,7 +268,7 @@ simdjson::error_code ReadArgs(ondemand::value value, HostDetail detail, KinetoRo
   return simdjson::SUCCESS;
 }
 
-// Everything that is wanted of a row without args is known.
+// True if all needed fields of a row without args are known.
 bool Enough(const KinetoRow& row, HostDetail detail) {
   return row.category != RowCategory::kUnknown && (row.complete || row.instant) &&
          !NeedsArgs(row.category, detail) && !row.ts.empty() && (!row.dur.empty() || row.instant) &&
@@ -351,4 +351,4 @@ simdjson::error_code ReadRow(ondemand::value element, HostDetail detail, KinetoR
   return simdjson::SUCCESS;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

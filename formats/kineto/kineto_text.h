@@ -1,15 +1,15 @@
-// Builds Kineto traces as text, for tests and benches.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_KINETO_TEXT_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_KINETO_TEXT_H_
+// Builds Kineto traces as text, for tests and benchmarks.
+#ifndef LOCKSTEP_FORMATS_KINETO_KINETO_TEXT_H_
+#define LOCKSTEP_FORMATS_KINETO_KINETO_TEXT_H_
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// One kernel row. Stamps are the JSON text of microseconds.
+// Returns one kernel row. `ts` and `dur` are microseconds as JSON text.
 inline std::string KernelRow(std::string_view ts, std::string_view dur, std::string_view name = "gemm",
                              std::string_view more_args = "") {
   std::string row = R"({"ph": "X", "cat": "kernel", "name": ")";
@@ -46,6 +46,6 @@ inline std::string Document(const std::vector<std::string>& rows, std::string_vi
   return text;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_KINETO_TEXT_H_
+#endif  // LOCKSTEP_FORMATS_KINETO_KINETO_TEXT_H_

@@ -1,4 +1,5 @@
-// WriteKineto(): one entry of a capture as the JSON that PyTorch's profiler writes (docs/formats/kineto.md).
+#include "formats/kineto/kineto_writer.h"
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -11,7 +12,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "aggregator/trace/writers.h"
 #include "analysis/time/occupancy.h"
 #include "base/json/json_text.h"
 #include "formats/common/job_shift.h"
@@ -20,26 +20,26 @@
 #include "formats/kineto/kineto_header.h"
 #include "formats/kineto/kineto_links.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::ActivityKind;
-using store::Capture;
-using store::RankData;
+using capture::ActivityKind;
+using capture::Capture;
+using capture::RankData;
 
-// Ranks share a base. Readers hold microseconds in doubles: from an hour ago those keep the nanosecond, from
-// the quarter year ago that libkineto counts from they do not, and steps that follow one another would
-// overlap.
+// Ranks share one base, the start of the hour. Readers keep microseconds in doubles, which are exact to the
+// nanosecond within an hour of the base. From libkineto's base, the start of the quarter year, they are not,
+// and consecutive steps would overlap.
 constexpr int64_t kHourNs = int64_t{3600} * 1000000000;
-// Tracks of a stream's further lanes, out of the way of stream numbers.
+// Offset of the track numbers of a stream's further lanes. It keeps them apart from stream numbers.
 constexpr uint64_t kLaneStep = 10000000;
 constexpr uint64_t kProgressEvery = 16384;
 constexpr int64_t kGpuSortIndex = 5000000;
 
 class KinetoWriter {
  public:
-  KinetoWriter(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock,
-               store::ByteSink& sink, const KinetoOptions& options)
+  KinetoWriter(const Capture& capture, uint32_t rank_index, const capture::ClockModel& clock, ByteSink& sink,
+               const KinetoOptions& options)
       : capture_(capture),
         rank_index_(rank_index),
         rank_(capture.ranks[rank_index]),
@@ -110,7 +110,7 @@ class KinetoWriter {
         "\"tid\": \"PyTorch Profiler\", \"ts\": ",
         Ts(rank_.window.start), ", \"dur\": ", rank_.window.length(), ", \"args\": {\"Op count\": 0}}");
     if (!NeedsStep()) return;
-    // TensorBoard's plugin shows nonsense for a trace without any step.
+    // TensorBoard's plugin shows wrong values for a trace without a step.
     NewRow().Add("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#0\", \"pid\": ",
                  pid_, ", \"tid\": ", pid_, ", \"ts\": ", Ts(rank_.window.start),
                  ", \"dur\": ", rank_.window.length(), ", \"args\": {\"lockstep\": \"inferred\"}}");
@@ -118,15 +118,15 @@ class KinetoWriter {
 
   bool NeedsStep() const {
     return std::none_of(rank_.ranges.begin(), rank_.ranges.end(),
-                        [](const store::HostRange& r) { return r.kind == store::RangeKind::kStep; });
+                        [](const capture::HostRange& r) { return r.kind == capture::RangeKind::kStep; });
   }
 
-  // HTA knows steps under one name only, and drops every device row of a trace that has such steps and no
-  // launches.
-  std::string RangeName(const store::HostRange& range) const {
+  // HTA knows only steps named ProfilerStep#N. It drops every device row of a trace that has such steps and
+  // no launches.
+  std::string RangeName(const capture::HostRange& range) const {
     const std::string_view name = Text(range.name);
     const bool profiler_step = name.starts_with("ProfilerStep#");
-    if (range.kind != store::RangeKind::kStep || profiler_step != rank_.api_calls.empty())
+    if (range.kind != capture::RangeKind::kStep || profiler_step != rank_.api_calls.empty())
       return std::string(name);
     size_t digits = name.size();
     while (digits > 0 && std::isdigit(static_cast<unsigned char>(name[digits - 1])) != 0) --digits;
@@ -139,22 +139,22 @@ class KinetoWriter {
             absl::StrCat("thread ", thread.value()));
   }
 
-  // A step that ends where the next begins is written a nanosecond shorter: added up in doubles they would
-  // overlap.
+  // Returns the written end of a range. A step that ends where the next one begins is written one nanosecond
+  // shorter, because added up as doubles the two would overlap.
   HostTime EndBefore(size_t index) const {
-    const store::HostRange& range = rank_.ranges[index];
-    if (range.kind != store::RangeKind::kStep || range.end <= range.start) return range.end;
+    const capture::HostRange& range = rank_.ranges[index];
+    if (range.kind != capture::RangeKind::kStep || range.end <= range.start) return range.end;
     const auto next = std::find_if(rank_.ranges.begin() + static_cast<ptrdiff_t>(index) + 1,
-                                   rank_.ranges.end(), [&](const store::HostRange& r) {
+                                   rank_.ranges.end(), [&](const capture::HostRange& r) {
                                      return r.start > range.end ||
-                                            (r.kind == store::RangeKind::kStep && r.thread == range.thread);
+                                            (r.kind == capture::RangeKind::kStep && r.thread == range.thread);
                                    });
     const bool abuts =
-        next != rank_.ranges.end() && next->kind == store::RangeKind::kStep && next->start == range.end;
+        next != rank_.ranges.end() && next->kind == capture::RangeKind::kStep && next->start == range.end;
     return abuts ? range.end - Nanos(1) : range.end;
   }
 
-  void Range(const store::HostRange& range, HostTime end) {
+  void Range(const capture::HostRange& range, HostTime end) {
     Thread(range.thread);
     NewRow().Add("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": ", Quoted{RangeName(range)},
                  ", \"pid\": ", pid_, ", \"tid\": ", range.thread.value(), ", \"ts\": ", Ts(range.start),
@@ -166,13 +166,14 @@ class KinetoWriter {
     out_.Add("}}");
   }
 
-  // Where it reaches beyond the window; the reader has the same words.
-  static std::string_view OpenRange(const store::HostRange& range) {
+  // Returns the value that says at which ends the range extends beyond the window. The reader knows the same
+  // values.
+  static std::string_view OpenRange(const capture::HostRange& range) {
     if (range.start_unknown && range.end_unknown) return kOpenBoth;
     return range.start_unknown ? kOpenBegin : range.end_unknown ? kOpenEnd : "";
   }
 
-  void Call(const store::ApiCall& call) {
+  void Call(const capture::ApiCall& call) {
     Thread(call.thread);
     const uint32_t id = call.correlation.value();
     NewRow().Add("{\"ph\": \"X\", \"cat\": ", call.driver ? "\"cuda_driver\"" : "\"cuda_runtime\"",
@@ -188,14 +189,14 @@ class KinetoWriter {
     }
   }
 
-  // TensorBoard's plugin compares the k-th of one worker with the k-th of the others, and shows nothing where
-  // their numbers differ, as they do outside of the steps that all ranks have whole.
-  bool IsAnnotated(const store::ApiCall& call) const {
+  // TensorBoard's plugin compares the k-th collective of one worker with the k-th of the others, and shows
+  // nothing if their numbers differ. They differ outside of the steps that all ranks recorded whole.
+  bool IsAnnotated(const capture::ApiCall& call) const {
     return options_.annotated.length() <= Nanos() ||
            (call.start >= options_.annotated.start && call.start < options_.annotated.end);
   }
   bool AllRanksHave(uint32_t collective) const {
-    const align::Matches* matches = options_.matches;
+    const capture::Matches* matches = options_.matches;
     if (matches == nullptr || rank_index_ >= matches->instance_of.size() ||
         collective >= matches->instance_of[rank_index_].size())
       return true;
@@ -203,14 +204,15 @@ class KinetoWriter {
     return instance < matches->instances.size() && matches->instances[instance].complete;
   }
 
-  // What PyTorch would have had open around the launch: TensorBoard's plugin finds communication by it.
-  void Annotation(uint32_t index, const store::ApiCall& launch) {
-    const store::Collective& c = rank_.collectives[index];
+  // Writes the annotation that PyTorch has open around a launch. TensorBoard's plugin finds communication by
+  // it.
+  void Annotation(uint32_t index, const capture::ApiCall& launch) {
+    const capture::Collective& c = rank_.collectives[index];
     NewRow().Add("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": ", Quoted{TorchAnnotation(c.op)},
                  ", \"pid\": ", pid_, ", \"tid\": ", launch.thread.value(), ", \"ts\": ", Ts(launch.start),
                  ", \"dur\": ", launch.end - launch.start,
                  ", \"args\": {\"External id\": ", launch.correlation.value());
-    const int size = store::ElementBytes(Text(c.datatype));
+    const int size = capture::ElementBytes(Text(c.datatype));
     if (c.bytes >= 0 && size != 0) {
       out_.Add(", \"Input Dims\": [[", c.bytes / size, "]], \"Input type\": [",
                Quoted{TorchElementType(Text(c.datatype))}, "]");
@@ -227,7 +229,7 @@ class KinetoWriter {
   }
 
   void Activity(uint32_t index) {
-    const store::DeviceActivity& a = rank_.activities[index];
+    const capture::DeviceActivity& a = rank_.activities[index];
     const uint32_t lane = lanes_.Place(a.stream, a.start, a.end);
     const uint64_t tid = a.stream.value() + lane * kLaneStep;
     const int64_t device = rank_.device.value();
@@ -251,20 +253,20 @@ class KinetoWriter {
                  ", \"ts\": ", Ts(a.start), ", \"cat\": \"ac2g\", \"name\": \"ac2g\", \"bp\": \"e\"}");
   }
 
-  std::string NameOf(const store::DeviceActivity& a) const {
+  std::string NameOf(const capture::DeviceActivity& a) const {
     if (a.name != kNoName) return std::string(Text(a.name));
     return a.kind == ActivityKind::kKernel ? "unknown" : "Memcpy";
   }
 
-  uint32_t ContextOf(const store::DeviceActivity& a) const {
+  uint32_t ContextOf(const capture::DeviceActivity& a) const {
     if (a.kind == ActivityKind::kKernel)
       return a.detail < rank_.kernel_details.size() ? rank_.kernel_details[a.detail].context.value() : 0;
     return a.detail < rank_.copy_details.size() ? rank_.copy_details[a.detail].context.value() : 0;
   }
 
-  void KernelArgs(const store::DeviceActivity& a) {
+  void KernelArgs(const capture::DeviceActivity& a) {
     if (a.detail < rank_.kernel_details.size()) {
-      const store::KernelDetail& d = rank_.kernel_details[a.detail];
+      const capture::KernelDetail& d = rank_.kernel_details[a.detail];
       out_.Add(", \"registers per thread\": ", d.registers,
                ", \"shared memory\": ", uint64_t{d.static_shared_bytes} + d.dynamic_shared_bytes);
       if (d.blocks_per_sm >= 0) out_.Add(", \"blocks per SM\": ", d.blocks_per_sm);
@@ -282,9 +284,9 @@ class KinetoWriter {
       WriteCollectiveArgs(capture_, rank_.collectives[a.collective], out_);
   }
 
-  void CopyArgs(const store::DeviceActivity& a) {
+  void CopyArgs(const capture::DeviceActivity& a) {
     if (a.detail >= rank_.copy_details.size()) return;
-    const store::CopyDetail& d = rank_.copy_details[a.detail];
+    const capture::CopyDetail& d = rank_.copy_details[a.detail];
     out_.Add(", \"bytes\": ", d.bytes);
     if (a.end > a.start) {
       out_.Add(", \"memory bandwidth (GB/s)\": ",
@@ -297,19 +299,19 @@ class KinetoWriter {
     if (graph != 0) out_.Add(", \"graph id\": ", graph, ", \"graph node id\": ", node);
   }
 
-  void SyncRow(const store::Sync& sync) {
+  void SyncRow(const capture::Sync& sync) {
     constexpr std::string_view kNames[] = {"Sync", "Event Sync", "Stream Wait Event", "Stream Sync",
                                            "Context Sync"};
     const auto type = std::min<size_t>(static_cast<size_t>(sync.type), std::size(kNames) - 1);
-    const bool has_stream = sync.stream.value() != store::kNone;
+    const bool has_stream = sync.stream.value() != capture::kNone;
     const int64_t device = rank_.device.value();
     NewRow().Add("{\"ph\": \"X\", \"cat\": \"cuda_sync\", \"name\": ", Quoted{kNames[type]},
                  ", \"pid\": ", device, ", \"tid\": ");
-    // A stream's own waits get a track of their own beside its activity, as in libkineto.
+    // Waits of a stream have their own track beside its activity, as in libkineto.
     out_.Add(has_stream ? int64_t{sync.stream.value()} + 1000000 : int64_t{-1}, ", \"ts\": ", Ts(sync.start),
              ", \"dur\": ", sync.end - sync.start, ", \"args\": {\"cuda_sync_kind\": ", Quoted{kNames[type]});
-    if (sync.event != store::kNone) out_.Add(", \"wait_on_cuda_event_id\": ", sync.event);
-    if (const store::EventRecord* record = links_.RecordFor(sync)) {
+    if (sync.event != capture::kNone) out_.Add(", \"wait_on_cuda_event_id\": ", sync.event);
+    if (const capture::EventRecord* record = links_.RecordFor(sync)) {
       out_.Add(", \"wait_on_stream\": ", record->stream.value(),
                ", \"wait_on_cuda_event_record_corr_id\": ", record->correlation.value());
     }
@@ -317,15 +319,15 @@ class KinetoWriter {
              ", \"correlation\": ", sync.correlation.value(), ", \"device\": ", device, "}}");
   }
 
-  // As PyTorch's profiler tells of memory, on the thread that asked for it. What was allocated ahead of the
-  // window is not known, so there are no totals.
+  // Writes allocations as PyTorch's profiler does, on the calling thread. Totals are left out, because
+  // allocations before the window are unknown.
   void MemoryRows() {
     if (rank_.memory_ops.empty()) return;
     absl::flat_hash_map<CorrelationId, ThreadId> callers;
-    for (const store::ApiCall& call : rank_.api_calls) callers.emplace(call.correlation, call.thread);
-    constexpr uint8_t kPageable = 1, kPinned = 2;  // CUpti_ActivityMemoryKind: the host's
+    for (const capture::ApiCall& call : rank_.api_calls) callers.emplace(call.correlation, call.thread);
+    constexpr uint8_t kPageable = 1, kPinned = 2;  // values of CUpti_ActivityMemoryKind for host memory
     constexpr int kCpu = 0, kCuda = 1;             // c10::DeviceType
-    for (const store::MemoryOp& op : rank_.memory_ops) {
+    for (const capture::MemoryOp& op : rank_.memory_ops) {
       const auto caller = callers.find(op.correlation);
       const bool on_host = op.memory_kind == kPageable || op.memory_kind == kPinned;
       NewRow().Add("{\"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"name\": \"[memory]\", \"pid\": ", pid_,
@@ -350,7 +352,7 @@ class KinetoWriter {
   const uint32_t rank_index_;
   const RankData& rank_;
   const KinetoOptions options_;
-  const align::ClockModel& clock_;
+  const capture::ClockModel& clock_;
   JsonText out_;
   KinetoLinks links_;
   int64_t pid_;
@@ -365,11 +367,11 @@ class KinetoWriter {
 
 }  // namespace
 
-absl::Status WriteKineto(const Capture& capture, uint32_t rank_index, const align::ClockModel& clock,
-                         store::ByteSink& sink, const KinetoOptions& options) {
+absl::Status WriteKineto(const Capture& capture, uint32_t rank_index, const capture::ClockModel& clock,
+                         ByteSink& sink, const KinetoOptions& options) {
   if (rank_index >= capture.ranks.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is no entry ", rank_index, " in a capture of ", capture.ranks.size()));
+    return absl::InvalidArgumentError(absl::StrCat("entry ", rank_index, " is out of range: the capture has ",
+                                                   capture.ranks.size(), " entries"));
   }
   return KinetoWriter(capture, rank_index, clock, sink, options).Write();
 }
@@ -380,11 +382,11 @@ std::string KinetoFileName(const Capture& capture, uint32_t rank_index) {
   for (char& c : host) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-') c = '-';
   }
-  // Entries of one rank (several devices, or one that came back) would share a name: tools only look at the
-  // digits' being there.
+  // Entries of one rank (several devices, or a restarted process) would have the same name. Tools only need
+  // digits here and do not read their value.
   int64_t milliseconds = rank.window.start.ns() / 1000000;
   for (uint32_t i = 0; i < rank_index; ++i) milliseconds += capture.ranks[i].rank == rank.rank ? 1 : 0;
   return absl::StrCat(host, "_", rank.rank.value(), ".", milliseconds, ".pt.trace.json.gz");
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,3 +1,5 @@
+#include "formats/kineto/kineto_writer.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <simdjson.h>
@@ -5,23 +7,23 @@
 #include <string>
 #include <vector>
 
-#include "aggregator/trace/writers.h"
 #include "base/files/byte_sink.h"
+#include "formats/common/read_options.h"
 #include "formats/kineto/kineto_capture.h"
 #include "formats/kineto/kineto_reader.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::ActivityKind;
-using store::CollectiveOp;
+using capture::ActivityKind;
+using capture::CollectiveOp;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int64_t kStart = 1790000000123456789;
+constexpr int64_t kKinetoStart = 1790000000123456789;
 
-// Two ranks on two hosts with one of everything, as a live capture has it.
+// Two ranks on two hosts with rows of every kind, as in a live capture.
 class KinetoWriterTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -30,16 +32,16 @@ class KinetoWriterTest : public ::testing::Test {
     capture_.hosts = {{.id = "boot-a", .name = "node.a"}, {.id = "boot-b", .name = "node b"}};
     capture_.groups = {{.key = "0xabc", .name = "data", .members = {RankId(0), RankId(1)}, .size = 2}};
     for (int32_t i = 0; i < 2; ++i) Fill(i);
-    store::Finish(capture_);
+    capture::Finish(capture_);
   }
 
   void Fill(int32_t index) {
-    store::RankData& r = capture_.ranks.emplace_back();
+    capture::RankData& r = capture_.ranks.emplace_back();
     r.rank = RankId(index);
     r.host = static_cast<uint32_t>(index);
     r.device = DeviceId(static_cast<uint32_t>(index));
     r.pid = 100 + index;
-    r.window = {HostTime(kStart), HostTime(kStart + 1000000)};
+    r.window = {HostTime(kKinetoStart), HostTime(kKinetoStart + 1000000)};
     r.properties = {.name = "NVIDIA \"H100\"",
                     .sms = 132,
                     .compute_major = 9,
@@ -52,7 +54,7 @@ class KinetoWriterTest : public ::testing::Test {
     FillHost(r);
   }
 
-  static void FillDetails(store::RankData& r) {
+  static void FillDetails(capture::RankData& r) {
     r.kernel_details = {{.grid = {70000, 2, 3},
                          .block = {1024, 1, 1},
                          .registers = 255,
@@ -70,41 +72,41 @@ class KinetoWriterTest : public ::testing::Test {
         {.bytes = 64, .dst_kind = 3}};
   }
 
-  void FillActivities(store::RankData& r) {
+  void FillActivities(capture::RankData& r) {
     const NameId gemm = capture_.strings.Intern("void gemm<\"quoted\\\">(float*)\n");
     const NameId nccl =
         capture_.strings.Intern("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)");
-    r.activities = {{.start = HostTime(kStart + 1000),
-                     .end = HostTime(kStart + 5001),
+    r.activities = {{.start = HostTime(kKinetoStart + 1000),
+                     .end = HostTime(kKinetoStart + 5001),
                      .name = gemm,
                      .stream = StreamId(7),
                      .correlation = CorrelationId(11),
                      .detail = 0},
-                    {.start = HostTime(kStart + 4000),
-                     .end = HostTime(kStart + 9999),
+                    {.start = HostTime(kKinetoStart + 4000),
+                     .end = HostTime(kKinetoStart + 9999),
                      .name = gemm,
                      .stream = StreamId(7),
                      .correlation = CorrelationId(12)},
-                    {.start = HostTime(kStart + 6000),
-                     .end = HostTime(kStart + 6000),
+                    {.start = HostTime(kKinetoStart + 6000),
+                     .end = HostTime(kKinetoStart + 6000),
                      .stream = StreamId(7),
                      .detail = 1,
                      .kind = ActivityKind::kMemset},
-                    {.start = HostTime(kStart + 7000),
-                     .end = HostTime(kStart + 8000),
+                    {.start = HostTime(kKinetoStart + 7000),
+                     .end = HostTime(kKinetoStart + 8000),
                      .stream = StreamId(9),
                      .correlation = CorrelationId(14),
                      .detail = 0,
                      .kind = ActivityKind::kMemcpy},
-                    {.start = HostTime(kStart + 10000),
-                     .end = HostTime(kStart + 30000),
+                    {.start = HostTime(kKinetoStart + 10000),
+                     .end = HostTime(kKinetoStart + 30000),
                      .name = nccl,
                      .stream = StreamId(20),
                      .correlation = CorrelationId(15),
                      .detail = 1,
                      .collective = 0},
-                    {.start = HostTime(kStart + 40000),
-                     .end = HostTime(kStart + 50000),
+                    {.start = HostTime(kKinetoStart + 40000),
+                     .end = HostTime(kKinetoStart + 50000),
                      .name = nccl,
                      .stream = StreamId(20),
                      .correlation = CorrelationId(16),
@@ -113,57 +115,57 @@ class KinetoWriterTest : public ::testing::Test {
     r.collectives = {{.activity = 4,
                       .group = 0,
                       .op = CollectiveOp::kAllReduce,
-                      .source = store::MatchSource::kNcclSequence,
+                      .source = capture::MatchSource::kNcclSequence,
                       .sequence = 41,
                       .bytes = 4096,
                       .datatype = capture_.strings.Intern("ncclFloat32")},
                      {.activity = 5,
                       .group = 0,
                       .op = CollectiveOp::kReduceScatter,
-                      .source = store::MatchSource::kGroupSequence,
+                      .source = capture::MatchSource::kGroupSequence,
                       .sequence = 42,
                       .bytes = 512,
                       .datatype = capture_.strings.Intern("ncclBfloat16")}};
   }
 
-  void FillHost(store::RankData& r) {
+  void FillHost(capture::RankData& r) {
     for (uint32_t c = 11; c <= 16; ++c) {
-      r.api_calls.push_back({.start = HostTime(kStart + 100 * c),
-                             .end = HostTime(kStart + 100 * c + 50),
+      r.api_calls.push_back({.start = HostTime(kKinetoStart + 100 * c),
+                             .end = HostTime(kKinetoStart + 100 * c + 50),
                              .name = capture_.strings.Intern("cudaLaunchKernel"),
                              .correlation = CorrelationId(c),
                              .thread = ThreadId(500),
                              .cbid = 211,
                              .driver = c == 12});
     }
-    r.syncs = {{.start = HostTime(kStart + 60000),
-                .end = HostTime(kStart + 70000),
+    r.syncs = {{.start = HostTime(kKinetoStart + 60000),
+                .end = HostTime(kKinetoStart + 70000),
                 .correlation = CorrelationId(17),
                 .stream = StreamId(20),
-                .type = store::SyncType::kStream},
-               {.start = HostTime(kStart + 80000),
-                .end = HostTime(kStart + 90000),
+                .type = capture::SyncType::kStream},
+               {.start = HostTime(kKinetoStart + 80000),
+                .end = HostTime(kKinetoStart + 90000),
                 .correlation = CorrelationId(18),
-                .stream = StreamId(store::kNone),
-                .type = store::SyncType::kContext}};
-    r.ranges = {{.start = HostTime(kStart),
-                 .end = HostTime(kStart + 60000),
+                .stream = StreamId(capture::kNone),
+                .type = capture::SyncType::kContext}};
+    r.ranges = {{.start = HostTime(kKinetoStart),
+                 .end = HostTime(kKinetoStart + 60000),
                  .name = capture_.strings.Intern("ProfilerStep#4"),
                  .thread = ThreadId(500)},
-                {.start = HostTime(kStart + 10),
-                 .end = HostTime(kStart + 900),
+                {.start = HostTime(kKinetoStart + 10),
+                 .end = HostTime(kKinetoStart + 900),
                  .name = capture_.strings.Intern("forward"),
                  .thread = ThreadId(500),
                  .depth = 1}};
   }
 
-  std::string Text(uint32_t rank, const align::ClockModel& clock = {}) const {
-    store::StringSink sink;
+  std::string Text(uint32_t rank, const capture::ClockModel& clock = {}) const {
+    StringSink sink;
     EXPECT_TRUE(WriteKineto(capture_, rank, clock, sink).ok());
     return sink.text();
   }
 
-  store::Capture ReadBack(const align::ClockModel& clock = {}) const {
+  capture::Capture ReadBack(const capture::ClockModel& clock = {}) const {
     std::vector<ReadFile> files;
     for (uint32_t i = 0; i < capture_.ranks.size(); ++i) {
       const std::string text = Text(i, clock);
@@ -175,20 +177,20 @@ class KinetoWriterTest : public ::testing::Test {
     }
     auto capture = JoinKinetoFiles(std::move(files));
     EXPECT_TRUE(capture.ok()) << capture.status();
-    store::Finish(*capture);
+    capture::Finish(*capture);
     return std::move(*capture);
   }
 
-  store::Capture capture_;
+  capture::Capture capture_;
 };
 
-TEST_F(KinetoWriterTest, WhatIsWrittenReadsBackAsTheSameRows) {
-  const store::Capture back = ReadBack();
+TEST_F(KinetoWriterTest, WrittenTracesReadBackAsTheSameRows) {
+  const capture::Capture back = ReadBack();
   ASSERT_EQ(back.ranks.size(), 2u);
   EXPECT_EQ(back.world_size, 2);
   for (size_t i = 0; i < 2; ++i) {
-    const store::RankData& a = capture_.ranks[i];
-    const store::RankData& b = back.ranks[i];
+    const capture::RankData& a = capture_.ranks[i];
+    const capture::RankData& b = back.ranks[i];
     EXPECT_EQ(b.rank, a.rank);
     EXPECT_EQ(b.device, a.device);
     EXPECT_EQ(b.pid, a.pid);
@@ -199,8 +201,8 @@ TEST_F(KinetoWriterTest, WhatIsWrittenReadsBackAsTheSameRows) {
     EXPECT_EQ(b.properties.memory_bytes, a.properties.memory_bytes);
     ASSERT_EQ(b.activities.size(), a.activities.size());
     for (size_t k = 0; k < a.activities.size(); ++k) {
-      const store::DeviceActivity& x = a.activities[k];
-      const store::DeviceActivity& y = b.activities[k];
+      const capture::DeviceActivity& x = a.activities[k];
+      const capture::DeviceActivity& y = b.activities[k];
       EXPECT_EQ(y.start, x.start) << k;
       EXPECT_EQ(y.end, x.end) << k;
       EXPECT_EQ(y.stream, x.stream) << k;
@@ -235,22 +237,22 @@ TEST_F(KinetoWriterTest, WhatIsWrittenReadsBackAsTheSameRows) {
   }
 }
 
-TEST_F(KinetoWriterTest, DetailsAndCollectivesSurvive) {
-  const store::Capture back = ReadBack();
-  const store::RankData& a = capture_.ranks[1];
-  const store::RankData& b = back.ranks[1];
-  const store::KernelDetail& big = b.kernel_details[b.activities[0].detail];
+TEST_F(KinetoWriterTest, WritesDetailsAndCollectives) {
+  const capture::Capture back = ReadBack();
+  const capture::RankData& a = capture_.ranks[1];
+  const capture::RankData& b = back.ranks[1];
+  const capture::KernelDetail& big = b.kernel_details[b.activities[0].detail];
   EXPECT_EQ(big.grid[0], 70000u);
   EXPECT_EQ(big.block[0], 1024);
   EXPECT_EQ(big.registers, 255);
   EXPECT_EQ(big.static_shared_bytes, 4096u);
   EXPECT_LT(big.occupancy_percent, 0) << "unknown stays unknown";
-  const store::KernelDetail& comm = b.kernel_details[b.activities[4].detail];
+  const capture::KernelDetail& comm = b.kernel_details[b.activities[4].detail];
   EXPECT_EQ(comm.graph, 7u);
   EXPECT_EQ(comm.graph_node, 9000000001ull);
   EXPECT_EQ(comm.blocks_per_sm, 0.1f);
   EXPECT_EQ(comm.occupancy_percent, 3);
-  const store::CopyDetail& copy = b.copy_details[b.activities[3].detail];
+  const capture::CopyDetail& copy = b.copy_details[b.activities[3].detail];
   EXPECT_EQ(copy.bytes, 1ull << 33);
   EXPECT_EQ(copy.copy_kind, 1);
   EXPECT_EQ(copy.src_kind, 2);
@@ -261,19 +263,19 @@ TEST_F(KinetoWriterTest, DetailsAndCollectivesSurvive) {
     EXPECT_EQ(b.collectives[k].source, a.collectives[k].source);
     EXPECT_EQ(b.collectives[k].sequence, a.collectives[k].sequence);
     EXPECT_EQ(b.collectives[k].bytes, a.collectives[k].bytes);
-    const store::Group& group = back.groups[b.collectives[k].group];
+    const capture::Group& group = back.groups[b.collectives[k].group];
     EXPECT_EQ(group.members, capture_.groups[0].members);
     EXPECT_EQ(group.name, "data");
   }
   EXPECT_EQ(b.collectives[0].group, back.ranks[0].collectives[0].group) << "one communicator for both ranks";
 }
 
-TEST_F(KinetoWriterTest, TheTextIsWhatOtherToolsLookFor) {
+TEST_F(KinetoWriterTest, WritesTheTextThatOtherToolsSearchFor) {
   const std::string text = Text(1);
   simdjson::dom::parser parser;
   simdjson::dom::element document;
   ASSERT_EQ(parser.parse(text).get(document), simdjson::SUCCESS);
-  // HTA: the first lower-case "rank" of the file, with a blank.
+  // HTA takes the rank from the first lower-case "rank", and requires a blank after the colon.
   const size_t rank = text.find("\"rank\"");
   EXPECT_EQ(text.substr(rank, 9), "\"rank\": 1");
   EXPECT_LT(rank, text.find("\"traceEvents\""));
@@ -318,21 +320,21 @@ TEST_F(KinetoWriterTest, TheTextIsWhatOtherToolsLookFor) {
   EXPECT_THAT(text, HasSubstr("\"name\": \"Memcpy HtoD (Pinned -> Device)\""));
 }
 
-TEST_F(KinetoWriterTest, MemoryOperationsAreInstantsOnTheThreadThatCalled) {
+TEST_F(KinetoWriterTest, WritesMemoryOperationsAsInstantsOfTheCallingThread) {
   EXPECT_THAT(Text(1), Not(HasSubstr("[memory]")));
-  store::RankData& r = capture_.ranks[1];
+  capture::RankData& r = capture_.ranks[1];
   constexpr uint8_t kPinned = 2, kDevice = 3;
-  r.memory_ops = {{.time = HostTime(kStart + 1110),
+  r.memory_ops = {{.time = HostTime(kKinetoStart + 1110),
                    .correlation = CorrelationId(11),
                    .address = 4096,
                    .bytes = 512,
                    .memory_kind = kDevice},
-                  {.time = HostTime(kStart + 2000),
+                  {.time = HostTime(kKinetoStart + 2000),
                    .correlation = CorrelationId(99),
                    .address = 8192,
                    .bytes = 64,
                    .memory_kind = kPinned},
-                  {.time = HostTime(kStart + 3000),
+                  {.time = HostTime(kKinetoStart + 3000),
                    .address = 4096,
                    .bytes = 512,
                    .memory_kind = kDevice,
@@ -356,28 +358,27 @@ TEST_F(KinetoWriterTest, MemoryOperationsAreInstantsOnTheThreadThatCalled) {
   EXPECT_EQ(arg(1, "Device Type"), 0);
   EXPECT_EQ(arg(1, "Device Id"), -1);
   EXPECT_EQ(arg(2, "Bytes"), -512);
-  EXPECT_EQ(ReadBack().ranks[1].activities.size(), r.activities.size())
-      << "whoever reads it back steps over them";
+  EXPECT_EQ(ReadBack().ranks[1].activities.size(), r.activities.size()) << "readers skip them";
 }
 
-TEST_F(KinetoWriterTest, TheHeaderSaysWhichDeviceItWas) {
+TEST_F(KinetoWriterTest, TheHeaderDescribesTheDevice) {
   EXPECT_THAT(Text(0), Not(HasSubstr("device_uuid")));
   capture_.ranks[0].properties.uuid = "GPU-1";
   EXPECT_THAT(Text(0), HasSubstr("\"device_uuid\": \"GPU-1\""));
 }
 
-TEST_F(KinetoWriterTest, OverlappingKernelsOfOneStreamGetLanesOfTheirOwn) {
+TEST_F(KinetoWriterTest, OverlappingKernelsOfOneStreamGetSeparateLanes) {
   const std::string text = Text(0);
   EXPECT_THAT(text, HasSubstr("\"name\": \"stream 7 (lane 2) \""));
   EXPECT_THAT(text, HasSubstr("\"tid\": 10000007"));
 }
 
-TEST_F(KinetoWriterTest, AllRanksShareOneBaseAndTheJobsClock) {
-  align::HostClock ahead;
+TEST_F(KinetoWriterTest, AllRanksUseOneBaseAndTheJobClock) {
+  capture::HostClock ahead;
   ahead.offset = Nanos(5000000);
-  ahead.anchor = HostTime(kStart);
+  ahead.anchor = HostTime(kKinetoStart);
   ahead.bound = Nanos(1200);
-  const align::ClockModel clock({align::HostClock{.bound = Nanos()}, ahead});
+  const capture::ClockModel clock({capture::HostClock{.bound = Nanos()}, ahead});
   simdjson::dom::parser first, second;
   const std::string a = Text(0, clock);
   const std::string b = Text(1, clock);
@@ -385,15 +386,15 @@ TEST_F(KinetoWriterTest, AllRanksShareOneBaseAndTheJobsClock) {
             second.parse(b)["baseTimeNanoseconds"].get_int64().value());
   EXPECT_EQ(second.parse(b)["lockstep"]["clock"]["shifted_ns"].get_int64().value(), -5000000);
   EXPECT_EQ(second.parse(b)["lockstep"]["clock"]["bound_ns"].get_int64().value(), 1200);
-  const store::Capture back = ReadBack(clock);
-  EXPECT_EQ(back.ranks[0].activities[0].start, HostTime(kStart + 1000));
-  EXPECT_EQ(back.ranks[1].activities[0].start, HostTime(kStart + 1000 - 5000000));
+  const capture::Capture back = ReadBack(clock);
+  EXPECT_EQ(back.ranks[0].activities[0].start, HostTime(kKinetoStart + 1000));
+  EXPECT_EQ(back.ranks[1].activities[0].start, HostTime(kKinetoStart + 1000 - 5000000));
   EXPECT_EQ(back.ranks[1].activities[0].end - back.ranks[1].activities[0].start, Nanos(4001))
       << "durations are the rank's own";
 }
 
-TEST_F(KinetoWriterTest, ATraceWithoutStepsGetsOneThatDoesNotComeBack) {
-  for (store::RankData& r : capture_.ranks) r.ranges.clear();
+TEST_F(KinetoWriterTest, ReadingDropsThePlaceholderStepOfATraceWithoutSteps) {
+  for (capture::RankData& r : capture_.ranks) r.ranges.clear();
   EXPECT_THAT(Text(0), HasSubstr("ProfilerStep#0"));
   EXPECT_TRUE(ReadBack().ranks[0].ranges.empty());
 }
@@ -401,13 +402,13 @@ TEST_F(KinetoWriterTest, ATraceWithoutStepsGetsOneThatDoesNotComeBack) {
 TEST_F(KinetoWriterTest, StepsOfOtherNamesBecomeProfilerSteps) {
   capture_.ranks[0].ranges[0].name = capture_.strings.Intern("iteration 12");
   EXPECT_THAT(Text(0), HasSubstr("\"ProfilerStep#12\""));
-  // Without launches HTA would drop every device row for such steps.
+  // Without launches, HTA would drop every device row because of such steps.
   capture_.ranks[1].api_calls.clear();
   EXPECT_THAT(Text(1), Not(HasSubstr("ProfilerStep")));
   EXPECT_THAT(Text(1), HasSubstr("\"step 4\""));
 }
 
-// All values of "key": N in rows that hold `mark`.
+// Returns all values of "key": N in rows that hold `mark`.
 std::vector<double> NumbersOf(const std::string& text, const std::string& mark, const std::string& key) {
   std::vector<double> numbers;
   for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
@@ -419,18 +420,18 @@ std::vector<double> NumbersOf(const std::string& text, const std::string& mark, 
   return numbers;
 }
 
-// TensorBoard's plugin adds ts and dur up in doubles and refuses steps that overlap.
-TEST_F(KinetoWriterTest, StepsThatFollowOneAnotherDoNotOverlapWhenAddedUpInDoubles) {
-  store::RankData& rank = capture_.ranks[0];
+// TensorBoard's plugin adds ts and dur as doubles and refuses steps that overlap.
+TEST_F(KinetoWriterTest, AdjacentStepsDoNotOverlapInDoublePrecision) {
+  capture::RankData& rank = capture_.ranks[0];
   rank.ranges.clear();
-  int64_t start = kStart;
+  int64_t start = kKinetoStart;
   for (int step = 0; step < 500; ++step) {
     const int64_t end = start + 1234 + 7919 * step % 100003;
     rank.ranges.push_back({.start = HostTime(start),
                            .end = HostTime(end),
                            .name = capture_.strings.Intern("ProfilerStep#" + std::to_string(step)),
                            .thread = ThreadId(500),
-                           .kind = store::RangeKind::kStep});
+                           .kind = capture::RangeKind::kStep});
     start = end;
   }
   const std::string text = Text(0);
@@ -443,30 +444,30 @@ TEST_F(KinetoWriterTest, StepsThatFollowOneAnotherDoNotOverlapWhenAddedUpInDoubl
   }
 }
 
-TEST_F(KinetoWriterTest, AnnotationsAreWrittenForWhatAllRanksHaveInTheirCommonSteps) {
+TEST_F(KinetoWriterTest, WritesAnnotationsOnlyForCommunicationOfAllRanksInCommonSteps) {
   const auto annotations = [&](const KinetoOptions& options) {
-    store::StringSink sink;
+    StringSink sink;
     EXPECT_TRUE(WriteKineto(capture_, 0, {}, sink, options).ok());
     return NumbersOf(sink.text(), "\"name\": \"nccl:", "External id");
   };
   ASSERT_THAT(annotations({}), ElementsAre(15, 16)) << "the calls that launched the two";
-  align::Matches matches = align::Match(capture_);
+  capture::Matches matches = capture::Match(capture_);
   ASSERT_EQ(matches.instances.size(), 2u);
   EXPECT_THAT(annotations({.matches = &matches}), ElementsAre(15, 16));
   matches.instances[matches.instance_of[0][0]].complete = false;
   EXPECT_THAT(annotations({.matches = &matches}), ElementsAre(16));
-  const HostInterval until_second{HostTime(kStart), HostTime(kStart + 1600)};
+  const HostInterval until_second{HostTime(kKinetoStart), HostTime(kKinetoStart + 1600)};
   EXPECT_THAT(annotations({.annotated = until_second}), ElementsAre(15));
 }
 
-TEST_F(KinetoWriterTest, FileNamesTellHostRankAndTime) {
+TEST_F(KinetoWriterTest, FileNamesHaveHostRankAndTime) {
   EXPECT_EQ(KinetoFileName(capture_, 0), "node-a_0.1790000000123.pt.trace.json.gz");
   EXPECT_EQ(KinetoFileName(capture_, 1), "node-b_1.1790000000123.pt.trace.json.gz");
   capture_.ranks[1].rank = RankId(0);
   EXPECT_EQ(KinetoFileName(capture_, 1), "node-b_0.1790000000124.pt.trace.json.gz");
 }
 
-TEST_F(KinetoWriterTest, NamesWithAnyBytesStayJson) {
+TEST_F(KinetoWriterTest, NamesWithAnyBytesGiveValidJson) {
   std::string bytes;
   for (int c = 1; c < 256; ++c) bytes.push_back(static_cast<char>(c));
   capture_.ranks[0].activities[0].name = capture_.strings.Intern(bytes);
@@ -475,25 +476,25 @@ TEST_F(KinetoWriterTest, NamesWithAnyBytesStayJson) {
   EXPECT_EQ(parser.parse(Text(0)).error(), simdjson::SUCCESS);
 }
 
-TEST_F(KinetoWriterTest, AnEmptyRankIsStillADocument) {
+TEST_F(KinetoWriterTest, AnEmptyRankGivesAValidDocument) {
   capture_.ranks[0] = {};
   capture_.ranks[0].rank = RankId(0);
   simdjson::dom::parser parser;
   EXPECT_EQ(parser.parse(Text(0)).error(), simdjson::SUCCESS);
-  store::StringSink sink;
+  StringSink sink;
   EXPECT_EQ(WriteKineto(capture_, 9, {}, sink).code(), absl::StatusCode::kInvalidArgument);
 }
 
-class FullDisk final : public store::ByteSink {
+class FullDisk final : public ByteSink {
  public:
   absl::Status Append(std::string_view) override { return absl::ResourceExhaustedError("disk full"); }
   absl::Status Finish() override { return absl::OkStatus(); }
 };
 
-TEST_F(KinetoWriterTest, AnErrorOfTheSinkIsReported) {
+TEST_F(KinetoWriterTest, ReportsAnErrorOfTheSink) {
   FullDisk sink;
   EXPECT_EQ(WriteKineto(capture_, 0, {}, sink).code(), absl::StatusCode::kResourceExhausted);
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -6,34 +6,29 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "formats/kineto/blanks.h"
 #include "formats/kineto/event_splitter.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-// Small enough for a core's cache with the parser's index beside it, large enough that starting the parser
-// costs nothing.
+// A block and the parser's index fit into a core's cache. The block is large enough to make the cost of
+// starting the parser negligible.
 constexpr size_t kBlockBytes = 256 * 1024;
-// One event may be that large before it is given up.
+// An event that is larger than this is dropped as broken.
 constexpr size_t kLargestBlock = 16 * 1024 * 1024;
-// Room in front of the text for the '[' that the block adds.
+// Room before the text for the '[' that the block adds.
 constexpr size_t kFront = 64;
-// Behind the text: the added ']' and what the scanner and simdjson read beyond.
+// Room after the text for the added ']' and for the bytes that the scanner and simdjson read beyond the text.
 constexpr size_t kBack = 128;
 constexpr size_t kMemberWindow = 64 * 1024;
 constexpr size_t kLongestMember = 1024 * 1024;
 
-bool IsBlank(int c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
-
 constexpr std::string_view kEventsName = "\"traceEvents\"";
-// What is wanted of the top level. A hostile document may have millions of other members.
+// Members of the top level that a reader uses. A hostile document may have millions of others, which are not
+// kept.
 constexpr std::array<std::string_view, 5> kWanted = {"baseTimeNanoseconds", "deviceProperties",
                                                      "distributedInfo", "host_name", "lockstep"};
-
-size_t SkipBlanks(std::string_view text, size_t at) {
-  while (at < text.size() && IsBlank(text[at])) ++at;
-  return at;
-}
 
 size_t SkipSeparators(std::string_view text) {
   size_t at = 0;
@@ -97,7 +92,7 @@ int TraceDocument::Peek() {
   return static_cast<unsigned char>(window_[window_at_]);
 }
 
-// The next `count` bytes, fewer at the end of the input.
+// Returns the next `count` bytes, or fewer at the end of the input.
 std::string_view TraceDocument::Ahead(size_t count) {
   while (window_.size() - window_at_ < count && !input_ended_) {
     window_offset_ += window_at_;
@@ -112,8 +107,8 @@ std::string_view TraceDocument::Ahead(size_t count) {
   return std::string_view(window_).substr(window_at_, count);
 }
 
-// At a quote: does the list of events begin here? Then the text is inside out or a bracket is lost, or
-// somebody wrapped the trace in an object of their own: in any case these are the events.
+// True if the list of events begins at this quote, where another text is expected. Damage removed a quote or
+// a bracket before it, or the trace is wrapped in another object. In each case these are the events.
 bool TraceDocument::AtEvents() { return !has_events_ && AtListOfEvents(); }
 
 bool TraceDocument::AtListOfEvents() {
@@ -156,7 +151,7 @@ TraceDocument::Skipped TraceDocument::SkipText(std::string& into) {
   ++window_at_;
   while (Peek() >= 0) {
     if (Peek() == '"') {
-      // A text never ends where a name begins, unless a quote before it was lost.
+      // A string never ends where "traceEvents" begins, unless a quote before it was lost.
       if (AtEvents()) return Skipped::kEvents;
       ++window_at_;
       return Skipped::kWhole;
@@ -192,7 +187,7 @@ TraceDocument::Skipped TraceDocument::SkipValue(std::string& into) {
   return Skipped::kWhole;
 }
 
-// Up to the next place that can only be the list of events.
+// Skips to the next place that can only be the list of events.
 bool TraceDocument::FindEvents() {
   while (!has_events_ && Peek() >= 0) {
     if (Peek() == '"' && AtEvents()) return true;
@@ -203,7 +198,7 @@ bool TraceDocument::FindEvents() {
 
 TraceDocument::Skipped TraceDocument::Member() {
   while (PeekNonBlank() == ',') ++window_at_;
-  // A second list has rows of its own.
+  // A second list of events holds further rows, so it is read, too.
   if (Peek() == '"' && AtListOfEvents()) return Skipped::kEvents;
   std::string name;
   std::string value;
@@ -220,12 +215,12 @@ void TraceDocument::Members() {
   while (true) {
     while (PeekNonBlank() == ',') ++window_at_;
     if (Peek() == '}') {
-      LookBehindEnd();
+      CheckTrailingText();
       return;
     }
     const uint64_t at = window_offset_ + window_at_;
     if (Peek() == '{' && has_events_) {
-      GoOnWithEvents();
+      ResumeEvents();
       return;
     }
     Skipped skipped = Member();
@@ -243,23 +238,23 @@ void TraceDocument::Members() {
   }
 }
 
-// A stray bracket closed the list.
-void TraceDocument::GoOnWithEvents() {
+// Continues with events after a stray bracket closed the list.
+void TraceDocument::ResumeEvents() {
   damage_.Add(window_offset_ + window_at_, "a list of events that ends before its last row");
   state_ = State::kEvents;
 }
 
-// What follows the document belongs to nobody, unless the events lay in an object of an object, which then
-// goes on.
-void TraceDocument::LookBehindEnd() {
+// Looks at the text after the end of the document. After a comma, the object around the document continues;
+// in a bare list, the events continue after a stray bracket. Any other text is damage.
+void TraceDocument::CheckTrailingText() {
   state_ = State::kEnd;
   while (Peek() >= 0 && (Peek() <= ' ' || Peek() == '}' || Peek() == ']')) ++window_at_;
   if (Peek() < 0 || (Peek() == ',' && !bare_list_)) return;
   if (Peek() == ',') {
-    GoOnWithEvents();
+    ResumeEvents();
     return;
   }
-  damage_.Add(window_offset_ + window_at_, "text behind the end of the trace");
+  damage_.Add(window_offset_ + window_at_, "text after the end of the trace");
 }
 
 size_t TraceDocument::Fill(EventBlock& block, size_t filled) {
@@ -316,7 +311,7 @@ bool TraceDocument::Recover(EventBlock& block, size_t& filled, bool& grow) {
 bool TraceDocument::NextEvents(EventBlock& block) {
   size_t filled = window_.size() - window_at_;
   const size_t capacity = kFront + std::max(kBlockBytes, filled) + kBack;
-  // A block that one huge row made large goes back to the size of the others.
+  // A block that became large for one huge row returns to the usual size.
   if (block.capacity_ < capacity || block.capacity_ > 2 * capacity) {
     block.memory_ = std::make_unique_for_overwrite<char[]>(capacity);
     block.capacity_ = capacity;
@@ -335,7 +330,7 @@ bool TraceDocument::NextEvents(EventBlock& block) {
       if (start != *cut.list_end) damage_.Add(window_offset_ + start, "a broken row");
       TakeRest(block, *cut.list_end + 1, filled);
       state_ = State::kMembers;
-      if (bare_list_) LookBehindEnd();
+      if (bare_list_) CheckTrailingText();
       return false;
     }
     if (cut.end != 0 && Emit(block, cut.end, filled)) return true;
@@ -356,4 +351,4 @@ bool TraceDocument::NextEvents(EventBlock& block) {
   }
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,10 +1,10 @@
-// A Chrome/Kineto trace as a stream: small values around a list of events, and the events in blocks.
+// TraceDocument reads a Chrome/Kineto trace as a stream: small members around a list of events, and the
+// events in blocks.
 //
 // The document is an object with a "traceEvents" list at any place among its members, or a bare list. Memory
-// is a few blocks whatever the size of the file; one thread reads (TraceDocument), another may parse the
-// blocks it hands out.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_TRACE_DOCUMENT_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_TRACE_DOCUMENT_H_
+// is a few blocks, for a file of any size. One thread reads (TraceDocument); another may parse the blocks.
+#ifndef LOCKSTEP_FORMATS_KINETO_TRACE_DOCUMENT_H_
+#define LOCKSTEP_FORMATS_KINETO_TRACE_DOCUMENT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,16 +15,16 @@
 
 #include "formats/common/byte_source.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// Whole events as one JSON list: text() begins with '[' and ends with ']'. Reused from block to block.
+// Holds whole events as one JSON list: text() begins with '[' and ends with ']'. A block can be filled again.
 class EventBlock {
  public:
   std::string_view text() const { return {memory_.get() + begin_, size_}; }
-  // Bytes of memory from text()'s start on, padding included: what simdjson may read.
+  // Bytes of memory from the start of text(), with the padding that simdjson may read.
   size_t readable() const { return capacity_ - begin_; }
   char* data() { return memory_.get() + begin_; }
-  // Place of text()'s first byte in the uncompressed file.
+  // Position of the first byte of text() in the uncompressed file.
   uint64_t offset() const { return offset_; }
 
  private:
@@ -36,14 +36,14 @@ class EventBlock {
   uint64_t offset_ = 0;
 };
 
-// What could not be read. Counts everything, remembers where the first few were.
+// Counts the parts of a document that could not be read, and keeps the positions of the first few.
 class DamageLog {
  public:
   void Add(uint64_t offset, std::string_view what);
   void Merge(const DamageLog& other);
   uint64_t count() const { return count_; }
-  // One sentence part: "3 rows could not be read: <what> at byte 512, <what> at byte 700, …"; empty without
-  // damage.
+  // Returns a part of a sentence: "3 rows could not be read: <what> at byte 512, <what> at byte 700, …".
+  // Empty: there was no damage.
   std::string Describe() const;
 
  private:
@@ -59,20 +59,19 @@ class TraceDocument {
   TraceDocument(const TraceDocument&) = delete;
   TraceDocument& operator=(const TraceDocument&) = delete;
 
-  // The next events, or false at the end of the document (or of what can be read of it).
+  // Fills `block` with the next events. False: the document has no further readable events.
   bool Next(EventBlock& block);
 
-  // All below: after Next() returned false.
-  // Was there a list of events? Without one the file is JSON of another kind, or no JSON at all.
+  // The functions below are valid after Next() returned false. Without a list of events, the file is other
+  // JSON, or not JSON at all.
   bool has_events() const { return has_events_; }
   bool is_json() const { return is_json_; }
-  // Those members of the top-level object beside the events that a reader asks for, as JSON text; overlong
-  // ones are empty.
+  // The members of the top-level object that a reader uses, as JSON text. A member that is too long is empty.
   const std::map<std::string, std::string, std::less<>>& members() const { return members_; }
   const DamageLog& damage() const { return damage_; }
-  // Did the text end before the document did?
+  // True if the text ended before the document did.
   bool truncated() const { return truncated_; }
-  // Place behind the last byte that was looked at.
+  // Position after the last byte that was read.
   uint64_t bytes() const { return window_offset_ + window_at_; }
 
  private:
@@ -82,21 +81,22 @@ class TraceDocument {
   size_t Fill(EventBlock& block, size_t filled);
   void TakeRest(const EventBlock& block, size_t from, size_t filled);
   bool Emit(EventBlock& block, size_t end, size_t filled);
-  // Nothing in the block ends as an event should. Finds a single event or drops text up to the next one;
-  // true: emitted.
+  // Called if no text in the block ends as an event should. Finds a single event, or drops text up to the
+  // next one. True: the block holds an event.
   bool Recover(EventBlock& block, size_t& filled, bool& grow);
 
   void Start();
   void Members();
-  // What became of a part of the document between the brackets of the top level.
+  // Result of reading a part of the document outside the events. kWhole: read to its end; kBroken: damaged or
+  // truncated; kEvents: the list of events begins.
   enum class Skipped { kWhole, kBroken, kEvents };
   Skipped Member();
   Skipped SkipText(std::string& into);
   Skipped SkipValue(std::string& into);
   bool AtEvents();
   bool AtListOfEvents();
-  void LookBehindEnd();
-  void GoOnWithEvents();
+  void CheckTrailingText();
+  void ResumeEvents();
   bool FindEvents();
   std::string_view Ahead(size_t count);
   int Peek();
@@ -110,7 +110,7 @@ class TraceDocument {
   bool is_json_ = false;
   bool input_ended_ = false;
   bool truncated_ = false;
-  // Bytes read and not used yet, outside of blocks.
+  // Bytes read from the source that are not in a block.
   std::string window_;
   size_t window_at_ = 0;
   uint64_t window_offset_ = 0;  // of window_[0] in the file
@@ -118,6 +118,6 @@ class TraceDocument {
   DamageLog damage_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_TRACE_DOCUMENT_H_
+#endif  // LOCKSTEP_FORMATS_KINETO_TRACE_DOCUMENT_H_

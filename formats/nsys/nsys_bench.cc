@@ -1,5 +1,5 @@
-// nsys SQLite out and in, beside the floor: SQLite itself writing and reading as many rows of one plain
-// table.
+// Measures the writer and the reader of nsys SQLite files. The floor is SQLite itself with as many rows in
+// plain tables.
 #include <benchmark/benchmark.h>
 #include <sqlite3.h>
 #include <unistd.h>
@@ -7,23 +7,23 @@
 #include <filesystem>
 #include <string>
 
-#include "aggregator/trace/readers.h"
-#include "aggregator/trace/writers.h"
 #include "capture/align/clock_model.h"
+#include "formats/input/read_input.h"
+#include "formats/nsys/nsys_writer.h"
 #include "formats/nsys/sqlite_writer.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Two ranks as a training job leaves them: launches and kernels, every hundredth a collective.
-const store::Capture& TheCapture() {
-  static const store::Capture capture = [] {
-    store::Capture made;
+// Two ranks of a training job: launches and kernels, and every hundredth kernel is a collective.
+const capture::Capture& TheCapture() {
+  static const capture::Capture capture = [] {
+    capture::Capture made;
     made.hosts.push_back({.id = "a", .name = "a"});
     for (int32_t rank = 0; rank < 2; ++rank) {
-      store::RankData& r = made.ranks.emplace_back();
+      capture::RankData& r = made.ranks.emplace_back();
       r.rank = RankId(rank);
       r.host = 0;
       r.pid = 100 + rank;
@@ -48,7 +48,7 @@ const store::Capture& TheCapture() {
         r.kernel_details.push_back({.grid = {i, 1, 1}, .block = {256, 1, 1}, .registers = 64});
       }
     }
-    store::Finish(made);
+    capture::Finish(made);
     return made;
   }();
   return capture;
@@ -56,7 +56,7 @@ const store::Capture& TheCapture() {
 
 uint64_t Events() { return 400000; }
 
-// Removed at the end.
+// Returns a path in the temporary folder. The benchmark removes the file at the end.
 std::string PathOf(const char* name) {
   return (fs::temp_directory_path() /
           (std::string("lockstep_nsys_bench_") + name + std::to_string(::getpid())))
@@ -73,7 +73,7 @@ void Report(benchmark::State& state, const std::string& path) {
   fs::remove(path);
 }
 
-// As many rows with as many cells of the same numbers: half of them 20, half 7.
+// Writes as many rows with as many cells of the same numbers: half of the rows have 20 cells, half have 7.
 void WritePlain(const std::string& path) {
   auto writer = SqliteWriter::Create(path);
   if (!writer.ok()) return;
@@ -126,15 +126,15 @@ void FloorRead(benchmark::State& state) {
 void Export(benchmark::State& state) {
   const std::string path = PathOf("export");
   for (auto _ : state) {
-    if (!WriteNsysSqlite(TheCapture(), align::ClockModel(), path).ok()) state.SkipWithError("write failed");
+    if (!WriteNsysSqlite(TheCapture(), capture::ClockModel(), path).ok()) state.SkipWithError("write failed");
   }
   Report(state, path);
 }
 
-// With Finish(), as ReadInput does.
+// Includes Finish(), as ReadInput() does.
 void Import(benchmark::State& state) {
   const std::string path = PathOf("export");
-  if (!WriteNsysSqlite(TheCapture(), align::ClockModel(), path).ok()) state.SkipWithError("write failed");
+  if (!WriteNsysSqlite(TheCapture(), capture::ClockModel(), path).ok()) state.SkipWithError("write failed");
   for (auto _ : state) {
     auto capture = ReadInput(std::vector<std::string>{path}, {});
     if (!capture.ok() || capture->ranks.size() != 2) state.SkipWithError("read failed");
@@ -148,6 +148,6 @@ BENCHMARK(FloorRead)->Unit(benchmark::kMillisecond);
 BENCHMARK(Import)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
 BENCHMARK_MAIN();

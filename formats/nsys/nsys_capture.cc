@@ -16,13 +16,13 @@
 #include "formats/nsys/nsys_nccl.h"
 #include "formats/nsys/nsys_schema.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::Capture;
-using store::RankData;
+using capture::Capture;
+using capture::RankData;
 
-// Launchers' names for a process's place in its job, as the client reads them.
+// Launchers' variables for the rank of a process, as the client reads them.
 constexpr std::string_view kRankVariables[] = {"LOCKSTEP_RANK",  "RANK",         "OMPI_COMM_WORLD_RANK",
                                                "PMIX_RANK",      "SLURM_PROCID", "PMI_RANK",
                                                "FLUX_TASK_RANK", "PALS_RANKID"};
@@ -38,8 +38,8 @@ std::string NameOf(const std::vector<ReadNsysFile>& files, const Process& p) {
   return absl::StrCat("process ", nsys::PidOf(p.rows->global_pid), " of ", files[p.file].from.path);
 }
 
-// In the order that numbers them where nothing else does: by file, then by device where each process has one
-// of its own, else by pid.
+// Lists the processes in the order that numbers them if no source names their ranks. They are sorted by file.
+// Those of a file are sorted by device if no two of them share one, else by pid.
 std::vector<Process> ListProcesses(std::vector<ReadNsysFile>& files) {
   std::vector<Process> all;
   for (size_t f = 0; f < files.size(); ++f) {
@@ -61,7 +61,7 @@ std::vector<Process> ListProcesses(std::vector<ReadNsysFile>& files) {
   return all;
 }
 
-// The place in the largest communicator that the process was seen to join.
+// Returns the rank in the largest communicator that the process joined.
 std::optional<RankId> NcclRank(const NsysProcess& process, int32_t* ranks) {
   std::optional<RankId> rank;
   *ranks = 0;
@@ -86,7 +86,7 @@ std::optional<RankId> RankOfEnvironment(const NsysFile& file) {
   return std::nullopt;
 }
 
-// One source for all, since numbers of different ones do not fit together.
+// Takes all ranks from one source, because numbers of different sources do not fit together.
 template <typename Of>
 bool NameAll(std::vector<Process>& processes, std::string_view source, const Of& rank_of) {
   std::vector<RankId> ranks;
@@ -120,7 +120,8 @@ void NameRanks(const std::vector<ReadNsysFile>& files, std::vector<Process>& pro
     capture.world_size = *sizes.begin();
     return;
   }
-  // What the launcher of several processes had, none of them has.
+  // The variables of a file with several processes are those of their launcher, so they name no process's
+  // rank.
   const auto alone = [&](const Process& p) { return files[p.file].content.processes.size() == 1; };
   const auto of_environment = [&](const Process& p) {
     return alone(p) ? RankOfEnvironment(files[p.file].content) : std::nullopt;
@@ -135,10 +136,10 @@ void NameRanks(const std::vector<ReadNsysFile>& files, std::vector<Process>& pro
     processes[i].source = "position";
   }
   if (processes.size() > 1) {
-    capture.notes.push_back(absl::StrCat(
-        "the ranks of ", processes.size(),
-        " processes are their places in the list, by file, then by device or pid: neither MPI, NCCL, the "
-        "environment nor the files' names say them"));
+    capture.notes.push_back(absl::StrCat(processes.size(),
+                                         " processes are numbered by file, then by device or pid: MPI, NCCL, "
+                                         "the environment and the file names "
+                                         "give no ranks"));
   }
 }
 
@@ -172,7 +173,7 @@ absl::Status DropUnusable(std::vector<ReadNsysFile>& files, Capture& capture) {
   return files.empty() ? absl::InvalidArgumentError(first_reason) : absl::OkStatus();
 }
 
-// Communicators of all files: NCCL's ids are the same in every process.
+// The communicators of all files. NCCL's ids are the same in every process.
 class Communicators {
  public:
   explicit Communicators(Capture& capture) : capture_(capture) {}
@@ -180,7 +181,7 @@ class Communicators {
   uint32_t Of(uint64_t id) {
     const auto [it, fresh] = index_.try_emplace(id, static_cast<uint32_t>(capture_.groups.size()));
     if (fresh) {
-      store::Group group;
+      capture::Group group;
       group.key = absl::StrFormat("%016x", id);
       capture_.groups.push_back(std::move(group));
       members_.emplace_back();
@@ -193,10 +194,10 @@ class Communicators {
     capture_.groups[g].size = std::max(capture_.groups[g].size, *p.ranks);
     members_[g][*p.rank] = rank;
   }
-  // Members are known when every one of them was seen to join.
+  // The members of a communicator are known if all of them were seen to join.
   void Finish() {
     for (size_t g = 0; g < members_.size(); ++g) {
-      store::Group& group = capture_.groups[g];
+      capture::Group& group = capture_.groups[g];
       if (group.size == 0 || members_[g].size() != static_cast<size_t>(group.size)) continue;
       for (const auto& [place, rank] : members_[g]) group.members.push_back(rank);
     }
@@ -212,10 +213,10 @@ void AddCollectives(const NsysFile& file, const NcclJoin& join, Communicators& c
                     std::span<RankData> entries, Capture& capture) {
   for (const NcclKernel& kernel : join.kernels) {
     RankData& entry = entries[kernel.device];
-    store::DeviceActivity& a = entry.activities[kernel.place];
-    store::Collective c{.activity = kernel.place};
+    capture::DeviceActivity& a = entry.activities[kernel.activity];
+    capture::Collective c{.activity = kernel.activity};
     if (kernel.payload.communicator) c.group = communicators.Of(*kernel.payload.communicator);
-    c.op = store::CollectiveOpFromText(file.strings.Text(kernel.name));
+    c.op = capture::CollectiveOpFromText(file.strings.Text(kernel.name));
     c.bytes = kernel.payload.bytes.value_or(-1);
     c.root = kernel.payload.root.value_or(-1);
     c.peer = kernel.payload.peer.value_or(-1);
@@ -224,14 +225,14 @@ void AddCollectives(const NsysFile& file, const NcclJoin& join, Communicators& c
       if (name != file.reductions.end()) c.reduction = capture.strings.Intern(name->second);
     }
     a.communication = true;
-    if (a.collective == store::kNone) a.collective = static_cast<uint32_t>(entry.collectives.size());
+    if (a.collective == capture::kNone) a.collective = static_cast<uint32_t>(entry.collectives.size());
     entry.collectives.push_back(c);
   }
   if (join.ambiguous == 0) return;
   RankData& first = entries[0];
   first.losses.push_back({"nccl", "collective", join.ambiguous,
-                          "calls of one NCCL group, of which several kernels could be theirs",
-                          first.window.start, first.window.end});
+                          "calls of one NCCL group that several kernels match", first.window.start,
+                          first.window.end});
 }
 
 uint32_t HostOf(const ReadNsysFile& file, const NsysProcess& rows, std::map<std::string, uint32_t>& known,
@@ -281,9 +282,10 @@ void NoteWhatIsMissing(const std::vector<ReadNsysFile>& files, Capture& capture)
     const auto note = [&](bool there, std::string_view what) {
       if (!there) capture.notes.push_back(absl::StrCat(file.from.path, std::string(what)));
     };
-    note(f.base != JobTime(), " does not say when its session began: its times fit no other file's");
+    note(f.base != JobTime(),
+         " does not have the start of its session: its times cannot be compared with those of other files");
     note(f.has_calls,
-         " has no calls of the host (CUPTI_ACTIVITY_KIND_RUNTIME), so nothing is known of launches; record "
+         " has no calls of the host (CUPTI_ACTIVITY_KIND_RUNTIME), so launches are unknown; record "
          "with --trace=cuda");
     note(f.has_ranges, " has no ranges (NVTX_EVENTS), so steps are inferred; record with --trace=cuda,nvtx");
     const bool has_calls_of_nccl = std::any_of(f.processes.begin(), f.processes.end(),
@@ -293,9 +295,23 @@ void NoteWhatIsMissing(const std::vector<ReadNsysFile>& files, Capture& capture)
                          [](const NcclCall& c) { return c.payload.has_value(); });
     });
     note(!has_calls_of_nccl || has_payloads,
-         " has NCCL's calls without their payloads, so communicators and sizes are not known; export with "
+         " has NCCL's calls without their payloads, so communicators and sizes are unknown; export with "
          "--include-blobs=true");
   }
+}
+
+// Adds the unreadable parts of the file as losses of stage "import" of `rank`.
+void AddLosses(const NsysFile& file, const std::string& path, RankData& rank) {
+  for (const auto& [table, lost] : file.losses.tables()) {
+    rank.losses.push_back(
+        {"import", "", lost.rows,
+         absl::StrCat(path, ": rows of ", table, " that cannot be read; the first: ", lost.first,
+                      lost.rest.empty() ? "" : absl::StrCat("; ", lost.rest, ", in unknown number")),
+         rank.window.start, rank.window.end});
+  }
+  if (!file.damage.empty())
+    rank.losses.push_back(
+        {"import", "", 1, absl::StrCat(path, " ", file.damage), rank.window.start, rank.window.end});
 }
 
 }  // namespace
@@ -308,19 +324,6 @@ std::string WhyNsysUnusable(const NsysFile& file) {
     return absl::StrCat(" holds no device activity that can be read: ", file.losses.Describe());
   return " holds no device activity (CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET); give an SQLite export of "
          "Nsight Systems, recorded with --trace=cuda";
-}
-
-void AddNsysLosses(const NsysFile& file, const std::string& path, RankData& rank) {
-  for (const auto& [table, lost] : file.losses.tables()) {
-    rank.losses.push_back(
-        {"import", "", lost.rows,
-         absl::StrCat(path, ": rows of ", table, " that cannot be read; the first: ", lost.first,
-                      lost.rest.empty() ? "" : absl::StrCat("; ", lost.rest, ", how many nobody knows")),
-         rank.window.start, rank.window.end});
-  }
-  if (!file.damage.empty())
-    rank.losses.push_back(
-        {"import", "", 1, absl::StrCat(path, " ", file.damage), rank.window.start, rank.window.end});
 }
 
 absl::StatusOr<Capture> JoinNsysFiles(std::vector<ReadNsysFile> files) {
@@ -336,12 +339,11 @@ absl::StatusOr<Capture> JoinNsysFiles(std::vector<ReadNsysFile> files) {
   for (const Process& p : processes) {
     const size_t first = capture.ranks.size();
     AddRanks(files[p.file], p, HostOf(files[p.file], *p.rows, hosts, capture), communicators, capture);
-    if (!losses_told[p.file])
-      AddNsysLosses(files[p.file].content, files[p.file].from.path, capture.ranks[first]);
+    if (!losses_told[p.file]) AddLosses(files[p.file].content, files[p.file].from.path, capture.ranks[first]);
     losses_told[p.file] = true;
   }
   communicators.Finish();
   return capture;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

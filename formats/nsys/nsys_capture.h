@@ -1,6 +1,6 @@
-// Files of nsys exports joined into a capture.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_NSYS_CAPTURE_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_NSYS_CAPTURE_H_
+// Joins the files of nsys exports into a capture.
+#ifndef LOCKSTEP_FORMATS_NSYS_NSYS_CAPTURE_H_
+#define LOCKSTEP_FORMATS_NSYS_NSYS_CAPTURE_H_
 
 #include <string>
 #include <utility>
@@ -11,28 +11,27 @@
 #include "formats/common/trace_files.h"
 #include "formats/nsys/nsys_file.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
 struct ReadNsysFile {
   TraceFile from;
   NsysFile content;
 };
 
-// Names ranks and hosts (docs/formats/nsys_sqlite.md), says in `notes` what the files do not tell. `files`
-// are in natural order. kInvalidArgument: two processes of one rank, or nothing to analyse. Not Finish()ed.
-absl::StatusOr<store::Capture> JoinNsysFiles(std::vector<ReadNsysFile> files);
+// Finds ranks and hosts (docs/formats/nsys_sqlite.md), and notes missing data in `notes`. `files` are in
+// natural order. kInvalidArgument: two processes are of one rank, or there is nothing to analyse. The result
+// is not Finish()ed.
+absl::StatusOr<capture::Capture> JoinNsysFiles(std::vector<ReadNsysFile> files);
 
-// Entries of one process, made of its rows: one per device, in the order of its devices; it gives them up.
-// Names go through `strings`. Who it is, its communication and its losses are left to the caller.
-std::vector<store::RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& process,
-                                          store::StringTable& strings);
+// Moves the rows of one process into entries of a capture, one per device, in the order of its devices. Names
+// go into `strings`. The caller adds rank, host, communication and losses.
+std::vector<capture::RankData> TakeNsysRows(const capture::StringTable& from, NsysProcess& process,
+                                            capture::StringTable& strings);
 
-// What of the file could not be read, as losses of stage "import" of `rank`.
-void AddNsysLosses(const NsysFile& file, const std::string& path, store::RankData& rank);
-
-// Why the file gives nothing to analyse, as the end of a sentence that begins with its name; empty: it does.
+// Returns the reason why the file cannot be analysed, as the end of a sentence that begins with its name.
+// Empty: the file can be analysed.
 std::string WhyNsysUnusable(const NsysFile& file);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_NSYS_CAPTURE_H_
+#endif  // LOCKSTEP_FORMATS_NSYS_NSYS_CAPTURE_H_

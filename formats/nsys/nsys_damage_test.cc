@@ -1,4 +1,4 @@
-// Damaged and hostile databases: what can be read is read, the rest is counted and named.
+// Reads damaged and hostile databases: all readable rows are read, and the others are counted by table.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,13 +9,12 @@
 #include <random>
 #include <string>
 
-#include "aggregator/trace/nsys_own_reader.h"
 #include "formats/nsys/nsys_capture.h"
 #include "formats/nsys/nsys_reader.h"
 #include "formats/nsys/nsys_text.h"
 #include "formats/nsys/table_scan.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 using ::testing::AllOf;
@@ -42,7 +41,7 @@ std::string KernelsImage() {
   return SqliteImage(sql);
 }
 
-NsysFile Read(std::string image) {
+NsysFile ReadNsys(std::string image) {
   auto database = SqliteDatabase::OpenImage(std::move(image));
   EXPECT_TRUE(database.ok()) << database.status();
   return database.ok() ? ReadNsys(*database, nullptr) : NsysFile();
@@ -56,14 +55,14 @@ uint64_t KernelsOf(const NsysFile& file) {
   return kernels;
 }
 
-TEST(NsysDamage, RowsOnADamagedPageAreCountedExactly) {
+TEST(NsysDamage, CountsRowsOnADamagedPageExactly) {
   const std::string whole = KernelsImage();
-  ASSERT_EQ(KernelsOf(Read(whole)), static_cast<uint64_t>(kKernels));
-  // Leaves of the kernels' table fill the file behind its first pages.
+  ASSERT_EQ(KernelsOf(ReadNsys(whole)), static_cast<uint64_t>(kKernels));
+  // The kernels' table takes nearly all pages of the file after the first few.
   for (const size_t page : {40u, 41u, 150u}) {
     std::string damaged = whole;
-    damaged[page * kPage] = '\x7F';  // no kind of page
-    const NsysFile file = Read(damaged);
+    damaged[page * kPage] = '\x7F';  // not a valid type of page
+    const NsysFile file = ReadNsys(damaged);
     const uint64_t read = KernelsOf(file);
     EXPECT_LT(read, static_cast<uint64_t>(kKernels));
     EXPECT_GT(read, static_cast<uint64_t>(kKernels) - 200);
@@ -73,15 +72,15 @@ TEST(NsysDamage, RowsOnADamagedPageAreCountedExactly) {
   }
 }
 
-TEST(NsysDamage, ACutFileIsReadToTheCut) {
+TEST(NsysDamage, ReadsATruncatedFileUpToTheCut) {
   const std::string whole = KernelsImage();
-  const NsysFile file = Read(whole.substr(0, whole.size() / 2));
+  const NsysFile file = ReadNsys(whole.substr(0, whole.size() / 2));
   EXPECT_GT(KernelsOf(file), static_cast<uint64_t>(kKernels) / 3);
   EXPECT_LT(KernelsOf(file), static_cast<uint64_t>(kKernels));
   EXPECT_THAT(file.damage, HasSubstr("cut off"));
   EXPECT_THAT(file.losses.Describe(), AllOf(HasSubstr("at least"), HasSubstr("damaged from row")));
   std::vector<ReadNsysFile> files;
-  files.push_back({{.path = "cut.sqlite", .named = true}, Read(whole.substr(0, whole.size() / 2))});
+  files.push_back({{.path = "cut.sqlite", .named = true}, ReadNsys(whole.substr(0, whole.size() / 2))});
   const auto capture = JoinNsysFiles(std::move(files));
   ASSERT_TRUE(capture.ok()) << capture.status();
   ASSERT_EQ(capture->ranks.size(), 1u);
@@ -89,7 +88,7 @@ TEST(NsysDamage, ACutFileIsReadToTheCut) {
   EXPECT_EQ(capture->ranks[0].losses[0].stage, "import");
 }
 
-TEST(NsysDamage, CutsAnywhereAreSurvived) {
+TEST(NsysDamage, TruncationAnywhereDoesNotCrash) {
   const std::string whole = KernelsImage();
   for (size_t length = 1; length < whole.size(); length += whole.size() / 61) {
     auto database = SqliteDatabase::OpenImage(whole.substr(0, length));
@@ -98,7 +97,7 @@ TEST(NsysDamage, CutsAnywhereAreSurvived) {
   }
 }
 
-TEST(NsysDamage, BytesSetAtRandomAreSurvived) {
+TEST(NsysDamage, RandomBytesDoNotCrash) {
   const std::string whole = KernelsImage();
   std::mt19937 random(7);
   for (int round = 0; round < 40; ++round) {
@@ -112,43 +111,43 @@ TEST(NsysDamage, BytesSetAtRandomAreSurvived) {
   }
 }
 
-// A column's type is a wish in SQLite: any cell may hold anything.
-TEST(NsysDamage, CellsOfAnotherTypeCostTheirRow) {
+// SQLite does not enforce a column's type: any cell may hold any value.
+TEST(NsysDamage, CellsOfAnotherTypeLoseTheirRow) {
   const std::string table =
       "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, streamId, correlationId, globalPid, "
       "demangledName, gridX, blockX, registersPerThread);";
   const NsysFile file =
-      Read(SqliteImage(table +
-                       "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL "
-                       "VALUES('soon',2,0,7,1,0,1,1,1,1),(1,2,'first',7,1,0,1,1,1,1),(5,4,0,7,1,0,1,1,1,1),"
-                       "(1,2,0,7,1,0,1,99999999999,1,1),(1,x'00',0,7,1,0,1,1,1,1),(NULL,2,0,7,1,0,1,1,1,1),("
-                       "1,9223372036854775807,0,7,1,0,1,1,1,1),"
-                       "(1,2,0,7,1,0,1.5,1,1,1),(1,2,0,7,NULL,NULL,NULL,1,1,1);"));
+      ReadNsys(SqliteImage(
+          table + "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL "
+                  "VALUES('soon',2,0,7,1,0,1,1,1,1),(1,2,'first',7,1,0,1,1,1,1),(5,4,0,7,1,0,1,1,1,1),"
+                  "(1,2,0,7,1,0,1,99999999999,1,1),(1,x'00',0,7,1,0,1,1,1,1),(NULL,2,0,7,1,0,1,1,1,1),("
+                  "1,9223372036854775807,0,7,1,0,1,1,1,1),"
+                  "(1,2,0,7,1,0,1.5,1,1,1),(1,2,0,7,NULL,NULL,NULL,1,1,1);"));
   EXPECT_EQ(KernelsOf(file), 1u);
   EXPECT_EQ(file.losses.tables().at("CUPTI_ACTIVITY_KIND_KERNEL").rows, 8u) << file.losses.Describe();
-  EXPECT_THAT(file.losses.Describe(), HasSubstr("start of row 1 is no integer"));
+  EXPECT_THAT(file.losses.Describe(), HasSubstr("start of row 1 is not an integer"));
 }
 
-// What could run code or read without end is not looked at.
-TEST(NsysDamage, ViewsAndComputedColumnsAreNoTables) {
-  const NsysFile file =
-      Read(SqliteImage("CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(start) AS (SELECT 1 UNION "
-                       "ALL SELECT start FROM n) SELECT start, start "
-                       "AS end, 0 AS deviceId FROM n;"
-                       "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY(start INTEGER, deviceId INTEGER, end INTEGER "
-                       "GENERATED ALWAYS AS (start + 1));"
-                       "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY(start, deviceId) VALUES(1, 0);"));
+// The reader ignores parts of a database that could run code or never end.
+TEST(NsysDamage, IgnoresViewsAndComputedColumns) {
+  const NsysFile file = ReadNsys(
+      SqliteImage("CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(start) AS (SELECT 1 UNION "
+                  "ALL SELECT start FROM n) SELECT start, start "
+                  "AS end, 0 AS deviceId FROM n;"
+                  "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY(start INTEGER, deviceId INTEGER, end INTEGER "
+                  "GENERATED ALWAYS AS (start + 1));"
+                  "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY(start, deviceId) VALUES(1, 0);"));
   EXPECT_EQ(KernelsOf(file), 0u);
   EXPECT_THAT(file.losses.Describe(), HasSubstr("CUPTI_ACTIVITY_KIND_MEMCPY: 1 row (it has no column end)"));
 }
 
-TEST(NsysDamage, NoDatabaseIsSaidSo) {
+TEST(NsysDamage, ReportsAFileThatIsNotADatabase) {
   const auto text = SqliteDatabase::OpenImage(std::string("SQLite format 3") + '\0' + std::string(9000, 'x'));
   EXPECT_FALSE(text.ok());
 }
 
-TEST(NsysDamage, StringsWithoutAKeyAreReadOnce) {
-  const NsysFile file = Read(SqliteImage(
+TEST(NsysDamage, ReadsStringsWithoutAKeyOnce) {
+  const NsysFile file = ReadNsys(SqliteImage(
       "CREATE TABLE StringIds(id INTEGER, value TEXT); INSERT INTO StringIds VALUES(1,'gemm'),(2,'copy');"
       "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, demangledName);"
       "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(1,2,0,2);"));
@@ -157,29 +156,5 @@ TEST(NsysDamage, StringsWithoutAKeyAreReadOnce) {
   EXPECT_THAT(file.losses.tables(), IsEmpty());
 }
 
-TEST(NsysDamage, NumbersOfOursThatLeadNowhereAreCounted) {
-  std::string sql;
-  for (const nsys::Table& table : nsys::Tables()) sql += CreateNsysTable(table.name);
-  sql +=
-      "INSERT INTO LOCKSTEP_META VALUES('VERSION','1'),('WORLD_SIZE','99999999999999');"
-      "INSERT INTO LOCKSTEP_RANKS "
-      "VALUES(1,0,77,0,281474976710656,5,1,'p','s',-9223372036854775808,9223372036854775807,"
-      "9223372036854775807,1,9,0,NULL,NULL,0);"
-      "INSERT INTO LOCKSTEP_COLLECTIVES "
-      "VALUES(1,0,1,2,0,7,1,0,5,'all_reduce','order',-9,-9,-1,-1,NULL,NULL,NULL),(2,0,1,2,0,7,1,0,5,'x','y',"
-      "1,1,1,1,NULL,NULL,NULL);"
-      "INSERT INTO LOCKSTEP_MEMBERS VALUES(3,0,1);";
-  auto database = SqliteDatabase::OpenImage(SqliteImage(sql));
-  ASSERT_TRUE(database.ok());
-  NsysFile file = ReadNsys(*database, nullptr);
-  ASSERT_TRUE(file.has_own_tables);
-  store::Capture capture = ReadOwnCapture(*database, std::move(file), "x.sqlite");
-  ASSERT_EQ(capture.ranks.size(), 1u);
-  ASSERT_EQ(capture.ranks[0].losses.size(), 1u);
-  EXPECT_EQ(capture.ranks[0].losses[0].records, 2u);
-  EXPECT_THAT(capture.ranks[0].losses[0].reason, HasSubstr("LOCKSTEP_COLLECTIVES"));
-  store::Finish(capture);
-}
-
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,5 +1,5 @@
-// Any bytes as an nsys export: as the file itself, as the pages behind a whole file's first ones, and as
-// cells of a whole table. Whatever is kept must be in order.
+// Feeds any bytes to the reader: as the file itself, and as changed bytes of a whole file. All rows that it
+// keeps must be in order.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "aggregator/trace/nsys_own_reader.h"
 #include "formats/nsys/nsys_capture.h"
 #include "formats/nsys/nsys_reader.h"
 #include "formats/nsys/nsys_text.h"
@@ -18,45 +17,40 @@ namespace {
 
 using namespace lockstep;
 
-void Check(store::Capture& capture) {
-  store::Finish(capture);
-  for (const store::RankData& rank : capture.ranks) {
-    if (rank.host != store::kNone && rank.host >= capture.hosts.size()) std::abort();
-    for (const store::DeviceActivity& a : rank.activities) {
+void Check(capture::Capture& capture) {
+  capture::Finish(capture);
+  for (const capture::RankData& rank : capture.ranks) {
+    if (rank.host != capture::kNone && rank.host >= capture.hosts.size()) std::abort();
+    for (const capture::DeviceActivity& a : rank.activities) {
       if (a.end < a.start || a.name.value() >= capture.strings.size()) std::abort();
-      if (a.collective != store::kNone && a.collective >= rank.collectives.size()) std::abort();
+      if (a.collective != capture::kNone && a.collective >= rank.collectives.size()) std::abort();
     }
-    for (const store::Collective& c : rank.collectives) {
+    for (const capture::Collective& c : rank.collectives) {
       if (c.activity >= rank.activities.size() || c.group >= capture.groups.size()) std::abort();
     }
   }
 }
 
 void Read(std::string image) {
-  auto database = trace::SqliteDatabase::OpenImage(std::move(image));
+  auto database = formats::SqliteDatabase::OpenImage(std::move(image));
   if (!database.ok()) return;
-  trace::NsysFile file = trace::ReadNsys(*database, nullptr);
-  if (file.has_own_tables) {
-    store::Capture own = trace::ReadOwnCapture(*database, std::move(file), "fuzz.sqlite");
-    Check(own);
-    return;
-  }
-  std::vector<trace::ReadNsysFile> files;
+  formats::NsysFile file = formats::ReadNsys(*database, nullptr);
+  std::vector<formats::ReadNsysFile> files;
   files.push_back({{.path = "fuzz.sqlite", .named = true}, std::move(file)});
-  if (auto capture = trace::JoinNsysFiles(std::move(files)); capture.ok()) Check(*capture);
+  if (auto capture = formats::JoinNsysFiles(std::move(files)); capture.ok()) Check(*capture);
 }
 
-// Every table with a row or two, small enough that most of its bytes matter.
+// A file with every table and a row or two in each. It is small, so most of its bytes matter.
 const std::string& Seed() {
   static const std::string seed = [] {
     std::string sql = "PRAGMA page_size = 512;";
-    for (const trace::nsys::Table& table : trace::nsys::Tables()) {
-      sql += trace::CreateNsysTable(table.name);
+    for (const formats::nsys::Table& table : formats::nsys::Tables()) {
+      sql += formats::CreateNsysTable(table.name);
       std::string cells;
       for (const char* at = table.columns; *at != '\0'; ++at) cells += *at == ',' ? "1," : "";
       sql += std::string("INSERT OR IGNORE INTO ") + table.name + " VALUES(" + cells + "1);";
     }
-    return trace::SqliteImage(sql + "UPDATE LOCKSTEP_META SET name = 'VERSION';");
+    return formats::SqliteImage(sql);
   }();
   return seed;
 }
@@ -66,7 +60,7 @@ const std::string& Seed() {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   if (!bytes.empty()) Read(bytes);
-  // Pairs of a place and a byte, over a whole file.
+  // The input is a list of positions and bytes, which replace bytes of the whole file.
   std::string patched = Seed();
   for (size_t i = 0; i + 3 <= size; i += 3)
     patched[(static_cast<size_t>(data[i]) << 8 | data[i + 1]) * 7 % patched.size()] =

@@ -13,14 +13,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "aggregator/trace/nsys_own_reader.h"
 #include "base/fd.h"
 #include "base/parallel.h"
+#include "formats/common/read_options.h"
 #include "formats/nsys/nsys_capture.h"
 #include "formats/nsys/nsys_reader.h"
 #include "formats/nsys/sqlite_database.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 constexpr size_t kBlock = size_t{1} << 20;
@@ -32,7 +32,7 @@ bool LiesUncompressed(const std::string& path) {
          IsSqlite({first, sizeof first});
 }
 
-// Written and opened by name; the name is gone before anything is read.
+// A file in the temporary folder that is opened by name. Remove() deletes the name before the file is read.
 class TemporaryFile {
  public:
   TemporaryFile() = default;
@@ -52,7 +52,7 @@ class TemporaryFile {
         if (n < 0 && errno == EINTR) continue;
         if (n < 0)
           return absl::ErrnoToStatus(
-              errno, absl::StrCat("cannot inflate into ", path_, "; set TMPDIR to a folder with room"));
+              errno, absl::StrCat("cannot inflate into ", path_, "; set TMPDIR to a folder with free space"));
         written += static_cast<size_t>(n);
       }
     }
@@ -68,10 +68,9 @@ class TemporaryFile {
   std::string path_;
 };
 
-// What became of one file: rows, a whole capture of ours, or a reason.
+// The result of reading one file: its rows, or the reason why it has none.
 struct Outcome {
   std::optional<NsysFile> rows;
-  std::optional<store::Capture> own;
   std::string why;  // as the end of a sentence that begins with the file's name
 };
 
@@ -92,15 +91,11 @@ Outcome ReadOne(NsysInput& input, HostDetail host, const RowProgress& progress) 
     return {.why = absl::StrCat(" ", database.status().message(), cut, "; copy it again")};
   }
   NsysFile file = ReadNsys(*database, progress, host);
-  if (!broken_off.empty()) file.damage = absl::StrCat("breaks off: ", broken_off);
-  if (!file.has_own_tables) return {.rows = std::move(file)};
-  store::Capture capture = ReadOwnCapture(*database, std::move(file), input.from.path);
-  if (capture.ranks.empty())
-    return {.why = " is an export of Lockstep without a rank that can be read; export it again"};
-  return {.own = std::move(capture)};
+  if (!broken_off.empty()) file.damage = absl::StrCat("is truncated: ", broken_off);
+  return {.rows = std::move(file)};
 }
 
-// Rows of all files as bytes of all files.
+// Converts rows read from each file into bytes of all files.
 class Progress {
  public:
   Progress(const ReadOptions& options, const std::vector<NsysInput>& inputs)
@@ -128,7 +123,7 @@ class Progress {
 
 }  // namespace
 
-absl::StatusOr<store::Capture> ReadNsysInput(std::vector<NsysInput> inputs, const ReadOptions& options) {
+absl::StatusOr<capture::Capture> ReadNsysInput(std::vector<NsysInput> inputs, const ReadOptions& options) {
   Progress progress(options, inputs);
   std::vector<Outcome> outcomes(inputs.size());
   ParallelFor(static_cast<unsigned>(std::max(1, options.threads)), inputs.size(), [&](unsigned, size_t i) {
@@ -138,11 +133,6 @@ absl::StatusOr<store::Capture> ReadNsysInput(std::vector<NsysInput> inputs, cons
   std::vector<std::string> notes;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TraceFile& from = inputs[i].from;
-    if (outcomes[i].own) {
-      if (inputs.size() == 1) return std::move(*outcomes[i].own);
-      return absl::InvalidArgumentError(absl::StrCat(
-          from.path, " is a whole capture that Lockstep exported; give it alone, without other traces"));
-    }
     if (outcomes[i].rows) {
       files.push_back({from, std::move(*outcomes[i].rows)});
       continue;
@@ -157,4 +147,4 @@ absl::StatusOr<store::Capture> ReadNsysInput(std::vector<NsysInput> inputs, cons
   return capture;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -6,18 +6,18 @@
 
 #include "absl/container/flat_hash_map.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::CollectiveOp;
+using capture::CollectiveOp;
 
 struct Kernel {
   size_t device;
-  uint32_t place;
+  uint32_t activity;
   CollectiveOp family;
 };
 
-// A stretch of a thread in which kernels are launched, for these calls.
+// An interval of a thread in which the kernels of these calls are launched.
 struct Launch {
   HostTime start;
   HostTime end;
@@ -27,7 +27,7 @@ struct Launch {
 
 class Joiner {
  public:
-  Joiner(const store::StringTable& strings, NsysProcess& process) : strings_(strings), process_(process) {}
+  Joiner(const capture::StringTable& strings, NsysProcess& process) : strings_(strings), process_(process) {}
 
   NcclJoin Run() {
     for (NcclCall& call : process_.nccl_calls) by_thread_[call.thread].calls.push_back(&call);
@@ -47,7 +47,7 @@ class Joiner {
   };
 
   CollectiveOp OpOf(const NcclCall& call) const {
-    return store::CollectiveOpFromText(strings_.Text(call.name));
+    return capture::CollectiveOpFromText(strings_.Text(call.name));
   }
 
   void FindLaunches(Thread& own) {
@@ -77,29 +77,29 @@ class Joiner {
     for (size_t d = 0; d < process_.devices.size(); ++d) {
       const NsysDevice& device = process_.devices[d];
       for (uint32_t i = 0; i < device.activities.size(); ++i) {
-        const store::DeviceActivity& a = device.activities[i];
-        if (a.kind != store::ActivityKind::kKernel || a.correlation.value() == 0) continue;
-        const store::NameClass kind = ClassOf(a.name);
-        if (kind.communication) launched[a.correlation].push_back({d, i, store::KernelFamily(kind.op)});
+        const capture::DeviceActivity& a = device.activities[i];
+        if (a.kind != capture::ActivityKind::kKernel || a.correlation.value() == 0) continue;
+        const capture::NameClass kind = ClassOf(a.name);
+        if (kind.communication) launched[a.correlation].push_back({d, i, capture::KernelFamily(kind.op)});
       }
     }
-    for (const store::ApiCall& call : process_.api_calls) {
+    for (const capture::ApiCall& call : process_.api_calls) {
       const auto kernels = launched.find(call.correlation);
       if (kernels == launched.end()) continue;
       Launch* launch = Around(call);
       if (launch == nullptr) continue;
       launch->kernels.insert(launch->kernels.end(), kernels->second.begin(), kernels->second.end());
-      launched.erase(kernels);  // the driver's call under the runtime's has the same number
+      launched.erase(kernels);  // the driver's call inside the runtime's call has the same correlation
     }
   }
 
-  store::NameClass ClassOf(NameId name) {
+  capture::NameClass ClassOf(NameId name) {
     const auto [it, fresh] = classes_.try_emplace(name);
-    if (fresh) it->second = store::ClassifyKernelName(strings_.Text(name));
+    if (fresh) it->second = capture::ClassifyKernelName(strings_.Text(name));
     return it->second;
   }
 
-  Launch* Around(const store::ApiCall& call) {
+  Launch* Around(const capture::ApiCall& call) {
     const auto thread = by_thread_.find(call.thread);
     if (thread == by_thread_.end()) return nullptr;
     std::vector<Launch>& launches = thread->second.launches;
@@ -113,13 +113,13 @@ class Joiner {
   void Resolve(const Launch& launch, NcclJoin& out) const {
     if (launch.kernels.empty()) return;
     std::map<CollectiveOp, std::vector<const NcclCall*>> calls_of;
-    for (const NcclCall* call : launch.calls) calls_of[store::KernelFamily(OpOf(*call))].push_back(call);
+    for (const NcclCall* call : launch.calls) calls_of[capture::KernelFamily(OpOf(*call))].push_back(call);
     for (const auto& [family, calls] : calls_of) {
       std::vector<Kernel> kernels;
       for (const Kernel& k : launch.kernels) {
         if (k.family == family) kernels.push_back(k);
       }
-      // A kernel's name may hide what it does.
+      // The kernel's name may hide the operation.
       if (kernels.empty() && calls_of.size() == 1 && launch.kernels.size() == 1) kernels = launch.kernels;
       if (kernels.empty()) continue;
       const NcclPayload& first = *calls.front()->payload;
@@ -134,24 +134,24 @@ class Joiner {
       }
       for (size_t i = 0; i < calls.size(); ++i) {
         const Kernel& k = kernels.size() == 1 ? kernels[0] : kernels[i];
-        out.kernels.push_back({k.device, k.place, *calls[i]->payload, calls[i]->name});
+        out.kernels.push_back({k.device, k.activity, *calls[i]->payload, calls[i]->name});
       }
     }
   }
 
-  const store::StringTable& strings_;
+  const capture::StringTable& strings_;
   NsysProcess& process_;
   std::map<ThreadId, Thread> by_thread_;
-  absl::flat_hash_map<NameId, store::NameClass> classes_;
+  absl::flat_hash_map<NameId, capture::NameClass> classes_;
 };
 
 }  // namespace
 
-NcclJoin JoinNcclCalls(const store::StringTable& strings, NsysProcess& process) {
+NcclJoin JoinNcclCalls(const capture::StringTable& strings, NsysProcess& process) {
   const bool tells = std::any_of(process.nccl_calls.begin(), process.nccl_calls.end(),
                                  [](const NcclCall& c) { return c.payload && c.payload->bytes; });
   if (!tells) return {};
   return Joiner(strings, process).Run();
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,6 +1,6 @@
-// NCCL's NVTX ranges joined to the kernels that they launched.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_NSYS_NCCL_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_NSYS_NCCL_H_
+// Joins NCCL's NVTX ranges with the kernels that they launched.
+#ifndef LOCKSTEP_FORMATS_NSYS_NSYS_NCCL_H_
+#define LOCKSTEP_FORMATS_NSYS_NSYS_NCCL_H_
 
 #include <cstdint>
 #include <functional>
@@ -8,26 +8,26 @@
 
 #include "formats/nsys/nsys_file.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// What a call said of a kernel, which is `place` of the activities of `device` of the process.
+// The payload of a call for one of its kernels: activity `place` of the process's device `device`.
 struct NcclKernel {
   size_t device = 0;
-  uint32_t place = 0;
+  uint32_t activity = 0;
   NcclPayload payload;
   NameId name;  // of the call
 };
 
 struct NcclJoin {
   std::vector<NcclKernel> kernels;
-  uint64_t ambiguous = 0;  // calls of which several kernels of one group could be theirs
+  uint64_t ambiguous = 0;  // calls of a group that match several of its kernels
 };
 
-// Calls without a payload tell nothing that their names do not. A call outside of a group launches inside its
-// range; the calls of a group launch inside the range that ends the group, and which kernel is whose is told
-// by kind, and by order among those alike.
-NcclJoin JoinNcclCalls(const store::StringTable& strings, NsysProcess& process);
+// A call outside a group launches its kernel inside its range. The calls of a group launch theirs inside the
+// range that ends the group; they are matched to kernels by kind, and by order within one kind. Calls without
+// a payload are left out, because their names say as much.
+NcclJoin JoinNcclCalls(const capture::StringTable& strings, NsysProcess& process);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_NSYS_NCCL_H_
+#endif  // LOCKSTEP_FORMATS_NSYS_NSYS_NCCL_H_

@@ -4,7 +4,7 @@
 #include <limits>
 #include <set>
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 constexpr size_t kHeaderBytes = 32;
@@ -17,7 +17,7 @@ struct TypeOf {
   bool is_signed = false;
 };
 
-// NVTX's numbers for plain integers, on 64-bit Linux.
+// Returns size and sign of NVTX's plain integer types, on 64-bit Linux.
 TypeOf PlainType(int64_t type) {
   switch (type) {
     case 3:
@@ -37,7 +37,7 @@ TypeOf PlainType(int64_t type) {
     case 10:
       return {8, false};
     case 13:
-      return {2, true};  // of stated width
+      return {2, true};  // 13 to 18: integers of stated width
     case 14:
       return {2, false};
     case 15:
@@ -91,7 +91,7 @@ NsysPayloads::NsysPayloads(const SqliteDatabase& database, TableLosses& losses) 
         schemas_.size() >= kMostSchemas)
       continue;
     TypeOf plain = PlainType(type);
-    // An enumeration of the application's own; NCCL's are ints.
+    // A type that is not plain is an enumeration of the application. NCCL's enumerations are ints.
     if (field == kReduction && plain.size == 0) {
       plain = {4, true};
       reduction_enums.insert(type);
@@ -139,4 +139,4 @@ std::optional<NcclPayload> NsysPayloads::Read(std::string_view bytes) const {
   return out;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,10 +1,10 @@
-// NVTX payloads as an nsys export stores them: schemas in tables, values in bytes. Only NCCL's fields are
-// read.
+// Reads NCCL's NVTX payloads in an nsys export: the schemas are in tables, the values in bytes. Other
+// payloads are ignored.
 //
-// Layout of NVTX_EVENTS.binaryData (nsys export --include-blobs=true), little-endian: u32 domain, u32 -, u32
-// schema, u32 -, u64 bytes of the payload, u64 bytes of all, payload.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_NSYS_PAYLOAD_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_NSYS_PAYLOAD_H_
+// Layout of NVTX_EVENTS.binaryData (nsys export --include-blobs=true), little-endian: u32 domain, u32 unused,
+// u32 schema, u32 unused, u64 size of the payload in bytes, u64 total size in bytes, payload.
+#ifndef LOCKSTEP_FORMATS_NSYS_NSYS_PAYLOAD_H_
+#define LOCKSTEP_FORMATS_NSYS_NSYS_PAYLOAD_H_
 
 #include <array>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 #include "formats/nsys/table_scan.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
 struct NcclPayload {
   std::optional<uint64_t> communicator;
@@ -29,9 +29,9 @@ class NsysPayloads {
  public:
   NsysPayloads(const SqliteDatabase& database, TableLosses& losses);
 
-  // nullopt: none of NCCL's, or bytes that its schema does not fit.
+  // nullopt: the payload is not NCCL's, or the bytes do not fit its schema.
   std::optional<NcclPayload> Read(std::string_view bytes) const;
-  // Names of NcclPayload::reduction's values: "Sum", …; empty where no enumeration says them.
+  // Names of the values of NcclPayload::reduction ("Sum", …). Empty: the export has no such enumeration.
   const std::map<int64_t, std::string>& reductions() const { return reductions_; }
 
  private:
@@ -48,6 +48,6 @@ class NsysPayloads {
   std::map<int64_t, std::string> reductions_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_NSYS_PAYLOAD_H_
+#endif  // LOCKSTEP_FORMATS_NSYS_NSYS_PAYLOAD_H_

@@ -1,4 +1,4 @@
-// TakeNsysRows(): the rows of a process as entries of a capture.
+// TakeNsysRows(): converts the rows of a process into entries of a capture.
 #include <memory>
 #include <utility>
 
@@ -8,18 +8,18 @@
 #include "formats/common/nvtx_frames.h"
 #include "formats/nsys/nsys_capture.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::RankData;
+using capture::RankData;
 
 constexpr char kWholeGraphs[] =
     "CUDA graphs recorded as wholes, without their kernels; record with --cuda-graph-trace=node";
 
-// The file's names in the capture's table, each moved once.
+// Moves the file's names into the capture's table, each once.
 class Names {
  public:
-  Names(const store::StringTable& from, store::StringTable& to) : from_(from), to_(to) {}
+  Names(const capture::StringTable& from, capture::StringTable& to) : from_(from), to_(to) {}
   NameId Of(NameId id) {
     const auto [it, fresh] = known_.try_emplace(id, kNoName);
     if (fresh) it->second = to_.Intern(from_.Text(id));
@@ -31,25 +31,25 @@ class Names {
   }
 
  private:
-  const store::StringTable& from_;
-  store::StringTable& to_;
+  const capture::StringTable& from_;
+  capture::StringTable& to_;
   absl::flat_hash_map<NameId, NameId> known_;
 };
 
-// Null: no operators were kept. The other ranges lie around them.
-std::shared_ptr<const store::HostFrames> TakeFrames(Names& names, NsysProcess& process,
-                                                    store::StringTable& strings) {
+// Null: the reader kept no operators. The other ranges become frames around them.
+std::shared_ptr<const capture::HostFrames> TakeFrames(Names& names, NsysProcess& process,
+                                                      capture::StringTable& strings) {
   if (process.operator_ranges.empty()) return nullptr;
   names.Move(process.operator_ranges);
-  std::vector<store::HostRange> all = std::move(process.operator_ranges);
+  std::vector<capture::HostRange> all = std::move(process.operator_ranges);
   all.insert(all.end(), process.ranges.begin(), process.ranges.end());
-  return std::make_shared<const store::HostFrames>(FramesOfRanges(all, strings));
+  return std::make_shared<const capture::HostFrames>(FramesOfRanges(all, strings));
 }
 
 }  // namespace
 
-std::vector<RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& process,
-                                   store::StringTable& strings) {
+std::vector<RankData> TakeNsysRows(const capture::StringTable& from, NsysProcess& process,
+                                   capture::StringTable& strings) {
   Names names(from, strings);
   std::vector<RankData> entries;
   for (NsysDevice& device : process.devices) {
@@ -71,11 +71,11 @@ std::vector<RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& 
   names.Move(process.api_calls);
   names.Move(process.ranges);
   names.Move(process.thread_names);
-  for (store::HostRange& range : process.ranges) range.domain = names.Of(range.domain);
+  for (capture::HostRange& range : process.ranges) range.domain = names.Of(range.domain);
   NestRanges(process.ranges);
-  const std::shared_ptr<const store::HostFrames> frames = TakeFrames(names, process, strings);
-  DealApiCalls(std::move(process.api_calls), entries);
-  const store::HostUnions unions{process.operators.Take(), process.data_loader.Take()};
+  const std::shared_ptr<const capture::HostFrames> frames = TakeFrames(names, process, strings);
+  AssignApiCallsToDevices(std::move(process.api_calls), entries);
+  const capture::HostUnions unions{process.operators.Take(), process.data_loader.Take()};
   for (RankData& entry : entries) {
     entry.unions = unions;
     entry.frames = frames;
@@ -86,4 +86,4 @@ std::vector<RankData> TakeNsysRows(const store::StringTable& from, NsysProcess& 
   return entries;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

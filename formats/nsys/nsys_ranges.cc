@@ -1,4 +1,4 @@
-// ReadNsysRanges(): NVTX_EVENTS.
+// ReadNsysRanges(): reads the ranges and marks of NVTX_EVENTS.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -6,13 +6,14 @@
 #include <string_view>
 
 #include "formats/common/kineto_names.h"
+#include "formats/common/read_options.h"
 #include "formats/nsys/nsys_rows.h"
 #include "formats/nsys/nsys_schema.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-enum Column : size_t { kStart, kEnd, kType, kTid, kText, kTextId, kDomain, kBinary };
+enum Column : size_t { kRangeStart, kRangeEnd, kType, kTid, kText, kTextId, kDomain, kBinary };
 
 bool IsRange(int64_t type) {
   return type == nsys::kPushPopRange || type == nsys::kStartEndRange || type == nsys::kTextPushPopRange ||
@@ -20,7 +21,8 @@ bool IsRange(int64_t type) {
 }
 bool IsMark(int64_t type) { return type == nsys::kMark || type == nsys::kTextMark; }
 
-// PyTorch's emit_nvtx: "aten::add, seq = 45440, op_id = 990760". Empty: none of its operators.
+// Returns the operator in a name of PyTorch's emit_nvtx, such as "aten::add, seq = 45440, op_id = 990760".
+// Empty: the text does not name an operator.
 std::string_view OperatorName(std::string_view text) {
   for (const std::string_view word : {", seq = ", ", op_id = ", ", sizes = "}) {
     if (const size_t at = text.find(word); at != std::string_view::npos) return text.substr(0, at);
@@ -68,19 +70,18 @@ class RangeReader {
   }
 
   void Range(TableScan& scan, NsysProcess& process, bool is_mark) {
-    const auto start = scan.Integer(kStart);
-    const auto end = scan.Integer(kEnd);
+    const auto start = scan.Integer(kRangeStart);
+    const auto end = scan.Integer(kRangeEnd);
     const auto domain = scan.IntegerOr<uint32_t>(kDomain, 0);
     const auto thread = scan.IntegerOr<int64_t>(kTid, 0);
     const std::string_view text = Text(scan);
     if (!scan.Usable()) return;
     if (!start) return scan.Refuse("it has no start");
     const auto times = NsysTimes(file_, *start, is_mark || !end ? *start : *end);
-    if (!times) return scan.Refuse("no clock can have made its stamps");
+    if (!times) return scan.Refuse("its time stamps are impossible");
     Widen(process, *times);
     std::string_view name = text;
-    // An export of ours has an operator as the range that it was.
-    const std::string_view op = file_.has_own_tables ? "" : OperatorName(text);
+    const std::string_view op = OperatorName(text);
     if (!op.empty()) {
       if (NamesDataLoader(op)) process.data_loader.Add(times->start, times->end);
       if (!NamesDataLoader(op) && !op.starts_with("nccl:") && !op.starts_with("ProfilerStep#")) {
@@ -91,7 +92,7 @@ class RangeReader {
       }
       name = op;
     }
-    store::HostRange range{.start = times->start, .end = times->end};
+    capture::HostRange range{.start = times->start, .end = times->end};
     range.name = file_.strings.Intern(std::string(name));
     range.domain = NameId(domain);
     range.thread = ThreadId(nsys::TidOf(thread));
@@ -106,10 +107,10 @@ class RangeReader {
     process.ranges.push_back(range);
   }
 
-  // With all that its name says, for its frame.
+  // Keeps the whole text, because the frame takes shapes and sequence number from it.
   void AddOperatorRange(const HostInterval& times, ThreadId thread, std::string_view text,
                         NsysProcess& process) {
-    store::HostRange range{.start = times.start, .end = times.end};
+    capture::HostRange range{.start = times.start, .end = times.end};
     range.name = file_.strings.Intern(std::string(text));
     range.thread = thread;
     process.operator_ranges.push_back(range);
@@ -118,7 +119,7 @@ class RangeReader {
   void EndOpenRanges(NsysProcess& process) {
     for (const uint32_t place : process.open_ranges)
       process.ranges[place].end = std::max(process.window.end, process.ranges[place].start);
-    for (store::HostRange& range : process.ranges) {
+    for (capture::HostRange& range : process.ranges) {
       const auto name = process.domains.find(range.domain.value());
       range.domain = name == process.domains.end() ? kNoName : name->second;
     }
@@ -138,4 +139,4 @@ void ReadNsysRanges(const SqliteDatabase& database, HostDetail host, NsysStrings
   RangeReader(database, host, strings, progress, file);
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -5,19 +5,20 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "formats/common/read_options.h"
 #include "formats/nsys/nsys_rows.h"
 #include "formats/nsys/nsys_schema.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::ActivityKind;
+using capture::ActivityKind;
 
-constexpr char kNoClock[] = "no clock can have made its stamps";
+constexpr char kNoClock[] = "its time stamps are impossible";
 
-// Columns that rows of devices share, in front of each table's own.
+// Columns that all device tables share. They come before each table's own columns.
 enum DeviceColumn : size_t { kStart, kEnd, kDevice, kContext, kStream, kCorrelation, kPid, kOwn };
-// Columns of an activity that must be there.
+// Number of columns that a table of activities must have.
 constexpr size_t kNeeded = 3;
 
 class NsysReader {
@@ -28,7 +29,6 @@ class NsysReader {
   NsysFile Read() {
     file_.damage = database_.damage();
     ReadNsysSession(database_, file_);
-    if (file_.has_own_tables) OwnProcesses();
     Kernels();
     Copies();
     Sets();
@@ -58,18 +58,7 @@ class NsysReader {
     return *last_;
   }
 
-  // A rank of ours is one even where its device did nothing.
-  void OwnProcesses() {
-    constexpr const char* kColumns[] = {"globalPid", "deviceId"};
-    TableScan scan(database_, "LOCKSTEP_RANKS", kColumns, 2, file_.losses);
-    while (scan.Next()) {
-      const auto pid = scan.IntegerOr<int64_t>(0, 0);
-      const DeviceId device(scan.IntegerOr<uint32_t>(1, 0));
-      if (scan.Usable()) FindOrAdd(pid).Device(device);
-    }
-  }
-
-  // The times of the row at hand, which is counted as lost where there are none.
+  // Returns the times of the current row. nullopt: it has no valid times and is counted as lost.
   std::optional<HostInterval> Times(TableScan& scan) {
     progress_.Advance();
     const auto start = scan.Integer(kStart);
@@ -83,19 +72,21 @@ class NsysReader {
     return times;
   }
 
-  // An activity's common cells, and whose it is. nullopt: the row has no times, and is counted.
-  std::optional<store::DeviceActivity> Activity(TableScan& scan) {
+  // Reads the common cells of an activity, and its process and device. nullopt: the row has no valid times
+  // and is counted as lost.
+  std::optional<capture::DeviceActivity> Activity(TableScan& scan) {
     const auto times = Times(scan);
     if (!times) return std::nullopt;
-    store::DeviceActivity a{.start = times->start, .end = times->end};
+    capture::DeviceActivity a{.start = times->start, .end = times->end};
     a.stream = StreamId(scan.IntegerOr<uint32_t>(kStream, 0));
     a.correlation = CorrelationId(scan.IntegerOr<uint32_t>(kCorrelation, 0));
     row_pid_ = scan.IntegerOr<int64_t>(kPid, 0);
     row_device_ = DeviceId(scan.IntegerOr<uint32_t>(kDevice, 0));
     return a;
   }
-  // nullptr: one of the row's cells cannot be used, and the row is counted. After all cells were looked at.
-  NsysDevice* Place(TableScan& scan, const store::DeviceActivity& a) {
+  // Returns the device of the row, after all its cells were read. nullptr: a cell cannot be used, and the row
+  // is counted as lost.
+  NsysDevice* Place(TableScan& scan, const capture::DeviceActivity& a) {
     if (!scan.Usable()) return nullptr;
     NsysProcess& process = FindOrAdd(row_pid_);
     Widen(process, {a.start, a.end});
@@ -127,7 +118,7 @@ class NsysReader {
     while (scan.Next()) {
       auto a = Activity(scan);
       if (!a) continue;
-      store::KernelDetail d;
+      capture::KernelDetail d;
       for (size_t axis = 0; axis < 3; ++axis) {
         d.grid[axis] = scan.IntegerOr<uint32_t>(kOwn + 2 + axis, 0);
         d.block[axis] = scan.IntegerOr<uint16_t>(kOwn + 5 + axis, 0);
@@ -143,7 +134,7 @@ class NsysReader {
       NsysDevice* device = Place(scan, *a);
       if (device == nullptr) continue;
       if (name) a->name = strings_.Name(*name);
-      // Every kernel has a grid: without one, nothing is known of it.
+      // Every kernel has a grid. A kernel without one has no known details.
       if (d.grid[0] != 0) {
         a->detail = static_cast<uint32_t>(device->kernel_details.size());
         device->kernel_details.push_back(d);
@@ -152,7 +143,7 @@ class NsysReader {
     }
   }
 
-  void AddCopy(TableScan& scan, ActivityKind kind, store::DeviceActivity a, const store::CopyDetail& d) {
+  void AddCopy(TableScan& scan, ActivityKind kind, capture::DeviceActivity a, const capture::CopyDetail& d) {
     NsysDevice* device = Place(scan, a);
     if (device == nullptr) return;
     a.kind = kind;
@@ -196,7 +187,7 @@ class NsysReader {
     }
   }
 
-  // Graphs recorded as wholes (--cuda-graph-trace=graph): what ran in them is not known.
+  // Counts graphs recorded as wholes (--cuda-graph-trace=graph). The kernels inside them are unknown.
   void Graphs() {
     constexpr const char* kColumns[] = {"start",    "end",           "deviceId", "contextId",
                                         "streamId", "correlationId", "globalPid"};
@@ -208,7 +199,7 @@ class NsysReader {
     }
   }
 
-  // A host row of a process that used no device is nobody's.
+  // nullptr: the row's process used no device, so the row belongs to no rank.
   NsysDevice* DeviceOf(TableScan& scan) {
     NsysProcess* process = Find(scan.IntegerOr<int64_t>(kPid, 0));
     if (process == nullptr) return nullptr;
@@ -226,13 +217,13 @@ class NsysReader {
     while (scan.Next()) {
       const auto times = Times(scan);
       if (!times) continue;
-      store::Sync s{.start = times->start, .end = times->end};
-      s.stream = StreamId(scan.IntegerOr<uint32_t>(kStream, store::kNone));
+      capture::Sync s{.start = times->start, .end = times->end};
+      s.stream = StreamId(scan.IntegerOr<uint32_t>(kStream, capture::kNone));
       s.correlation = CorrelationId(scan.IntegerOr<uint32_t>(kCorrelation, 0));
       const auto type = scan.IntegerOr<int64_t>(kOwn, 0);
-      if (type >= 0 && type <= static_cast<int64_t>(store::SyncType::kContext))
-        s.type = static_cast<store::SyncType>(type);
-      s.event = scan.IntegerOr<uint32_t>(kOwn + 1, store::kNone);
+      if (type >= 0 && type <= static_cast<int64_t>(capture::SyncType::kContext))
+        s.type = static_cast<capture::SyncType>(type);
+      s.event = scan.IntegerOr<uint32_t>(kOwn + 1, capture::kNone);
       NsysDevice* device = DeviceOf(scan);
       if (!scan.Usable() || device == nullptr) continue;
       Widen(*Find(scan.IntegerOr<int64_t>(kPid, 0)), *times);
@@ -247,7 +238,7 @@ class NsysReader {
     while (scan.Next()) {
       const CorrelationId correlation(scan.IntegerOr<uint32_t>(kCorrelation, 0));
       const StreamId stream(scan.IntegerOr<uint32_t>(kStream, 0));
-      const auto event = scan.IntegerOr<uint32_t>(1, store::kNone);
+      const auto event = scan.IntegerOr<uint32_t>(1, capture::kNone);
       NsysDevice* device = DeviceOf(scan);
       if (scan.Usable() && device != nullptr) device->event_records.push_back({correlation, stream, event});
     }
@@ -262,7 +253,7 @@ class NsysReader {
       if (!times) continue;
       const auto thread = scan.IntegerOr<int64_t>(2, 0);
       const auto name = scan.IntegerOr<int64_t>(3, 0);
-      store::ApiCall call{.start = times->start, .end = times->end};
+      capture::ApiCall call{.start = times->start, .end = times->end};
       call.correlation = CorrelationId(scan.IntegerOr<uint32_t>(4, 0));
       call.driver = scan.IntegerOr<int64_t>(5, nsys::kRuntimeCall) == nsys::kDriverCall;
       call.thread = ThreadId(nsys::TidOf(thread));
@@ -274,8 +265,8 @@ class NsysReader {
     }
   }
 
-  // "cudaLaunchKernel_v7000" is the same function as in captures of ours. The driver's "cuMemAlloc_v2" is
-  // another one than "cuMemAlloc".
+  // "cudaLaunchKernel_v7000" is the function that our captures call "cudaLaunchKernel". In the driver API,
+  // "cuMemAlloc_v2" and "cuMemAlloc" are different functions.
   NameId CallName(int64_t id) {
     const auto [it, fresh] = call_names_.try_emplace(id, kNoName);
     if (!fresh) return it->second;
@@ -337,4 +328,4 @@ NsysFile ReadNsys(const SqliteDatabase& database, const RowProgress& progress, H
   return NsysReader(database, progress, host).Read();
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -4,15 +4,15 @@
 #include <filesystem>
 #include <string>
 
-#include "aggregator/trace/readers.h"
 #include "formats/input/input_files_fixture.h"
+#include "formats/input/read_input.h"
 #include "formats/nsys/nsys_text.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 namespace fs = std::filesystem;
-using store::CollectiveOp;
+using capture::CollectiveOp;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -21,20 +21,20 @@ using ::testing::Not;
 
 constexpr int64_t kEpoch = 1700000000000000000;
 
-// Exports as Nsight Systems writes them, in few rows.
+// Reads small exports with the tables of Nsight Systems.
 class NsysReaderTest : public InputFilesTest {
  protected:
   std::string WriteSql(const std::string& name, const std::string& sql) const {
     return Write(name, SqliteImage(sql));
   }
-  absl::StatusOr<store::Capture> Read(const std::string& path) {
+  absl::StatusOr<capture::Capture> Read(const std::string& path) {
     return ReadInput(std::vector<std::string>{path}, {});
   }
-  // The capture of one file with these rows.
-  store::Capture Import(const std::string& sql) {
+  // Imports one file with these rows.
+  capture::Capture Import(const std::string& sql) {
     auto capture = Read(WriteSql("job.sqlite", sql));
     EXPECT_TRUE(capture.ok()) << capture.status();
-    return capture.ok() ? std::move(*capture) : store::Capture();
+    return capture.ok() ? std::move(*capture) : capture::Capture();
   }
 
   static std::string Tables() {
@@ -73,7 +73,7 @@ class NsysReaderTest : public InputFilesTest {
            std::to_string(end) + "," + std::to_string(kind) + "," + Tid(pid, tid) + "," +
            std::to_string(correlation) + "," + std::to_string(name) + ",0,NULL);";
   }
-  // `text` as SQL has it, or NULL with `text_id`.
+  // `text` is an SQL value, or NULL if the range has `text_id`.
   static std::string Range(int pid, int tid, const std::string& start, const std::string& end,
                            const std::string& text, const std::string& text_id = "NULL",
                            const std::string& domain = "0", const std::string& payload = "NULL",
@@ -86,7 +86,7 @@ class NsysReaderTest : public InputFilesTest {
 };
 
 TEST_F(NsysReaderTest, RowsOfAProcessBecomeARank) {
-  const store::Capture c = Import(
+  const capture::Capture c = Import(
       Tables() + Kernel(70, 0, "9000", "9500", 1, 11) + Kernel(70, 0, "8000", "8500", 1, 10) +
       "INSERT INTO "
       "CUPTI_ACTIVITY_KIND_MEMCPY(start,end,deviceId,contextId,streamId,correlationId,globalPid,bytes,"
@@ -110,7 +110,7 @@ TEST_F(NsysReaderTest, RowsOfAProcessBecomeARank) {
       "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES(" +
       std::to_string(nsys::GlobalId(1, 0, 0)) + ",'x','Hostname',619,'node-a');");
   ASSERT_EQ(c.ranks.size(), 1u);
-  const store::RankData& r = c.ranks[0];
+  const capture::RankData& r = c.ranks[0];
   EXPECT_EQ(r.pid, 70);
   EXPECT_EQ(r.program, "python3");
   ASSERT_EQ(c.hosts.size(), 1u);
@@ -118,26 +118,26 @@ TEST_F(NsysReaderTest, RowsOfAProcessBecomeARank) {
   ASSERT_EQ(r.activities.size(), 4u);
   EXPECT_EQ(r.activities[0].start, At(8000));
   EXPECT_EQ(c.Text(r.activities[0].name), "gemm<int>(float*)");
-  const store::KernelDetail& d = r.kernel_details.at(r.activities[0].detail);
+  const capture::KernelDetail& d = r.kernel_details.at(r.activities[0].detail);
   EXPECT_THAT(d.grid, ElementsAre(128, 2, 1));
   EXPECT_EQ(d.registers, 32);
   EXPECT_EQ(d.dynamic_shared_bytes, 4096u);
-  const store::CopyDetail& copy = r.copy_details.at(r.activities[1].detail);
+  const capture::CopyDetail& copy = r.copy_details.at(r.activities[1].detail);
   EXPECT_EQ(copy.bytes, 4096u);
   EXPECT_EQ(copy.copy_kind, 1);
   EXPECT_EQ(copy.src_kind, 2);  // CUPTI's number for pinned memory
   EXPECT_EQ(copy.dst_kind, 3);
   EXPECT_EQ(r.activities[2].end, r.activities[2].start);
   ASSERT_EQ(r.syncs.size(), 1u);
-  EXPECT_EQ(r.syncs[0].type, store::SyncType::kContext);
-  EXPECT_EQ(r.syncs[0].stream.value(), store::kNone);
+  EXPECT_EQ(r.syncs[0].type, capture::SyncType::kContext);
+  EXPECT_EQ(r.syncs[0].stream.value(), capture::kNone);
   ASSERT_EQ(r.api_calls.size(), 2u);
   EXPECT_EQ(c.Text(r.api_calls[0].name), "cudaLaunchKernel");
   EXPECT_EQ(c.Text(r.api_calls[1].name), "cuMemAlloc_v2");
   EXPECT_TRUE(r.api_calls[1].driver);
   EXPECT_EQ(r.api_calls[0].thread, ThreadId(71));
   ASSERT_EQ(r.ranges.size(), 1u);
-  EXPECT_EQ(r.ranges[0].kind, store::RangeKind::kStep);
+  EXPECT_EQ(r.ranges[0].kind, capture::RangeKind::kStep);
   EXPECT_EQ(r.window.start, At(6000));
   EXPECT_EQ(r.window.end, At(9900));
   EXPECT_THAT(r.losses, IsEmpty());
@@ -145,20 +145,21 @@ TEST_F(NsysReaderTest, RowsOfAProcessBecomeARank) {
 }
 
 TEST_F(NsysReaderTest, ProcessesOfOneFileAreRanksByTheirDevices) {
-  const store::Capture c = Import(Tables() + Kernel(90, 0, "1", "2", 1, 1) + Kernel(80, 1, "1", "2", 1, 1));
+  const capture::Capture c = Import(Tables() + Kernel(90, 0, "1", "2", 1, 1) + Kernel(80, 1, "1", "2", 1, 1));
   ASSERT_EQ(c.ranks.size(), 2u);
   EXPECT_EQ(c.ranks[0].pid, 90);
   EXPECT_EQ(c.ranks[0].rank_source, "position");
   EXPECT_EQ(c.ranks[1].pid, 80);
   EXPECT_EQ(c.ranks[0].host, c.ranks[1].host);
-  EXPECT_THAT(c.notes, Contains(HasSubstr("2 processes are their places")));
+  EXPECT_THAT(c.notes, Contains(HasSubstr("2 processes are numbered by file")));
 }
 
-TEST_F(NsysReaderTest, MpiSaysWhoIsWho) {
-  const store::Capture c = Import(Tables() + Kernel(80, 0, "1", "2", 1, 1) + Kernel(90, 1, "1", "2", 1, 1) +
-                                  "CREATE TABLE MPI_RANKS(globalTid INTEGER NOT NULL, rank INTEGER NOT NULL);"
-                                  "INSERT INTO MPI_RANKS VALUES(" +
-                                  Tid(80, 3) + ",5),(" + Tid(90, 3) + ",2);");
+TEST_F(NsysReaderTest, TakesRanksFromMpi) {
+  const capture::Capture c =
+      Import(Tables() + Kernel(80, 0, "1", "2", 1, 1) + Kernel(90, 1, "1", "2", 1, 1) +
+             "CREATE TABLE MPI_RANKS(globalTid INTEGER NOT NULL, rank INTEGER NOT NULL);"
+             "INSERT INTO MPI_RANKS VALUES(" +
+             Tid(80, 3) + ",5),(" + Tid(90, 3) + ",2);");
   ASSERT_EQ(c.ranks.size(), 2u);
   EXPECT_EQ(c.ranks[0].pid, 90);
   EXPECT_EQ(c.ranks[0].rank, RankId(2));
@@ -166,7 +167,7 @@ TEST_F(NsysReaderTest, MpiSaysWhoIsWho) {
   EXPECT_EQ(c.ranks[1].rank_source, "MPI");
 }
 
-TEST_F(NsysReaderTest, TheLaunchersVariableNamesTheOnlyProcessOfAFile) {
+TEST_F(NsysReaderTest, TheLaunchersVariableGivesTheRankOfAFilesOnlyProcess) {
   const auto export_of = [&](int rank) {
     return Tables() + Kernel(80 + rank, 0, "1", "2", 1, 1) +
            "INSERT INTO META_DATA_CAPTURE VALUES('PROCESS_0:ENVIRONMENT_VARIABLE','OMPI_COMM_WORLD_RANK=\"" +
@@ -186,7 +187,7 @@ TEST_F(NsysReaderTest, TheLaunchersVariableNamesTheOnlyProcessOfAFile) {
               AllOf(HasSubstr("a.sqlite"), HasSubstr(twice), HasSubstr("rank 1")));
 }
 
-TEST_F(NsysReaderTest, NumbersInFileNamesComeBeforePlaces) {
+TEST_F(NsysReaderTest, NumbersInFileNamesPrecedePositions) {
   WriteSql("rank7.sqlite", Tables() + Kernel(80, 0, "1", "2", 1, 1));
   WriteSql("rank3.sqlite", Tables() + Kernel(81, 0, "1", "2", 1, 1));
   const auto c = Read(folder_.string());
@@ -196,23 +197,23 @@ TEST_F(NsysReaderTest, NumbersInFileNamesComeBeforePlaces) {
   EXPECT_EQ(c->ranks[0].rank_source, "file name");
 }
 
-TEST_F(NsysReaderTest, TimesMayBeUtcAlready) {
-  const store::Capture c =
+TEST_F(NsysReaderTest, AcceptsTimesInUtc) {
+  const capture::Capture c =
       Import(Tables() + Kernel(70, 0, "1700000000000000001", "1700000000000000009", 1, 1) +
              "INSERT INTO META_DATA_EXPORT VALUES('EXPORT_PARAM_TIME_NORMALIZE','true');");
   ASSERT_EQ(c.ranks.size(), 1u);
   EXPECT_EQ(c.ranks[0].activities[0].start, HostTime(1700000000000000001));
 }
 
-TEST_F(NsysReaderTest, OperatorsOfEmitNvtxAreTimeAndNotRanges) {
-  const store::Capture c = Import(Tables() + Kernel(70, 0, "9000", "9500", 1, 11) +
-                                  Range(70, 71, "100", "200", "'aten::add, seq = 12, op_id = 7'") +
-                                  Range(70, 71, "150", "300", "'nccl:all_to_all, op_id = 8'") +
-                                  Range(70, 71, "400", "500", "'enumerate(DataLoader)#_Next, op_id = 9'") +
-                                  Range(70, 71, "600", "NULL", "'open'") +
-                                  Range(70, 71, "700", "NULL", "'mark'", "NULL", "0", "NULL", 34));
+TEST_F(NsysReaderTest, OperatorsOfEmitNvtxAreFramesAndNotRanges) {
+  const capture::Capture c = Import(Tables() + Kernel(70, 0, "9000", "9500", 1, 11) +
+                                    Range(70, 71, "100", "200", "'aten::add, seq = 12, op_id = 7'") +
+                                    Range(70, 71, "150", "300", "'nccl:all_to_all, op_id = 8'") +
+                                    Range(70, 71, "400", "500", "'enumerate(DataLoader)#_Next, op_id = 9'") +
+                                    Range(70, 71, "600", "NULL", "'open'") +
+                                    Range(70, 71, "700", "NULL", "'mark'", "NULL", "0", "NULL", 34));
   ASSERT_EQ(c.ranks.size(), 1u);
-  const store::RankData& r = c.ranks[0];
+  const capture::RankData& r = c.ranks[0];
   ASSERT_EQ(r.ranges.size(), 4u);
   EXPECT_EQ(c.Text(r.ranges[0].name), "nccl:all_to_all");
   EXPECT_TRUE(r.ranges[2].end_unknown);
@@ -222,7 +223,8 @@ TEST_F(NsysReaderTest, OperatorsOfEmitNvtxAreTimeAndNotRanges) {
   EXPECT_EQ(r.unions.data_loader, (std::vector<HostInterval>{{At(400), At(500)}}));
 }
 
-// NCCL's schema 7 of domain 1, and a payload of it: communicator, message size, peer or reduction.
+// NCCL's schemas in domain 1. Schema 7 has communicator, message size and reduction; schema 8 has
+// communicator, ranks and rank.
 constexpr char kSchemas[] =
     "CREATE TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES(domainId INTEGER NOT NULL, schemaId INTEGER NOT NULL, idx "
     "INTEGER NOT NULL, flags INTEGER, type INTEGER,"
@@ -254,10 +256,10 @@ std::string Payload(int schema, const std::string& fields) {
          Little(bytes, 8) + Little(bytes + 32, 8) + fields + "'";
 }
 
-TEST_F(NsysReaderTest, PayloadsTellCommunicatorSizeAndRank) {
+TEST_F(NsysReaderTest, ReadsCommunicatorSizeAndRankFromPayloads) {
   std::string sql = Tables() + kSchemas;
   for (int rank = 0; rank < 2; ++rank) {
-    const int pid = 90 - rank;  // against the order of the devices
+    const int pid = 90 - rank;  // pids in the opposite order of the devices
     sql += "INSERT OR IGNORE INTO StringIds VALUES(20,'ncclCommInitRank');";
     sql += Range(pid, 5, "10", "20", "NULL", "20", "1",
                  Payload(8, Little(0xABC, 8) + Little(2, 4) + Little(static_cast<uint64_t>(1 - rank), 4)));
@@ -265,7 +267,7 @@ TEST_F(NsysReaderTest, PayloadsTellCommunicatorSizeAndRank) {
                  Payload(7, Little(0xABC, 8) + Little(4096, 8) + Little(0, 4)));
     sql += Call(pid, 5, 150, 160, 4, 31) + Kernel(pid, rank, "300", "400", 3, 31);
   }
-  const store::Capture c = Import(sql);
+  const capture::Capture c = Import(sql);
   ASSERT_EQ(c.ranks.size(), 2u);
   EXPECT_EQ(c.ranks[0].device, DeviceId(1));
   EXPECT_EQ(c.ranks[0].rank_source, "NCCL's largest communicator");
@@ -274,7 +276,7 @@ TEST_F(NsysReaderTest, PayloadsTellCommunicatorSizeAndRank) {
   EXPECT_EQ(c.groups[0].key, "0000000000000abc");
   EXPECT_THAT(c.groups[0].members, ElementsAre(RankId(0), RankId(1)));
   ASSERT_EQ(c.ranks[0].collectives.size(), 1u);
-  const store::Collective& all_reduce = c.ranks[0].collectives[0];
+  const capture::Collective& all_reduce = c.ranks[0].collectives[0];
   EXPECT_EQ(all_reduce.op, CollectiveOp::kAllReduce);
   EXPECT_EQ(all_reduce.bytes, 4096);
   EXPECT_EQ(all_reduce.group, 0u);
@@ -283,7 +285,7 @@ TEST_F(NsysReaderTest, PayloadsTellCommunicatorSizeAndRank) {
 
 TEST_F(NsysReaderTest, AGroupOfMessagesIsOneKernelOfSeveral) {
   const std::string payload = Little(0xABC, 8) + Little(512, 8);
-  const store::Capture c =
+  const capture::Capture c =
       Import(Tables() + kSchemas + Range(70, 5, "100", "110", "NULL", "8", "1") +
              Range(70, 5, "120", "130", "NULL", "10", "1", Payload(9, payload + Little(1, 4))) +
              Range(70, 5, "140", "150", "NULL", "11", "1", Payload(9, payload + Little(3, 4))) +
@@ -301,8 +303,8 @@ TEST_F(NsysReaderTest, AGroupOfMessagesIsOneKernelOfSeveral) {
   EXPECT_THAT(c.notes, Not(Contains(HasSubstr("--include-blobs"))));
 }
 
-TEST_F(NsysReaderTest, CallsWithoutPayloadsAreToldAsMissing) {
-  const store::Capture c =
+TEST_F(NsysReaderTest, NotesCallsWithoutPayloads) {
+  const capture::Capture c =
       Import(Tables() + Kernel(70, 0, "300", "400", 3, 31) + Call(70, 5, 150, 160, 4, 31) +
              Range(70, 5, "100", "200", "NULL", "6", "1"));
   EXPECT_THAT(c.notes, Contains(HasSubstr("--include-blobs=true")));
@@ -310,8 +312,8 @@ TEST_F(NsysReaderTest, CallsWithoutPayloadsAreToldAsMissing) {
   EXPECT_EQ(c.ranks[0].collectives[0].bytes, -1);
 }
 
-TEST_F(NsysReaderTest, GraphsRecordedAsWholesAreALoss) {
-  const store::Capture c = Import(
+TEST_F(NsysReaderTest, GraphsRecordedWithoutKernelsAreALoss) {
+  const capture::Capture c = Import(
       Tables() + Kernel(70, 0, "300", "400", 1, 31) +
       "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start INTEGER, end INTEGER, deviceId INTEGER, contextId "
       "INTEGER, "
@@ -325,17 +327,17 @@ TEST_F(NsysReaderTest, GraphsRecordedAsWholesAreALoss) {
   EXPECT_EQ(c.ranks[0].window.end, At(900));
 }
 
-TEST_F(NsysReaderTest, MissingTablesAreTold) {
-  const store::Capture c =
+TEST_F(NsysReaderTest, NotesMissingTables) {
+  const capture::Capture c =
       Import(CreateNsysTable("CUPTI_ACTIVITY_KIND_KERNEL") + Kernel(70, 0, "300", "400", 1, 31));
-  EXPECT_THAT(c.notes, Contains(HasSubstr("does not say when its session began")));
+  EXPECT_THAT(c.notes, Contains(HasSubstr("does not have the start of its session")));
   EXPECT_THAT(c.notes, Contains(HasSubstr("CUPTI_ACTIVITY_KIND_RUNTIME")));
   EXPECT_THAT(c.notes, Contains(HasSubstr("NVTX_EVENTS")));
   ASSERT_EQ(c.ranks.size(), 1u);
-  EXPECT_EQ(c.ranks[0].losses.size(), 1u);  // the kernel's name
+  EXPECT_EQ(c.ranks[0].losses.size(), 1u);  // for the kernel's missing name
 }
 
-TEST_F(NsysReaderTest, WithoutDeviceActivityItIsNoInput) {
+TEST_F(NsysReaderTest, RefusesAnExportWithoutDeviceActivity) {
   const auto refused = Read(WriteSql("job.sqlite", Tables()));
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(std::string(refused.status().message()),
@@ -346,12 +348,12 @@ TEST_F(NsysReaderTest, WithoutDeviceActivityItIsNoInput) {
   EXPECT_THAT(std::string(other.status().message()), HasSubstr("bookmarks.sqlite"));
 }
 
-TEST_F(NsysReaderTest, OtherFilesOfAFolderAreLeftOutAndNamed) {
+TEST_F(NsysReaderTest, LeavesOutOtherFilesOfAFolderByName) {
   WriteSql("job.sqlite", Tables() + Kernel(70, 0, "300", "400", 1, 31));
   Write("notes.json", "{}");
   const auto c = Read(folder_.string());
   ASSERT_TRUE(c.ok()) << c.status();
-  EXPECT_THAT(c->notes, Contains(HasSubstr("notes.json is no nsys export")));
+  EXPECT_THAT(c->notes, Contains(HasSubstr("notes.json is not an nsys export")));
   const auto refused = ReadInput(
       std::vector<std::string>{(folder_ / "job.sqlite").string(), (folder_ / "notes.json").string()}, {});
   ASSERT_FALSE(refused.ok());
@@ -378,4 +380,4 @@ TEST_F(NsysReaderTest, ProgressEndsAtMostAtTheFilesSize) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -8,17 +8,17 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-// The tables with a row per event.
+// The tables with one row per event.
 constexpr const char* kEventTables[] = {"CUPTI_ACTIVITY_KIND_KERNEL",  "CUPTI_ACTIVITY_KIND_MEMCPY",
                                         "CUPTI_ACTIVITY_KIND_MEMSET",  "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
                                         "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"};
 
 }  // namespace
 
-NsysStrings::NsysStrings(const SqliteDatabase& database, NsysFile& file) : database_(database), file_(file) {
+NsysStrings::NsysStrings(const SqliteDatabase& database, NsysFile& file) : file_(file) {
   const SqliteDatabase::Table* table = database.Find("StringIds");
   if (table == nullptr || !table->Has("id") || !table->Has("value")) return;
   if (table->columns.find("id")->second) {
@@ -28,7 +28,7 @@ NsysStrings::NsysStrings(const SqliteDatabase& database, NsysFile& file) : datab
     }
     return;
   }
-  // Without a key every look-up would read the whole table.
+  // Without a key, every look-up would read the whole table.
   constexpr const char* kColumns[] = {"id", "value"};
   TableScan scan(database, "StringIds", kColumns, 2, file.losses);
   while (scan.Next()) {
@@ -59,7 +59,7 @@ NameId NsysStrings::LookUp(int64_t id) {
     }
     sqlite3_reset(look_up_.get());
   }
-  if (!found) file_.losses.Add("StringIds", 1, absl::StrCat("there is no text ", id));
+  if (!found) file_.losses.Add("StringIds", 1, absl::StrCat("string ", id, " is missing"));
   return name;
 }
 
@@ -93,4 +93,4 @@ NsysDevice& NsysProcess::Device(DeviceId device) {
   return devices.back();
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

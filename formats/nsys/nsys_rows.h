@@ -1,41 +1,42 @@
-// What the readers of an export's tables share: its strings by id, its time, and how far reading is.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_NSYS_ROWS_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_NSYS_ROWS_H_
+// Helpers of the readers of an export's tables: strings by id, times, and progress.
+#ifndef LOCKSTEP_FORMATS_NSYS_NSYS_ROWS_H_
+#define LOCKSTEP_FORMATS_NSYS_NSYS_ROWS_H_
 
 #include <cstdint>
 #include <limits>
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
+#include "formats/common/read_options.h"
 #include "formats/nsys/nsys_file.h"
 #include "formats/nsys/nsys_reader.h"
 #include "formats/nsys/table_scan.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// StringIds by id, each looked up once.
+// Looks up StringIds by id, each once.
 class NsysStrings {
  public:
   NsysStrings(const SqliteDatabase& database, NsysFile& file);
-  // kNoName, counted once, where the file has no such string.
+  // Returns kNoName if the file lacks the string, and counts that once.
   NameId Name(int64_t id);
 
  private:
   NameId LookUp(int64_t id);
 
-  const SqliteDatabase& database_;
   NsysFile& file_;
   SqliteStatement look_up_;  // null: all strings were read at once
   absl::flat_hash_map<int64_t, NameId> names_;
 };
 
-// No UTC stamp is further from 0, nor is the file's time 0 (the year 2043): differences of two fit 64 bits.
+// Limit of UTC stamps and of the file's time 0, in ns (in the year 2043). The difference of two such times
+// fits 64 bits.
 inline constexpr int64_t kFarthestNsysTime = std::numeric_limits<int64_t>::max() / 4;
 
-// Two stamps of a row. nullopt: no clock can have made them, or the second lies before the first.
+// Converts the two stamps of a row. nullopt: a stamp is beyond the limit, or the end is before the start.
 std::optional<HostInterval> NsysTimes(const NsysFile& file, int64_t start, int64_t end);
 
-// The process's window with this in it.
+// Extends the process's window to include `times`.
 void Widen(NsysProcess& process, const HostInterval& times);
 
 class NsysProgress {
@@ -52,13 +53,13 @@ class NsysProgress {
   uint64_t done_ = 0;
 };
 
-// NVTX_EVENTS of the processes in `file`, whose device rows are there already.
+// Reads NVTX_EVENTS of the processes in `file`, whose device rows must be read before.
 void ReadNsysRanges(const SqliteDatabase& database, HostDetail host, NsysStrings& strings,
                     NsysProgress& progress, NsysFile& file);
 
-// When and where the session was, and what is known of its devices.
+// Reads the session's start, hosts, environment and device properties.
 void ReadNsysSession(const SqliteDatabase& database, NsysFile& file);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_NSYS_ROWS_H_
+#endif  // LOCKSTEP_FORMATS_NSYS_NSYS_ROWS_H_

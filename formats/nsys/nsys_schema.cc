@@ -1,6 +1,6 @@
 #include "formats/nsys/nsys_schema.h"
 
-namespace lockstep::trace::nsys {
+namespace lockstep::formats::nsys {
 namespace {
 
 constexpr Table kTables[] = {
@@ -92,61 +92,6 @@ constexpr Table kTables[] = {
     {"TARGET_INFO_CUDA_STREAM",
      "streamId INTEGER NOT NULL, hwId INTEGER NOT NULL, vmId INTEGER NOT NULL, processId INTEGER NOT NULL, "
      "contextId INTEGER NOT NULL, priority INTEGER NOT NULL, flag INTEGER NOT NULL"},
-    {"LOCKSTEP_META", "name TEXT NOT NULL, value TEXT"},
-    {"LOCKSTEP_HOSTS", "id INTEGER NOT NULL PRIMARY KEY, nodeId TEXT NOT NULL, name TEXT NOT NULL"},
-    {"LOCKSTEP_CLOCK_EXCHANGES",
-     "host INTEGER NOT NULL, t1 INTEGER NOT NULL, t2 INTEGER NOT NULL, t3 INTEGER NOT NULL, t4 INTEGER NOT "
-     "NULL, "
-     "monotonic INTEGER NOT NULL"},
-    {"LOCKSTEP_RANKS",
-     "id INTEGER NOT NULL PRIMARY KEY, rank INTEGER NOT NULL, host INTEGER, deviceId INTEGER NOT NULL, "
-     "globalPid INTEGER NOT NULL, pid INTEGER NOT NULL, incarnation INTEGER NOT NULL, program TEXT NOT NULL, "
-     "rankSource TEXT NOT NULL, windowStart INTEGER NOT NULL, windowEnd INTEGER NOT NULL, clockShiftNs "
-     "INTEGER NOT NULL, "
-     "hasRanges INTEGER NOT NULL, gpuId INTEGER, unseenGraphLaunches INTEGER NOT NULL, gpuTimerOffset "
-     "INTEGER, "
-     "gpuTimerSpread INTEGER, gpuTimerKernels INTEGER NOT NULL"},
-    {"LOCKSTEP_CLOCK_READINGS",
-     "rankId INTEGER NOT NULL, realtime INTEGER NOT NULL, monotonic INTEGER NOT NULL, monotonicRaw INTEGER "
-     "NOT NULL, "
-     "tsc INTEGER NOT NULL, cupti INTEGER NOT NULL, gap INTEGER NOT NULL"},
-    {"LOCKSTEP_COMMUNICATORS",
-     "id INTEGER NOT NULL PRIMARY KEY, key TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL, origin "
-     "TEXT NOT NULL"},
-    {"LOCKSTEP_MEMBERS", "communicator INTEGER NOT NULL, place INTEGER NOT NULL, rank INTEGER NOT NULL"},
-    {"LOCKSTEP_COLLECTIVES",
-     "rankId INTEGER NOT NULL, rank INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, "
-     "deviceId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER NOT NULL, globalPid "
-     "INTEGER NOT NULL, "
-     "communicator INTEGER, op TEXT NOT NULL, matchedBy TEXT NOT NULL, sequence INTEGER, bytes INTEGER, root "
-     "INTEGER, "
-     "peer INTEGER, datatype TEXT, reduction TEXT, operation INTEGER"},
-    {"LOCKSTEP_KERNELS",
-     "rankId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, streamId INTEGER NOT NULL, "
-     "correlationId INTEGER NOT NULL, blocksPerSm REAL, warpsPerSm REAL, occupancyPercent REAL"},
-    {"LOCKSTEP_COPIES",
-     "rankId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, streamId INTEGER NOT NULL, "
-     "correlationId INTEGER NOT NULL, nameId INTEGER NOT NULL"},
-    {"LOCKSTEP_RANGES",
-     "globalTid INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, text TEXT NOT NULL, kind "
-     "TEXT NOT NULL, "
-     "startUnknown INTEGER NOT NULL"},
-    {"LOCKSTEP_THREADS", "globalTid INTEGER NOT NULL, thread INTEGER NOT NULL"},
-    {"LOCKSTEP_HOST_TIME",
-     "rankId INTEGER NOT NULL, kind TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL"},
-    {"LOCKSTEP_CHANNELS",
-     "rankId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, operation INTEGER NOT NULL, "
-     "channel INTEGER NOT NULL, onGpuClock INTEGER NOT NULL"},
-    {"LOCKSTEP_PROXY_OPS",
-     "rankId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, operation INTEGER NOT NULL, "
-     "communicator INTEGER, peer INTEGER NOT NULL, channel INTEGER NOT NULL, steps INTEGER NOT NULL, "
-     "stepsSeen INTEGER NOT NULL, bytes INTEGER NOT NULL, gpuWaitNs INTEGER NOT NULL, peerWaitNs INTEGER NOT "
-     "NULL, "
-     "networkWaitNs INTEGER NOT NULL, flushWaitNs INTEGER NOT NULL, isSend INTEGER NOT NULL"},
-    {"LOCKSTEP_LOSSES",
-     "rankId INTEGER NOT NULL, stage TEXT NOT NULL, kind TEXT NOT NULL, records INTEGER NOT NULL, reason "
-     "TEXT NOT NULL, "
-     "start INTEGER NOT NULL, end INTEGER NOT NULL"},
 };
 
 constexpr EnumRow kNsysEventType[] = {
@@ -207,7 +152,7 @@ constexpr Enum kEnums[] = {
     {"ENUM_CUPTI_STREAM_TYPE", kCuptiStreamType}, {"ENUM_CUPTI_SYNC_TYPE", kCuptiSyncType},
 };
 
-// The end of the template arguments or the parameter list that starts at `open`; npos where it is not closed.
+// Returns the end of the template arguments or parameter list that starts at `open`; npos: it is not closed.
 size_t Closing(std::string_view name, size_t open) {
   int depth = 0;
   for (size_t i = open; i < name.size(); ++i) {
@@ -224,8 +169,7 @@ std::span<const Table> Tables() { return kTables; }
 std::span<const Enum> Enums() { return kEnums; }
 
 std::string_view ShortKernelName(std::string_view name) {
-  // The last stretch of letters outside of brackets that brackets or the end follow: what precedes the
-  // parameters.
+  // The short name is the last word outside of brackets before the parameter list.
   size_t begin = 0;
   size_t end = 0;
   for (size_t i = 0; i < name.size();) {
@@ -250,4 +194,4 @@ std::string_view ShortKernelName(std::string_view name) {
   return end > begin ? name.substr(begin, end - begin) : name;
 }
 
-}  // namespace lockstep::trace::nsys
+}  // namespace lockstep::formats::nsys

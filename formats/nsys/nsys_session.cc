@@ -1,21 +1,19 @@
-// ReadNsysSession(): the tables that say when and where an export was recorded, and on what.
+// ReadNsysSession(): reads the tables about an export's session: start, hosts and devices.
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "aggregator/trace/nsys_own_names.h"
 #include "formats/nsys/nsys_rows.h"
-#include "formats/nsys/nsys_schema.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 constexpr size_t kMostVariables = 4096;
 
-// Where the file's time 0 lies in UTC. Stamps count from the machine's start; in older exports, which do not
-// say how long that was, from the session's. With --ts-normalize they are UTC already.
+// Finds the UTC time of the file's time 0. Stamps count from the machine's start; older exports lack
+// systemClockNs, and their stamps count from the session's start. With --ts-normalize, stamps are UTC.
 void ReadBase(const SqliteDatabase& database, bool normalized, NsysFile& file) {
   if (normalized) return;
   constexpr const char* kColumns[] = {"utcEpochNs", "systemClockNs"};
@@ -26,7 +24,7 @@ void ReadBase(const SqliteDatabase& database, bool normalized, NsysFile& file) {
   int64_t base = 0;
   if (!scan.Usable()) return;
   if (__builtin_sub_overflow(utc, machine, &base) || base < -kFarthestNsysTime || base > kFarthestNsysTime) {
-    return scan.Refuse("no clock can have made it");
+    return scan.Refuse("its time is impossible");
   }
   file.base = JobTime(base);
 }
@@ -41,7 +39,7 @@ bool IsNormalized(const SqliteDatabase& database, NsysFile& file) {
   return normalized;
 }
 
-// PROCESS_0:ENVIRONMENT_VARIABLE is NAME="VALUE".
+// The value of a row with a name like PROCESS_0:ENVIRONMENT_VARIABLE is NAME="VALUE".
 void ReadEnvironment(const SqliteDatabase& database, NsysFile& file) {
   constexpr const char* kColumns[] = {"name", "value"};
   TableScan scan(database, "META_DATA_CAPTURE", kColumns, 2, file.losses);
@@ -86,7 +84,7 @@ void ReadGpus(const SqliteDatabase& database, NsysFile& file) {
                                   "clockRate"};
   TableScan gpus(database, "TARGET_INFO_GPU", kGpu, 1, file.losses);
   while (gpus.Next()) {
-    store::DeviceProperties p;
+    capture::DeviceProperties p;
     const auto id = gpus.IntegerOr<int64_t>(0, 0);
     p.name = std::string(gpus.Text(1));
     p.sms = gpus.IntegerOr<int32_t>(2, 0);
@@ -113,15 +111,6 @@ void ReadGpus(const SqliteDatabase& database, NsysFile& file) {
   }
 }
 
-bool HasOwnTables(const SqliteDatabase& database, NsysFile& file) {
-  constexpr const char* kColumns[] = {"name", "value"};
-  TableScan scan(database, "LOCKSTEP_META", kColumns, 2, file.losses);
-  while (scan.Next()) {
-    if (scan.Text(0) == nsys::kMetaVersion && scan.Text(1) == nsys::kOwnVersion) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 void ReadNsysSession(const SqliteDatabase& database, NsysFile& file) {
@@ -129,7 +118,6 @@ void ReadNsysSession(const SqliteDatabase& database, NsysFile& file) {
   ReadEnvironment(database, file);
   ReadHostNames(database, file);
   ReadGpus(database, file);
-  file.has_own_tables = HasOwnTables(database, file);
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,6 +1,6 @@
-// For tests and the fuzzer: databases made of SQL text.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_NSYS_TEXT_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_NSYS_TEXT_H_
+// Makes databases from SQL text, for tests and the fuzzer.
+#ifndef LOCKSTEP_FORMATS_NSYS_NSYS_TEXT_H_
+#define LOCKSTEP_FORMATS_NSYS_NSYS_TEXT_H_
 
 #include <sqlite3.h>
 
@@ -10,9 +10,10 @@
 #include "formats/nsys/nsys_schema.h"
 #include "formats/nsys/sqlite_database.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// The bytes of a database in which `sql` ran; empty, and said on stderr, when it cannot be run.
+// Runs `sql` and returns the bytes of the database. If the SQL fails, prints the error to stderr and returns
+// an empty string.
 inline std::string SqliteImage(const std::string& sql) {
   sqlite3* opened = nullptr;
   sqlite3_open(":memory:", &opened);
@@ -28,7 +29,7 @@ inline std::string SqliteImage(const std::string& sql) {
   return image;
 }
 
-// CREATE TABLE of one of the format's tables.
+// Returns the CREATE TABLE statement of one of the format's tables.
 inline std::string CreateNsysTable(const std::string& name) {
   for (const nsys::Table& table : nsys::Tables()) {
     if (name == table.name) return "CREATE TABLE " + name + " (" + table.columns + ");\n";
@@ -37,6 +38,6 @@ inline std::string CreateNsysTable(const std::string& name) {
   return "";
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_NSYS_TEXT_H_
+#endif  // LOCKSTEP_FORMATS_NSYS_NSYS_TEXT_H_

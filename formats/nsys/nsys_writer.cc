@@ -1,4 +1,3 @@
-// WriteNsysSqlite(): a capture in the tables of Nsight Systems' SQLite export (docs/formats/nsys_sqlite.md).
 #include "formats/nsys/nsys_writer.h"
 
 #include <algorithm>
@@ -7,21 +6,23 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "aggregator/trace/writers.h"
+#include "formats/nsys/nsys_identity.h"
 #include "formats/nsys/nsys_schema.h"
+#include "formats/nsys/sqlite_writer.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::ActivityKind;
-using store::Capture;
-using store::RankData;
+using capture::ActivityKind;
+using capture::Capture;
+using capture::RankData;
 
-// nameEnum of a machine's name in TARGET_INFO_SYSTEM_ENV.
+// Value of nameEnum for a machine's name in TARGET_INFO_SYSTEM_ENV.
 constexpr int kHostnameProperty = 619;
 constexpr int kThreadsPerWarp = 32;
 
@@ -33,7 +34,7 @@ std::string UtcText(JobTime t) {
   return text;
 }
 
-// 0 is NULL to these tables.
+// These tables store 0 as NULL.
 std::optional<int64_t> UnlessZero(uint64_t value) {
   return value == 0 ? std::nullopt : std::optional<int64_t>(static_cast<int64_t>(value));
 }
@@ -49,7 +50,7 @@ uint64_t RowsOf(const Capture& capture) {
 
 class NsysWriter {
  public:
-  NsysWriter(const Capture& capture, const align::ClockModel& clock, SqliteWriter& writer,
+  NsysWriter(const Capture& capture, const capture::ClockModel& clock, SqliteWriter& writer,
              const WriteProgress& progress)
       : capture_(capture),
         writer_(writer),
@@ -65,7 +66,7 @@ class NsysWriter {
     Processes();
     Gpus();
     Contexts();
-    // One table after the other, so that each one's pages lie together.
+    // Tables are written one after the other, so that the pages of each table are adjacent.
     Kernels();
     Copies();
     Sets();
@@ -74,7 +75,6 @@ class NsysWriter {
     Calls();
     Ranges();
     Strings();
-    WriteOwnTables(capture_, identity_, writer_);
   }
 
  private:
@@ -136,7 +136,7 @@ class NsysWriter {
       if (!entry.first_of_process) return;
       processes.Row(entry.global_pid, nsys::PidOf(entry.global_pid),
                     rank.program.empty() ? "python" : rank.program);
-      for (const store::ThreadName& t : rank.thread_names)
+      for (const capture::ThreadName& t : rank.thread_names)
         names.Row(t.name.value(), identity_.GlobalTid(i, t.thread));
     });
   }
@@ -150,7 +150,7 @@ class NsysWriter {
                          {"gpuId", "cudaId", "pid", "uuid", "numMultiprocessors"});
     ForRanks([&](size_t i, const RankData& rank) {
       if (!rank.has_properties) return;
-      const store::DeviceProperties& p = rank.properties;
+      const capture::DeviceProperties& p = rank.properties;
       const auto uuid = p.uuid.empty() ? std::nullopt : std::optional<std::string_view>(p.uuid);
       const auto sms = UnlessZero(static_cast<uint64_t>(p.sms));
       gpus.Row(nsys::GlobalId(identity_.MachineOf(rank.host), 0, 0), i, p.name, uuid, UnlessZero(p.l2_bytes),
@@ -163,7 +163,7 @@ class NsysWriter {
     });
   }
 
-  // As captures of ours have them; of an import, the contexts that its kernels name.
+  // Writes the contexts of our own captures; for an import, the contexts that its kernels name.
   void Contexts() {
     SqliteInsert contexts(writer_, "TARGET_INFO_CUDA_CONTEXT_INFO",
                           {"nullStreamId", "hwId", "vmId", "processId", "deviceId", "contextId",
@@ -175,24 +175,24 @@ class NsysWriter {
       const int64_t machine = identity_.MachineOf(rank.host) & 0xFF;
       const int32_t pid = nsys::PidOf(identity_.Of(i).global_pid);
       std::set<ContextId> seen;
-      for (const store::DeviceContext& c : rank.contexts) {
+      for (const capture::DeviceContext& c : rank.contexts) {
         seen.insert(c.context);
         contexts.Row(c.null_stream.value(), hardware, machine, pid, c.device.value(), c.context.value(),
                      UnlessZero(c.parent.value()), c.green);
       }
-      for (const store::KernelDetail& d : rank.kernel_details) {
+      for (const capture::KernelDetail& d : rank.kernel_details) {
         if (seen.insert(d.context).second)
           contexts.Row(0, hardware, machine, pid, rank.device.value(), d.context.value(),
                        std::optional<int64_t>(), 0);
       }
-      for (const store::DeviceStream& s : rank.streams) {
+      for (const capture::DeviceStream& s : rank.streams) {
         streams.Row(s.stream.value(), hardware, machine, pid, s.context.value(), s.priority,
                     static_cast<int>(s.type));
       }
     });
   }
 
-  // The id of the kernel's short name, which stands behind the capture's own strings.
+  // Returns the id of the kernel's short name. These ids follow those of the capture's own strings.
   int64_t ShortName(NameId id) {
     const auto [known, fresh] = short_of_.try_emplace(id, 0);
     if (!fresh) return known->second;
@@ -229,12 +229,12 @@ class NsysWriter {
                          {"localMemoryTotal", "0"},
                          {"gridId", "0"},
                          {"tensorSizeMinusOneElements", "'[]'"}});
-    const store::KernelDetail unknown;
+    const capture::KernelDetail unknown;
     ForRanks([&](size_t i, const RankData& rank) {
       const int64_t pid = identity_.Of(i).global_pid;
-      for (const store::DeviceActivity& a : rank.activities) {
+      for (const capture::DeviceActivity& a : rank.activities) {
         if (a.kind != ActivityKind::kKernel) continue;
-        const store::KernelDetail& d =
+        const capture::KernelDetail& d =
             a.detail < rank.kernel_details.size() ? rank.kernel_details[a.detail] : unknown;
         insert.Row(At(i, a.start), At(i, a.end), rank.device.value(), d.context.value(), a.stream.value(),
                    a.correlation.value(), pid, a.name.value(), ShortName(a.name), d.registers, d.grid[0],
@@ -247,9 +247,9 @@ class NsysWriter {
 
   template <typename Each>
   void ForCopies(ActivityKind kind, const Each& each) {
-    const store::CopyDetail unknown;
+    const capture::CopyDetail unknown;
     ForRanks([&](size_t i, const RankData& rank) {
-      for (const store::DeviceActivity& a : rank.activities) {
+      for (const capture::DeviceActivity& a : rank.activities) {
         if (a.kind != kind) continue;
         each(i, rank, a, a.detail < rank.copy_details.size() ? rank.copy_details[a.detail] : unknown);
         Advance();
@@ -261,8 +261,8 @@ class NsysWriter {
     SqliteInsert insert(writer_, "CUPTI_ACTIVITY_KIND_MEMCPY",
                         {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid",
                          "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId"});
-    ForCopies(ActivityKind::kMemcpy, [&](size_t i, const RankData& rank, const store::DeviceActivity& a,
-                                         const store::CopyDetail& d) {
+    ForCopies(ActivityKind::kMemcpy, [&](size_t i, const RankData& rank, const capture::DeviceActivity& a,
+                                         const capture::CopyDetail& d) {
       insert.Row(At(i, a.start), At(i, a.end), rank.device.value(), d.context.value(), a.stream.value(),
                  a.correlation.value(), identity_.Of(i).global_pid, d.bytes, d.copy_kind,
                  nsys::MemoryKind(d.src_kind), nsys::MemoryKind(d.dst_kind), UnlessZero(d.graph_node));
@@ -274,8 +274,8 @@ class NsysWriter {
                         {"start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid",
                          "bytes", "memKind", "graphNodeId"},
                         {{"value", "0"}});
-    ForCopies(ActivityKind::kMemset, [&](size_t i, const RankData& rank, const store::DeviceActivity& a,
-                                         const store::CopyDetail& d) {
+    ForCopies(ActivityKind::kMemset, [&](size_t i, const RankData& rank, const capture::DeviceActivity& a,
+                                         const capture::CopyDetail& d) {
       insert.Row(At(i, a.start), At(i, a.end), rank.device.value(), d.context.value(), a.stream.value(),
                  a.correlation.value(), identity_.Of(i).global_pid, d.bytes, nsys::MemoryKind(d.dst_kind),
                  UnlessZero(d.graph_node));
@@ -288,7 +288,7 @@ class NsysWriter {
         {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "syncType", "eventId"},
         {{"contextId", "0"}});
     ForRanks([&](size_t i, const RankData& rank) {
-      for (const store::Sync& s : rank.syncs) {
+      for (const capture::Sync& s : rank.syncs) {
         insert.Row(At(i, s.start), At(i, s.end), rank.device.value(), s.stream.value(), s.correlation.value(),
                    identity_.Of(i).global_pid, static_cast<int>(s.type), s.event);
         Advance();
@@ -301,7 +301,7 @@ class NsysWriter {
                         {"deviceId", "streamId", "correlationId", "globalPid", "eventId"},
                         {{"timestamp", "0"}, {"contextId", "0"}});
     ForRanks([&](size_t i, const RankData& rank) {
-      for (const store::EventRecord& e : rank.event_records) {
+      for (const capture::EventRecord& e : rank.event_records) {
         insert.Row(rank.device.value(), e.stream.value(), e.correlation.value(), identity_.Of(i).global_pid,
                    e.event);
         Advance();
@@ -314,7 +314,7 @@ class NsysWriter {
                         {"start", "end", "eventClass", "globalTid", "correlationId", "nameId"},
                         {{"returnValue", "0"}});
     ForRanks([&](size_t i, const RankData& rank) {
-      for (const store::ApiCall& c : rank.api_calls) {
+      for (const capture::ApiCall& c : rank.api_calls) {
         insert.Row(At(i, c.start), At(i, c.end), c.driver ? nsys::kDriverCall : nsys::kRuntimeCall,
                    identity_.GlobalTid(i, c.thread), c.correlation.value(), c.name.value());
         Advance();
@@ -329,7 +329,7 @@ class NsysWriter {
     std::set<std::pair<int64_t, int64_t>> created;
     ForRanks([&](size_t i, const RankData& rank) {
       if (!identity_.Of(i).writes_ranges) return;
-      for (const store::HostRange& r : rank.ranges) {
+      for (const capture::HostRange& r : rank.ranges) {
         const int64_t tid = identity_.GlobalTid(i, r.thread);
         const auto domain = domains.try_emplace(r.domain, static_cast<int64_t>(domains.size())).first->second;
         const std::string_view text = capture_.Text(r.name);
@@ -337,7 +337,8 @@ class NsysWriter {
           insert.Row(At(i, r.start), std::optional<int64_t>(), nsys::kDomainCreate, capture_.Text(r.domain),
                      tid, std::optional<int64_t>(), domain);
         }
-        // NCCL registers its strings, and scripts look for them where Nsight Systems puts such ones.
+        // NCCL registers its strings. Nsight Systems puts registered strings into textId, and scripts look
+        // for them there.
         const bool registered = domain != 0 && text.starts_with("nccl");
         const std::optional<int64_t> end =
             r.end_unknown ? std::nullopt : std::optional<int64_t>(At(i, r.end));
@@ -369,12 +370,12 @@ class NsysWriter {
 
 }  // namespace
 
-absl::Status WriteNsysSqlite(const Capture& capture, const align::ClockModel& clock, const std::string& path,
-                             const WriteProgress& progress) {
+absl::Status WriteNsysSqlite(const Capture& capture, const capture::ClockModel& clock,
+                             const std::string& path, const WriteProgress& progress) {
   auto writer = SqliteWriter::Create(path);
   if (!writer.ok()) return writer.status();
   NsysWriter(capture, clock, *writer, progress).Write();
   return writer->Finish();
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

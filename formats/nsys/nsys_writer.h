@@ -1,18 +1,21 @@
-// The parts of WriteNsysSqlite() (writers.h).
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_NSYS_WRITER_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_NSYS_WRITER_H_
+// Writes a job as an SQLite file with the tables of Nsight Systems' export (docs/formats/nsys_sqlite.md).
+#ifndef LOCKSTEP_FORMATS_NSYS_NSYS_WRITER_H_
+#define LOCKSTEP_FORMATS_NSYS_NSYS_WRITER_H_
 
+#include <string>
+
+#include "absl/status/status.h"
+#include "capture/align/clock_model.h"
 #include "capture/model/capture.h"
-#include "formats/nsys/nsys_identity.h"
-#include "formats/nsys/sqlite_writer.h"
+#include "formats/common/write_progress.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// The LOCKSTEP_ tables: what Nsight Systems' tables have no place for and a report needs. Threads that got
-// other numbers are known only once all rows of host threads are written, so this comes last. Errors stay
-// with `writer`.
-void WriteOwnTables(const store::Capture& capture, NsysIdentity& identity, SqliteWriter& writer);
+// Writes all ranks on one clock. `path` appears only when the file is complete. Fails if the file cannot be
+// created, written or renamed.
+absl::Status WriteNsysSqlite(const capture::Capture& capture, const capture::ClockModel& clock,
+                             const std::string& path, const WriteProgress& progress = {});
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_NSYS_WRITER_H_
+#endif  // LOCKSTEP_FORMATS_NSYS_NSYS_WRITER_H_

@@ -7,14 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-// No cell of a trace is longer; a file may claim any length.
+// A damaged file may claim a cell of any length. No cell of a trace is longer than this.
 constexpr int kLongestCell = 16 << 20;
 constexpr int kMostTables = 4096;
 
-// For a file: URI.
+// Encodes a path for a file: URI.
 std::string PercentEncoded(std::string_view path) {
   constexpr char kDigits[] = "0123456789ABCDEF";
   std::string out;
@@ -124,10 +124,10 @@ absl::Status SqliteDatabase::ReadTables() {
   auto statement = PrepareSqlite(handle(), list);
   int code = sqlite3_errcode(handle());
   if (!statement.ok() && IsDamage(code)) {
-    damage_ = (code & 0xFF) == SQLITE_NOTADB ? "is no SQLite database" : "is cut off or overwritten";
+    damage_ = (code & 0xFF) == SQLITE_NOTADB ? "is not an SQLite database" : "is cut off or overwritten";
     if ((code & 0xFF) == SQLITE_NOTADB) return absl::InvalidArgumentError(damage_);
-    // Defensive mode refuses a file that is shorter than its header says, and this mode reads what is there;
-    // the handle is read-only either way.
+    // Defensive mode refuses a file that is shorter than its header says. With a writable schema, SQLite
+    // reads the part that exists. The handle stays read-only.
     sqlite3_db_config(handle(), SQLITE_DBCONFIG_DEFENSIVE, 0, nullptr);
     sqlite3_db_config(handle(), SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1, nullptr);
     statement = PrepareSqlite(handle(), list);
@@ -156,7 +156,7 @@ absl::Status SqliteDatabase::ReadColumns(const std::string& name, Table& table) 
   int keys = 0;
   while (sqlite3_step(statement->get()) == SQLITE_ROW) {
     const bool plain =
-        sqlite3_column_int(statement->get(), 1) == 0;  // else it is computed, or of a virtual table
+        sqlite3_column_int(statement->get(), 1) == 0;  // not computed, and not of a virtual table
     const bool key = sqlite3_column_int(statement->get(), 2) > 0;
     keys += key ? 1 : 0;
     if (plain) table.columns.emplace(ColumnText(statement->get(), 0), key);
@@ -172,4 +172,4 @@ const SqliteDatabase::Table* SqliteDatabase::Find(std::string_view table) const 
   return it == tables_.end() ? nullptr : &it->second;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,9 +1,9 @@
-// SQLite files of others, opened so that nothing in them can run, write or be written.
+// SqliteDatabase opens SQLite files from other programs. A file can neither run code nor be changed.
 //
-// A file is read as if nobody else had it (immutable): no lock, no journal beside it. Views, triggers,
-// virtual tables and computed columns are not looked at. One thread at a time.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_SQLITE_DATABASE_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_SQLITE_DATABASE_H_
+// It opens a file as immutable: without a lock and without a journal. It ignores views, triggers, virtual
+// tables and computed columns. One thread at a time.
+#ifndef LOCKSTEP_FORMATS_NSYS_SQLITE_DATABASE_H_
+#define LOCKSTEP_FORMATS_NSYS_SQLITE_DATABASE_H_
 
 #include <cstdint>
 #include <map>
@@ -17,9 +17,9 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// "SQLite format 3" and a zero byte.
+// The first bytes of a file: "SQLite format 3" and a zero byte.
 inline constexpr size_t kSqliteMagicBytes = 16;
 bool IsSqlite(std::string_view first_bytes);
 
@@ -30,30 +30,31 @@ struct SqliteCloser {
 using SqliteHandle = std::unique_ptr<sqlite3, SqliteCloser>;
 using SqliteStatement = std::unique_ptr<sqlite3_stmt, SqliteCloser>;
 
-// kInvalidArgument with what SQLite said.
+// Fail with kInvalidArgument and SQLite's message.
 absl::StatusOr<SqliteStatement> PrepareSqlite(sqlite3* database, const std::string& sql);
 absl::Status ExecuteSqlite(sqlite3* database, const std::string& sql);
 
-// A name as SQL writes it: quoted, whatever is in it.
+// Returns a name quoted for SQL; the name may hold any characters.
 std::string SqlName(std::string_view name);
 
 class SqliteDatabase {
  public:
   struct Table {
-    std::map<std::string, bool, std::less<>> columns;  // true: alone the table's primary key
+    std::map<std::string, bool, std::less<>> columns;  // true: it alone is the table's primary key
     bool Has(std::string_view column) const { return columns.find(column) != columns.end(); }
   };
 
-  // kNotFound, kPermissionDenied or kInvalidArgument: half a sentence ("is no SQLite database").
+  // Fails with kNotFound, kPermissionDenied or kInvalidArgument. The message is half a sentence that follows
+  // the path.
   static absl::StatusOr<SqliteDatabase> OpenFile(const std::string& path);
-  // The bytes of a file; kept.
+  // Opens the bytes of a database file and keeps them.
   static absl::StatusOr<SqliteDatabase> OpenImage(std::string bytes);
 
   sqlite3* handle() const { return handle_.get(); }
-  // nullptr: there is no such table that can be read.
+  // nullptr: the database has no such table, or the table cannot be read.
   const Table* Find(std::string_view table) const;
-  // Why the file is not what it was, as half a sentence ("the file is shorter than it says"); empty when
-  // nothing shows it.
+  // Half a sentence that says how the file is damaged ("the file is shorter than it says"). Empty: no damage
+  // was found.
   const std::string& damage() const { return damage_; }
 
  private:
@@ -69,6 +70,6 @@ class SqliteDatabase {
   std::string damage_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_SQLITE_DATABASE_H_
+#endif  // LOCKSTEP_FORMATS_NSYS_SQLITE_DATABASE_H_

@@ -10,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/fd.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
 absl::StatusOr<SqliteWriter> SqliteWriter::Create(const std::string& path) {
   SqliteWriter writer(path);
   const std::string partial = writer.Partial();
-  // Made here so that the system says why it cannot be, and never through a link.
+  // open() gives the system's reason if the file cannot be created, and does not follow a link.
   ::unlink(partial.c_str());
   if (Fd fd(::open(partial.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644)); !fd.ok()) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", partial));
@@ -26,7 +26,7 @@ absl::StatusOr<SqliteWriter> SqliteWriter::Create(const std::string& path) {
   writer.handle_.reset(opened);
   if (code != SQLITE_OK)
     return absl::InternalError(absl::StrCat("cannot open ", partial, ": ", sqlite3_errstr(code)));
-  // Nobody sees the file before it is whole, so a crash may leave it as it likes.
+  // No process sees the file before it is complete, so it needs no protection against a crash.
   writer.Execute(
       "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; PRAGMA "
       "cache_size = -8192; BEGIN");
@@ -47,7 +47,7 @@ absl::Status SqliteWriter::Finish() {
   if (!ok()) return absl::InternalError(absl::StrCat("cannot write ", Partial(), ": ", error_));
   if (sqlite3_close(handle_.release()) != SQLITE_OK)
     return absl::InternalError(absl::StrCat("cannot close ", Partial()));
-  // Renaming before the bytes are down would let a crash leave an empty file under the final name.
+  // A rename before the bytes are on disk could leave an empty file under the final name after a crash.
   Fd fd(::open(Partial().c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.ok() || (::fdatasync(fd.get()) != 0 && errno != EINVAL && errno != EROFS)) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", Partial()));
@@ -85,8 +85,7 @@ void SqliteInsert::BindInteger(int place, int64_t value) {
   sqlite3_bind_int64(statement_.get(), place, value);
 }
 void SqliteInsert::BindNull(int place) { sqlite3_bind_null(statement_.get(), place); }
-void SqliteInsert::Bind(int place, double value) { sqlite3_bind_double(statement_.get(), place, value); }
-// A null pointer would be NULL.
+// A null pointer would become NULL.
 void SqliteInsert::Bind(int place, std::string_view text) {
   sqlite3_bind_text(statement_.get(), place, text.data() == nullptr ? "" : text.data(),
                     static_cast<int>(text.size()), SQLITE_STATIC);
@@ -94,9 +93,9 @@ void SqliteInsert::Bind(int place, std::string_view text) {
 
 void SqliteInsert::Step(int values) {
   if (!writer_.ok()) return;
-  if (values != columns_) return writer_.Fail("a row has not as many values as columns");
+  if (values != columns_) return writer_.Fail("the number of values differs from the number of columns");
   if (sqlite3_step(statement_.get()) != SQLITE_DONE) writer_.Fail(sqlite3_errmsg(writer_.handle()));
   sqlite3_reset(statement_.get());
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,9 +1,9 @@
-// A new SQLite file, written once from front to back: one transaction, no journal, beside its place until it
-// is whole.
+// SqliteWriter writes a new SQLite file once, in one transaction without a journal. The file has a temporary
+// name until it is complete.
 //
-// One thread. The first error stays and everything after it does nothing; Finish() tells it.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_SQLITE_WRITER_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_SQLITE_WRITER_H_
+// One thread. After the first error, further calls have no effect. Finish() returns that error.
+#ifndef LOCKSTEP_FORMATS_NSYS_SQLITE_WRITER_H_
+#define LOCKSTEP_FORMATS_NSYS_SQLITE_WRITER_H_
 
 #include <concepts>
 #include <cstdint>
@@ -17,12 +17,12 @@
 #include "absl/status/statusor.h"
 #include "formats/nsys/sqlite_database.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
 class SqliteWriter {
  public:
-  // Into `path`.partial, replacing what lies there; Finish() renames it. Without Finish() the partial file
-  // stays behind.
+  // Creates `path`.partial and replaces an existing one. Finish() renames it. Without Finish(), the partial
+  // file stays.
   static absl::StatusOr<SqliteWriter> Create(const std::string& path);
 
   void Execute(const std::string& sql);
@@ -41,7 +41,8 @@ class SqliteWriter {
   std::string error_;
 };
 
-// Rows into one table. `writer` outlives it and is not Finish()ed before the insert is gone.
+// SqliteInsert inserts rows into one table. `writer` outlives it, and is Finish()ed only after the insert is
+// destroyed.
 class SqliteInsert {
  public:
   struct Constant {
@@ -51,8 +52,8 @@ class SqliteInsert {
   SqliteInsert(SqliteWriter& writer, const char* table, std::initializer_list<const char*> columns,
                std::initializer_list<Constant> constants = {});
 
-  // As many values as columns, in their order: integers, doubles, text, or an optional of those, where
-  // nullopt is NULL.
+  // Inserts a row with one value per column, in the order of the columns. Values are integers, texts, or
+  // optionals of those; nullopt is NULL.
   template <typename... Values>
   void Row(const Values&... values) {
     if (statement_ == nullptr) return;
@@ -66,7 +67,6 @@ class SqliteInsert {
   void Bind(int place, T value) {
     BindInteger(place, static_cast<int64_t>(value));
   }
-  void Bind(int place, double value);
   void Bind(int place, std::string_view text);
   void Bind(int place, const std::string& text) { Bind(place, std::string_view(text)); }
   void Bind(int place, const char* text) { Bind(place, std::string_view(text)); }
@@ -87,6 +87,6 @@ class SqliteInsert {
   int columns_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_SQLITE_WRITER_H_
+#endif  // LOCKSTEP_FORMATS_NSYS_SQLITE_WRITER_H_

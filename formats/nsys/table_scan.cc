@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-// A file with more damaged stretches in one table is not worth the time it takes to step around them.
+// Maximum number of damaged parts of one table that a scan steps over. More would take too long.
 constexpr int kMostJumps = 256;
 constexpr int64_t kFirstRow = std::numeric_limits<int64_t>::min();
 constexpr int64_t kLastRow = std::numeric_limits<int64_t>::max();
@@ -84,14 +84,14 @@ void TableScan::FindExpected() {
   if (row > 0) expected_ = static_cast<uint64_t>(row);
 }
 
-// Is there a readable row with this number or a larger one? Then it is the row at hand.
+// True if a readable row has this number or a larger one. It is then the current row.
 bool TableScan::StepFrom(int64_t row) {
   sqlite3_reset(statement_.get());
   sqlite3_bind_int64(statement_.get(), 1, row);
   return sqlite3_step(statement_.get()) == SQLITE_ROW && sqlite3_column_int64(statement_.get(), 0) >= row;
 }
 
-// Doubles the distance until a row can be read, then halves it to lose no row that could have been.
+// Doubles the distance until it finds a readable row, then halves it to find the first readable row.
 bool TableScan::JumpOverDamage() {
   const int64_t from = last_row_ == kFirstRow ? 1 : last_row_ + 1;
   const int64_t limit = expected_ > 0 && expected_ < static_cast<uint64_t>(kLastRow)
@@ -132,7 +132,7 @@ bool TableScan::Next() {
   if (statement_ == nullptr || done_) return false;
   marked_.clear();
   const int code = sqlite3_step(statement_.get());
-  // Numbers only go up: pages that lead back to themselves would never end.
+  // Row numbers only increase. Without this check, damaged pages that form a cycle would never end.
   const bool forwards =
       code == SQLITE_ROW && (last_row_ == kFirstRow || sqlite3_column_int64(statement_.get(), 0) > last_row_);
   if (code == SQLITE_DONE || (!forwards && !JumpOverDamage())) {
@@ -152,27 +152,19 @@ std::optional<int64_t> TableScan::Integer(size_t column) {
   const auto place = static_cast<int>(column + 1);
   const int type = sqlite3_column_type(statement_.get(), place);
   if (type == SQLITE_INTEGER) return sqlite3_column_int64(statement_.get(), place);
-  if (type != SQLITE_NULL) Mark(column, "is no integer");
+  if (type != SQLITE_NULL) Mark(column, "is not an integer");
   return std::nullopt;
-}
-
-double TableScan::RealOr(size_t column, double otherwise) {
-  const auto place = static_cast<int>(column + 1);
-  const int type = sqlite3_column_type(statement_.get(), place);
-  if (type == SQLITE_FLOAT || type == SQLITE_INTEGER) return sqlite3_column_double(statement_.get(), place);
-  if (type != SQLITE_NULL) Mark(column, "is no number");
-  return otherwise;
 }
 
 std::string_view TableScan::Text(size_t column) {
   const int type = sqlite3_column_type(statement_.get(), static_cast<int>(column + 1));
   if (type == SQLITE_NULL) return "";
   if (type != SQLITE_TEXT) {
-    Mark(column, "is no text");
+    Mark(column, "is not text");
     return "";
   }
   const auto place = static_cast<int>(column + 1);
-  // Converts where the file's text is not UTF-8.
+  // SQLite converts the text if the file's encoding is not UTF-8.
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), place));
   return text == nullptr
              ? ""
@@ -195,4 +187,4 @@ bool TableScan::Usable() {
 
 void TableScan::Refuse(std::string_view what) { losses_.Add(table_, 1, what); }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

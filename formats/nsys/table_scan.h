@@ -1,9 +1,9 @@
-// The rows of one table of an SQLite file, front to back, as far as they can be read.
+// TableScan reads the rows of one table of an SQLite file, from front to back.
 //
-// Where a page is damaged the scan goes on behind it. A cell of another type than its column's makes its row
-// unusable. Both are counted by table.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_TABLE_SCAN_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_TABLE_SCAN_H_
+// After a damaged page, the scan continues with the next readable row. A cell whose type differs from its
+// column's makes its row unusable. Both losses are counted by table. One thread.
+#ifndef LOCKSTEP_FORMATS_NSYS_TABLE_SCAN_H_
+#define LOCKSTEP_FORMATS_NSYS_TABLE_SCAN_H_
 
 #include <cstdint>
 #include <map>
@@ -16,23 +16,22 @@
 
 #include "formats/nsys/sqlite_database.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// What could not be read, by table.
+// Counts the rows that could not be read, by table.
 class TableLosses {
  public:
   struct Lost {
     uint64_t rows = 0;
-    std::string first;  // what was wrong with the first of them
-    std::string
-        rest;  // from where on nothing could be read, and nobody knows how much; empty: all was gone through
+    std::string first;  // error of the first lost row
+    std::string rest;   // where an unknown number of rows begins that could not be read; empty: nowhere
   };
   void Add(std::string_view table, uint64_t rows, std::string_view what);
-  // At least one row more, and nobody knows how many.
+  // Counts at least one more row, because the number of lost rows is unknown.
   void AddRest(std::string_view table, std::string_view what);
   uint64_t rows() const;
-  // "CUPTI_ACTIVITY_KIND_KERNEL: 12 rows (rows 40 to 51 lie on damaged pages)", one after the other; empty:
-  // nothing.
+  // Returns "CUPTI_ACTIVITY_KIND_KERNEL: 12 rows (rows 40 to 51 lie on damaged pages)" for each table. Empty:
+  // no losses.
   std::string Describe() const;
   const std::map<std::string, Lost, std::less<>>& tables() const { return tables_; }
 
@@ -42,16 +41,16 @@ class TableLosses {
 
 class TableScan {
  public:
-  // A table or columns that are not there: no rows, or NULL cells. `required` of the columns, from the front,
-  // must be there for the table to be read at all; without one the table counts as lost.
+  // A missing table has no rows, and a missing column has NULL cells. The first `required` columns must
+  // exist. If one is missing, the table is not read and counts as lost.
   TableScan(const SqliteDatabase& database, std::string table, std::span<const char* const> columns,
             size_t required, TableLosses& losses);
 
   bool Next();
 
-  // Cells of the row at hand, by place in `columns`. nullopt is NULL; a cell of another type marks the row.
+  // Cells of the current row, by place in `columns`. nullopt: NULL. A cell of another type marks the row.
   std::optional<int64_t> Integer(size_t column);
-  // Whatever integer fits T; anything else is `otherwise`, and where it does not fit the row is marked.
+  // Returns the integer if it fits into T, else `otherwise`. A value that does not fit marks the row.
   template <typename T>
   T IntegerOr(size_t column, T otherwise) {
     const std::optional<int64_t> value = Integer(column);
@@ -62,19 +61,18 @@ class TableScan {
     }
     return static_cast<T>(*value);
   }
-  double RealOr(size_t column, double otherwise);
-  // Valid until the next cell of text or Next(); empty for NULL.
+  // Valid until the next call of Text() or Next(). Empty for NULL.
   std::string_view Text(size_t column);
-  // Bytes, whether they were stored as text or as a blob.
+  // Returns the bytes of a text or a blob.
   std::string_view Bytes(size_t column);
 
-  // Was any cell marked? Then the row is counted as lost, once, and the caller drops it.
+  // False: a cell of the row was marked. The row is then counted as lost, and the caller drops it.
   bool Usable();
-  // The row is lost for this reason.
+  // Counts the row as lost for this reason.
   void Refuse(std::string_view what);
 
   bool exists() const { return statement_ != nullptr; }
-  // Rows that the table has, by its last number; 0 where that cannot be read. For progress.
+  // Number of rows, from the last row number; 0: it cannot be read. For progress.
   uint64_t expected_rows() const { return expected_; }
 
  private:
@@ -96,6 +94,6 @@ class TableScan {
   std::string marked_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_TABLE_SCAN_H_
+#endif  // LOCKSTEP_FORMATS_NSYS_TABLE_SCAN_H_

@@ -6,14 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 constexpr uint64_t kEventChunk = 1 << 20;
 constexpr uint64_t kDefinitionChunk = 4 << 20;
 
 OTF2_FlushType FlushAlways(void*, OTF2_FileType, OTF2_LocationRef, void*, bool) { return OTF2_FLUSH; }
-// No second function: the archive has no records of its own flushing.
+// A post-flush function is not needed, because the archive does not record its own flushes.
 constexpr OTF2_FlushCallbacks kFlush = {.otf2_pre_flush = &FlushAlways, .otf2_post_flush = nullptr};
 
 }  // namespace
@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<Otf2Archive>> Otf2Archive::Create(const std::stri
                                      kDefinitionChunk, OTF2_SUBSTRATE_POSIX, OTF2_COMPRESSION_NONE);
   if (made->archive_ == nullptr || made->attributes_ == nullptr) {
     return absl::UnavailableError(
-        absl::StrCat("cannot make the OTF2 archive ", folder, ": ", made->errors_.first()));
+        absl::StrCat("cannot create the OTF2 archive ", folder, ": ", made->errors_.first()));
   }
   made->Check(OTF2_Archive_SetFlushCallbacks(made->archive_, &kFlush, nullptr));
   made->Check(OTF2_Archive_SetSerialCollectiveCallbacks(made->archive_));
@@ -50,8 +50,8 @@ Otf2Archive::~Otf2Archive() {
 
 void Otf2Archive::Check(OTF2_ErrorCode code) {
   if (code == OTF2_SUCCESS || failed()) return;
-  const std::string said = errors_.first().empty() ? OTF2_Error_GetDescription(code) : errors_.first();
-  status_ = absl::UnavailableError(absl::StrCat("cannot write the OTF2 archive ", folder_, ": ", said));
+  const std::string message = errors_.first().empty() ? OTF2_Error_GetDescription(code) : errors_.first();
+  status_ = absl::UnavailableError(absl::StrCat("cannot write the OTF2 archive ", folder_, ": ", message));
 }
 
 void Otf2Archive::BeginLocation(OTF2_LocationRef location) {
@@ -77,7 +77,7 @@ OTF2_TimeStamp Otf2Archive::Stamp(JobTime at) {
 }
 
 void Otf2Archive::Fill(const Attributes& attributes) {
-  // The library empties the list with each record it goes with.
+  // The library empties the list after each record.
   for (const auto& attribute : attributes) {
     if (attribute.second) {
       Check(OTF2_AttributeList_AddUint64(attributes_.get(), static_cast<OTF2_AttributeRef>(attribute.first),
@@ -118,7 +118,7 @@ void Otf2Archive::Receive(JobTime at, const MessageRecord& r) {
 }
 
 void Otf2Archive::WriteDefinitions() {
-  // A file of a location's own definitions is expected beside its events, empty though it is.
+  // Readers expect a file of definitions beside each location's events, even if it is empty.
   Check(OTF2_Archive_OpenDefFiles(archive_));
   for (OTF2_LocationRef i = 0; i < definitions_.locations().size() && !failed(); ++i) {
     OTF2_DefWriter* own = OTF2_Archive_GetDefWriter(archive_, i);
@@ -144,4 +144,4 @@ absl::Status Otf2Archive::Finish(const std::string& description) {
   return status_;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

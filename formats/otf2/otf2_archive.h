@@ -1,6 +1,6 @@
-// An OTF2 archive on its way to disk, through the official library.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_OTF2_ARCHIVE_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_OTF2_ARCHIVE_H_
+// Otf2Archive writes an OTF2 archive to disk, through the official library.
+#ifndef LOCKSTEP_FORMATS_OTF2_OTF2_ARCHIVE_H_
+#define LOCKSTEP_FORMATS_OTF2_OTF2_ARCHIVE_H_
 
 #include <otf2/otf2.h>
 
@@ -16,10 +16,10 @@
 #include "base/time.h"
 #include "formats/otf2/otf2_definitions.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// What the library says of an error, instead of its printing it; the first is kept. The library has one place
-// for this in a process: one of these at a time, on one thread.
+// Keeps the library's first error message, which the library would print otherwise. The library has one error
+// callback per process: at most one Otf2Errors may exist at a time, on one thread.
 class Otf2Errors {
  public:
   Otf2Errors() { OTF2_Error_RegisterCallback(&Otf2Errors::Keep, this); }
@@ -35,8 +35,8 @@ class Otf2Errors {
   std::string first_;
 };
 
-// The events of one location are written, then those of the next, so that one buffer is enough. The first
-// error is kept and ends all output. One thread.
+// The events of each location are written before those of the next, so that one buffer is enough. The first
+// error ends all output, and Finish() returns it. One thread.
 class Otf2Archive {
  public:
   using Attributes = std::initializer_list<std::pair<Otf2Attribute, std::optional<uint64_t>>>;
@@ -52,7 +52,7 @@ class Otf2Archive {
     uint64_t bytes;
   };
 
-  // Makes `folder` with traces.otf2 in it. Errors name the folder and what the library said.
+  // Creates `folder` with traces.otf2 in it. Errors name the folder and give the library's message.
   static absl::StatusOr<std::unique_ptr<Otf2Archive>> Create(const std::string& folder);
   ~Otf2Archive();
   Otf2Archive(const Otf2Archive&) = delete;
@@ -60,12 +60,12 @@ class Otf2Archive {
 
   Otf2Definitions& definitions() { return definitions_; }
 
-  // Stamps before `zero` are written as it. Before the first event.
+  // Stamps before `zero` are written as `zero`. Call it before the first event.
   void SetZero(JobTime zero) { zero_ = zero; }
 
-  // What follows is of this location, until the next call. A location has one turn.
+  // The events that follow belong to this location, until the next call. Each location may begin once.
   void BeginLocation(OTF2_LocationRef location);
-  // In the order of time: a stamp before the one before it is written as that.
+  // Events come in the order of time. A stamp before the previous one is written as the previous one.
   void Enter(JobTime at, OTF2_RegionRef region, const Attributes& attributes);
   void Leave(JobTime at, OTF2_RegionRef region);
   void CollectiveBegin(JobTime at);
@@ -74,7 +74,7 @@ class Otf2Archive {
   void Receive(JobTime at, const MessageRecord& record);
 
   bool failed() const { return !status_.ok(); }
-  // Definitions and closing. `description` is free text.
+  // Writes the definitions and closes the archive. `description` is free text.
   absl::Status Finish(const std::string& description);
 
  private:
@@ -94,11 +94,11 @@ class Otf2Archive {
       OTF2_AttributeList_New(), &OTF2_AttributeList_Delete};
   OTF2_LocationRef location_ = 0;
   JobTime zero_;
-  OTF2_TimeStamp last_ = 0;      // of the location
-  OTF2_TimeStamp greatest_ = 0;  // of all
+  OTF2_TimeStamp last_ = 0;      // of the current location
+  OTF2_TimeStamp greatest_ = 0;  // of all locations
   Otf2Definitions definitions_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_OTF2_ARCHIVE_H_
+#endif  // LOCKSTEP_FORMATS_OTF2_OTF2_ARCHIVE_H_

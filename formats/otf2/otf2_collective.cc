@@ -1,8 +1,8 @@
 #include "formats/otf2/otf2_collective.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-using store::CollectiveOp;
+using capture::CollectiveOp;
 
 OTF2_RegionRole Otf2RoleOf(CollectiveOp op) {
   switch (op) {
@@ -55,7 +55,7 @@ OTF2_CollectiveOp Otf2OpOf(CollectiveOp op) {
   }
 }
 
-std::optional<Otf2Bytes> Otf2BytesOf(const store::Collective& c, int32_t group_size, bool is_root) {
+std::optional<Otf2Bytes> Otf2BytesOf(const capture::Collective& c, int32_t group_size, bool is_root) {
   if (c.op == CollectiveOp::kBarrier) return Otf2Bytes{};
   const bool rooted = c.op == CollectiveOp::kBroadcast || c.op == CollectiveOp::kReduce ||
                       c.op == CollectiveOp::kGather || c.op == CollectiveOp::kScatter;
@@ -82,4 +82,4 @@ std::optional<Otf2Bytes> Otf2BytesOf(const store::Collective& c, int32_t group_s
   }
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

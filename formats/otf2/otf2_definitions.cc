@@ -5,10 +5,10 @@
 
 #include "base/json/utf8.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-// OTF2's strings end at a zero byte and are UTF-8.
+// OTF2's strings are UTF-8 and end at a zero byte.
 std::string Clean(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -20,7 +20,7 @@ std::string Clean(std::string_view text) {
   return out;
 }
 
-// Keeps the first failure of a row of calls.
+// Keeps the first failure of a series of calls.
 class Codes {
  public:
   void operator()(OTF2_ErrorCode code) {
@@ -149,7 +149,7 @@ OTF2_ErrorCode Otf2Definitions::WriteLocations(OTF2_GlobalDefWriter* out,
 
 OTF2_ErrorCode Otf2Definitions::WriteCommunicators(OTF2_GlobalDefWriter* out, OTF2_StringRef all_name) const {
   if (communicators_.empty()) return OTF2_SUCCESS;
-  // Members are named by their place in the list of all locations that communicate.
+  // A group's members are indices into the list of all locations that communicate.
   std::vector<OTF2_LocationRef> all;
   for (const Communicator& c : communicators_) all.insert(all.end(), c.members.begin(), c.members.end());
   std::sort(all.begin(), all.end());
@@ -174,7 +174,7 @@ OTF2_ErrorCode Otf2Definitions::WriteCommunicators(OTF2_GlobalDefWriter* out, OT
 }
 
 OTF2_ErrorCode Otf2Definitions::WriteTo(OTF2_GlobalDefWriter* out, const Otf2Clock& clock) {
-  // All strings first: a definition may only name what stands before it.
+  // All strings come first, because a definition may refer only to earlier ones.
   const OTF2_StringRef empty = String("");
   const OTF2_StringRef nccl = String("NCCL");
   const OTF2_StringRef cuda = String("CUDA");
@@ -193,7 +193,7 @@ OTF2_ErrorCode Otf2Definitions::WriteTo(OTF2_GlobalDefWriter* out, const Otf2Clo
     codes(OTF2_GlobalDefWriter_WriteString(out, static_cast<OTF2_StringRef>(i), strings_[i].c_str()));
   }
   codes(OTF2_GlobalDefWriter_WriteParadigm(out, OTF2_PARADIGM_CUDA, cuda, OTF2_PARADIGM_CLASS_ACCELERATOR));
-  // Collectives have records for one paradigm only; the name says whose they are.
+  // OTF2 has collective records only for the paradigm MPI. NCCL uses that paradigm under its own name.
   codes(OTF2_GlobalDefWriter_WriteParadigm(out, OTF2_PARADIGM_MPI, nccl, OTF2_PARADIGM_CLASS_PROCESS));
   for (size_t i = 0; i < attributes.size(); ++i) {
     codes(OTF2_GlobalDefWriter_WriteAttribute(out, static_cast<OTF2_AttributeRef>(kAttributes[i].attribute),
@@ -211,4 +211,4 @@ OTF2_ErrorCode Otf2Definitions::WriteTo(OTF2_GlobalDefWriter* out, const Otf2Clo
   return codes.first();
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,6 +1,7 @@
-// The definitions of an OTF2 archive, collected while events are written and put out at the end.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_OTF2_DEFINITIONS_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_OTF2_DEFINITIONS_H_
+// Otf2Definitions collects the definitions of an OTF2 archive while events are written, and writes them at
+// the end.
+#ifndef LOCKSTEP_FORMATS_OTF2_OTF2_DEFINITIONS_H_
+#define LOCKSTEP_FORMATS_OTF2_OTF2_DEFINITIONS_H_
 
 #include <otf2/otf2.h>
 
@@ -14,18 +15,18 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/time.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// Attributes of events, by the numbers they are defined with.
+// Attributes of events. The values are their numbers in the archive.
 enum class Otf2Attribute : OTF2_AttributeRef { kCorrelation = 0, kBytes = 1, kSequence = 2 };
 
-// The clock's zero is the earliest stamp of the archive.
+// The zero of the clock is the earliest stamp of the archive.
 struct Otf2Clock {
   JobTime zero;
   Nanos length;
 };
 
-// References are places in the order of the calls, but for regions and strings, where equal ones are one. One
+// References count up in the order of the calls. Equal regions and equal strings share one reference. One
 // thread.
 class Otf2Definitions {
  public:
@@ -47,12 +48,12 @@ class Otf2Definitions {
   // `members` are locations in the order of their rank in the communicator.
   OTF2_CommRef AddCommunicator(std::string_view name, std::vector<OTF2_LocationRef> members);
 
-  // Shown by otf2-print; a tool that does not know them passes over them.
+  // Properties are shown by otf2-print; other tools ignore unknown ones.
   void AddNodeProperty(OTF2_SystemTreeNodeRef node, std::string_view key, std::string_view value);
   void AddProcessProperty(OTF2_LocationGroupRef group, std::string_view key, std::string_view value);
 
   std::vector<Location>& locations() { return locations_; }
-  // The first code that is no success.
+  // Writes all definitions. Returns the first code that is not a success.
   OTF2_ErrorCode WriteTo(OTF2_GlobalDefWriter* out, const Otf2Clock& clock);
 
  private:
@@ -82,7 +83,7 @@ class Otf2Definitions {
   };
 
   OTF2_StringRef String(std::string_view text);
-  // Each appends with `out` and gives the first code that is no success.
+  // Each function appends to `out` and returns the first code that is not a success.
   OTF2_ErrorCode WriteTree(OTF2_GlobalDefWriter* out) const;
   OTF2_ErrorCode WriteProperties(OTF2_GlobalDefWriter* out) const;
   OTF2_ErrorCode WriteLocations(OTF2_GlobalDefWriter* out, const std::vector<OTF2_StringRef>& names) const;
@@ -101,6 +102,6 @@ class Otf2Definitions {
   std::vector<Property> node_properties_, process_properties_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_OTF2_DEFINITIONS_H_
+#endif  // LOCKSTEP_FORMATS_OTF2_OTF2_DEFINITIONS_H_

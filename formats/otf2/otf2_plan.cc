@@ -9,14 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "formats/common/stream_lanes.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::Capture;
-using store::CollectiveOp;
-using store::RankData;
+using capture::Capture;
+using capture::CollectiveOp;
+using capture::RankData;
 
-JobTime Earliest(const Capture& capture, const align::ClockModel& clock) {
+JobTime Earliest(const Capture& capture, const capture::ClockModel& clock) {
   JobTime zero = JobTime::Max();
   for (const RankData& rank : capture.ranks) {
     HostTime first = HostTime::Max();
@@ -30,7 +30,7 @@ JobTime Earliest(const Capture& capture, const align::ClockModel& clock) {
 
 class Planner {
  public:
-  Planner(const Capture& capture, const align::ClockModel& clock, Otf2Definitions& definitions)
+  Planner(const Capture& capture, const capture::ClockModel& clock, Otf2Definitions& definitions)
       : capture_(capture), clock_(clock), definitions_(definitions) {}
 
   Otf2Plan Plan() {
@@ -64,7 +64,7 @@ class Planner {
     planned.process = definitions_.AddProcess(name, node);
     AddLosses(rank, planned.process);
     planned.first_stream = definitions_.locations().size();
-    // A device has at least one stream, says the format.
+    // The format requires at least one stream per device.
     if (rank.activities.empty()) return;
     const OTF2_LocationGroupRef device =
         definitions_.AddDevice(absl::StrCat(name, " GPU ", rank.device.value()), node, planned.process);
@@ -75,7 +75,7 @@ class Planner {
     StreamLanes lanes;
     std::map<std::pair<StreamId, uint32_t>, uint32_t> places;
     planned.lane_of.reserve(rank.activities.size());
-    for (const store::DeviceActivity& a : rank.activities) {
+    for (const capture::DeviceActivity& a : rank.activities) {
       const uint32_t lane = lanes.Place(a.stream, a.start, a.end);
       const auto placed = places.try_emplace({a.stream, lane}, planned.streams);
       if (placed.second) {
@@ -90,14 +90,15 @@ class Planner {
   }
 
   void AddLosses(const RankData& rank, OTF2_LocationGroupRef process) {
-    for (const store::Loss& loss : rank.losses) {
+    for (const capture::Loss& loss : rank.losses) {
       definitions_.AddProcessProperty(
           process, absl::StrCat("LOCKSTEP::LOST::", loss.stage, loss.kind.empty() ? "" : "::", loss.kind),
           absl::StrCat(loss.records, " records: ", loss.reason));
     }
   }
 
-  // Streams that communicate in the group, by rank in the group; ranks that are no members last.
+  // Streams that communicate in the group, in the order of their rank in the group. Ranks that are not
+  // members come last.
   using Members = std::set<std::pair<uint32_t, OTF2_LocationRef>>;
 
   Members MembersOf(uint32_t group, const Otf2Communicator& c) const {
@@ -107,7 +108,7 @@ class Planner {
       const auto found = c.rank_in_group.find(rank.rank);
       const auto order =
           found != c.rank_in_group.end() ? found->second : static_cast<uint32_t>(c.rank_in_group.size() + r);
-      for (const store::Collective& one : rank.collectives) {
+      for (const capture::Collective& one : rank.collectives) {
         if (one.group != group || one.activity >= rank.activities.size() ||
             Otf2RecordOf(one.op) == Otf2Record::kNone)
           continue;
@@ -119,7 +120,7 @@ class Planner {
 
   void AddCommunicator(uint32_t group) {
     Otf2Communicator& c = out_.by_group.emplace_back();
-    const store::Group& of = capture_.groups[group];
+    const capture::Group& of = capture_.groups[group];
     for (uint32_t m = 0; m < of.members.size(); ++m) c.rank_in_group.emplace(of.members[m], m);
     const Members members = MembersOf(group, c);
     if (members.empty()) return;
@@ -134,7 +135,7 @@ class Planner {
   }
 
   const Capture& capture_;
-  const align::ClockModel& clock_;
+  const capture::ClockModel& clock_;
   Otf2Definitions& definitions_;
   Otf2Plan out_;
   OTF2_SystemTreeNodeRef root_ = 0;
@@ -157,8 +158,8 @@ Otf2Record Otf2RecordOf(CollectiveOp op) {
   }
 }
 
-Otf2Plan PlanOtf2(const Capture& capture, const align::ClockModel& clock, Otf2Definitions& definitions) {
+Otf2Plan PlanOtf2(const Capture& capture, const capture::ClockModel& clock, Otf2Definitions& definitions) {
   return Planner(capture, clock, definitions).Plan();
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

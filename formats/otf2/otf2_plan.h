@@ -1,7 +1,7 @@
-// Where everything of a capture goes in an OTF2 archive: the tree of hosts, ranks and devices, a location for
-// each lane of each stream, and who is who in each communicator.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_OTF2_PLAN_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_OTF2_PLAN_H_
+// Plans the layout of a capture in an OTF2 archive: the tree of hosts, ranks and devices, a location per lane
+// of each stream, and the members of each communicator.
+#ifndef LOCKSTEP_FORMATS_OTF2_OTF2_PLAN_H_
+#define LOCKSTEP_FORMATS_OTF2_OTF2_PLAN_H_
 
 #include <otf2/otf2.h>
 
@@ -14,18 +14,18 @@
 #include "capture/model/capture.h"
 #include "formats/otf2/otf2_definitions.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// Which record an operation has. Operations that the format has no word for, and those of unknown kind, have
-// none.
+// The kind of record that an operation has. An operation of unknown kind, or one that the format does not
+// have, gets none.
 enum class Otf2Record : uint8_t { kNone, kCollective, kSend, kReceive };
-Otf2Record Otf2RecordOf(store::CollectiveOp op);
+Otf2Record Otf2RecordOf(capture::CollectiveOp op);
 
-// A communicator is the streams its kernels ran on: usually one of each rank.
+// A communicator holds the streams on which its kernels ran, usually one per rank.
 struct Otf2Communicator {
   OTF2_CommRef ref = OTF2_UNDEFINED_COMM;
-  // Of each rank in the group: place of its first stream among the members; OTF2_UNDEFINED_UINT32: none was
-  // recorded.
+  // For each rank in the group, the place of its first stream among the members. OTF2_UNDEFINED_UINT32: no
+  // stream was recorded.
   std::vector<uint32_t> places;
   absl::flat_hash_map<RankId, uint32_t> rank_in_group;
 };
@@ -34,7 +34,7 @@ struct Otf2Rank {
   OTF2_LocationGroupRef process = 0;
   OTF2_LocationRef first_stream = 0;  // its lanes are [first_stream, first_stream + streams)
   uint32_t streams = 0;
-  std::vector<uint32_t> lane_of;  // by activity: minus first_stream
+  std::vector<uint32_t> lane_of;  // by activity; relative to first_stream
 };
 
 struct Otf2Plan {
@@ -43,10 +43,10 @@ struct Otf2Plan {
   std::vector<Otf2Communicator> by_group;  // as in the capture
 };
 
-// Defines what it plans. `capture` is Finish()ed.
-Otf2Plan PlanOtf2(const store::Capture& capture, const align::ClockModel& clock,
+// Plans the archive and adds its definitions. `capture` is Finish()ed.
+Otf2Plan PlanOtf2(const capture::Capture& capture, const capture::ClockModel& clock,
                   Otf2Definitions& definitions);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_OTF2_PLAN_H_
+#endif  // LOCKSTEP_FORMATS_OTF2_OTF2_PLAN_H_

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 constexpr auto kOk = OTF2_CALLBACK_SUCCESS;
@@ -220,7 +220,7 @@ Otf2Contents ReadOtf2(const std::string& folder) {
   if (reader == nullptr) return {};
   OTF2_Reader_SetSerialCollectiveCallbacks(reader);
   ReadDefinitions(reader, state);
-  // The library has no reader of no locations.
+  // The library cannot read an archive without locations.
   if (!state.locations.empty()) ReadEvents(reader, state);
   OTF2_Reader_Close(reader);
   for (const auto& open : state.open)
@@ -229,4 +229,4 @@ Otf2Contents ReadOtf2(const std::string& folder) {
   return state.out;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

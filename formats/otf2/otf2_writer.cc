@@ -1,4 +1,5 @@
-// WriteOtf2(): a capture as an OTF2 archive (docs/formats/otf2.md).
+#include "formats/otf2/otf2_writer.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -12,34 +13,33 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "aggregator/trace/writers.h"
 #include "formats/common/nested_lanes.h"
 #include "formats/otf2/otf2_archive.h"
 #include "formats/otf2/otf2_collective.h"
 #include "formats/otf2/otf2_plan.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::ActivityKind;
-using store::Capture;
-using store::RankData;
+using capture::ActivityKind;
+using capture::Capture;
+using capture::RankData;
 
-// A name and, of a range, its domain.
+// A name, and for a range its domain.
 using RegionName = std::pair<NameId, NameId>;
-// What names of one kind of row are names of.
+// Properties that all regions of one kind of row share.
 struct RegionUse {
-  std::string_view unnamed;  // the name of those that have none
+  std::string_view unnamed;  // name of regions without a name
   OTF2_RegionRole role;
   OTF2_Paradigm paradigm;
 };
-// The regions that were looked up already, for one use.
+// The regions of one RegionUse that are already defined.
 using RegionCache = absl::flat_hash_map<RegionName, OTF2_RegionRef>;
 
 class RankWriter {
  public:
-  RankWriter(const Capture& capture, uint32_t index, const align::Matches& matches,
-             const align::ClockModel& clock, const Otf2Plan& plan, Otf2Archive& out)
+  RankWriter(const Capture& capture, uint32_t index, const capture::Matches& matches,
+             const capture::ClockModel& clock, const Otf2Plan& plan, Otf2Archive& out)
       : capture_(capture),
         index_(index),
         rank_(capture.ranks[index]),
@@ -71,13 +71,13 @@ class RankWriter {
     for (uint32_t a = 0; a < planned.lane_of.size(); ++a) lanes[planned.lane_of[a]].push_back(a);
     for (uint32_t lane = 0; lane < lanes.size(); ++lane) {
       out_.BeginLocation(planned.first_stream + lane);
-      // Activities of one lane follow each other.
+      // Activities of one lane do not overlap.
       for (const uint32_t a : lanes[lane]) WriteActivity(a);
     }
   }
 
   void WriteActivity(uint32_t index) {
-    const store::DeviceActivity& a = rank_.activities[index];
+    const capture::DeviceActivity& a = rank_.activities[index];
     const OTF2_RegionRef region = RegionOf(a);
     const bool is_copy = a.kind != ActivityKind::kKernel && a.detail < rank_.copy_details.size();
     const std::optional<uint64_t> bytes =
@@ -90,11 +90,11 @@ class RankWriter {
     out_.Leave(At(a.end), region);
   }
 
-  OTF2_RegionRef RegionOf(const store::DeviceActivity& a) {
+  OTF2_RegionRef RegionOf(const capture::DeviceActivity& a) {
     if (a.kind == ActivityKind::kKernel) {
       const bool known = a.communication && a.collective < rank_.collectives.size();
-      const store::CollectiveOp op =
-          known ? rank_.collectives[a.collective].op : store::CollectiveOp::kUnknown;
+      const capture::CollectiveOp op =
+          known ? rank_.collectives[a.collective].op : capture::CollectiveOp::kUnknown;
       const OTF2_RegionRole role =
           a.communication ? Otf2RoleOf(op) : OTF2_RegionRole{OTF2_REGION_ROLE_FUNCTION};
       return Cached({a.name, kNoName}, {"kernel", role, OTF2_PARADIGM_CUDA}, kernels_[role]);
@@ -112,14 +112,14 @@ class RankWriter {
     return region;
   }
 
-  const Otf2Communicator* CommunicatorOf(const store::Collective& c) const {
+  const Otf2Communicator* CommunicatorOf(const capture::Collective& c) const {
     const bool has = c.group < plan_.by_group.size() && Otf2RecordOf(c.op) != Otf2Record::kNone;
     return has ? &plan_.by_group[c.group] : nullptr;
   }
 
-  // Tools pair messages by their order: one whose partner was not recorded would shift all that follow.
+  // Tools pair messages by their order. A message whose partner was not recorded would shift all later pairs.
   std::optional<uint32_t> PartnerOf(uint32_t collective, const Otf2Communicator& c) const {
-    const store::Collective& one = rank_.collectives[collective];
+    const capture::Collective& one = rank_.collectives[collective];
     const uint32_t instance = matches_.instance_of[index_][collective];
     const bool met = instance < matches_.instances.size() && matches_.instances[instance].complete;
     if (!met || one.peer < 0 || static_cast<size_t>(one.peer) >= c.places.size()) return std::nullopt;
@@ -127,30 +127,31 @@ class RankWriter {
     return place == OTF2_UNDEFINED_UINT32 ? std::nullopt : std::optional(place);
   }
 
-  // The format has no word for an unknown size: 0, without the attribute that known ones have.
-  static uint64_t BytesOf(const store::Collective& c) { return CountOf(c).value_or(0); }
+  // The format cannot express an unknown size. It is written as 0, without the attribute that known sizes
+  // have.
+  static uint64_t BytesOf(const capture::Collective& c) { return CountOf(c).value_or(0); }
 
-  static std::optional<uint64_t> CountOf(const store::Collective& c) {
+  static std::optional<uint64_t> CountOf(const capture::Collective& c) {
     return c.bytes < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(c.bytes));
   }
 
   void BeginCollective(uint32_t collective, JobTime at) {
-    const store::Collective& one = rank_.collectives[collective];
+    const capture::Collective& one = rank_.collectives[collective];
     const Otf2Communicator* c = CommunicatorOf(one);
     if (c == nullptr) return;
     if (Otf2RecordOf(one.op) == Otf2Record::kCollective) return out_.CollectiveBegin(at);
     const std::optional<uint32_t> partner =
-        one.op == store::CollectiveOp::kSend ? PartnerOf(collective, *c) : std::nullopt;
+        one.op == capture::CollectiveOp::kSend ? PartnerOf(collective, *c) : std::nullopt;
     if (partner) out_.Send(at, {.partner = *partner, .communicator = c->ref, .bytes = BytesOf(one)});
   }
 
   void EndCollective(uint32_t collective, JobTime at) {
-    const store::Collective& one = rank_.collectives[collective];
+    const capture::Collective& one = rank_.collectives[collective];
     const Otf2Communicator* c = CommunicatorOf(one);
     if (c == nullptr) return;
     if (Otf2RecordOf(one.op) != Otf2Record::kCollective) {
       const std::optional<uint32_t> partner =
-          one.op == store::CollectiveOp::kReceive ? PartnerOf(collective, *c) : std::nullopt;
+          one.op == capture::CollectiveOp::kReceive ? PartnerOf(collective, *c) : std::nullopt;
       if (partner) out_.Receive(at, {.partner = *partner, .communicator = c->ref, .bytes = BytesOf(one)});
       return;
     }
@@ -181,11 +182,11 @@ class RankWriter {
     std::vector<std::vector<HostSlice>> slices;  // by lane
   };
 
-  // Calls lie inside ranges: both go through the same lanes, merged by start.
+  // Calls are inside ranges, so both share lanes, merged by start.
   void WriteThreads() {
     std::map<ThreadId, HostThread> threads;
     size_t range = 0;
-    for (const store::ApiCall& call : rank_.api_calls) {
+    for (const capture::ApiCall& call : rank_.api_calls) {
       for (; range < rank_.ranges.size() && rank_.ranges[range].start <= call.start; ++range)
         Place(rank_.ranges[range], threads);
       const OTF2_RegionRef region =
@@ -194,7 +195,7 @@ class RankWriter {
     }
     for (; range < rank_.ranges.size(); ++range) Place(rank_.ranges[range], threads);
     const OTF2_LocationGroupRef process = plan_.ranks[index_].process;
-    // A process has at least one thread, says the format.
+    // The format requires at least one thread per process.
     if (threads.empty()) {
       out_.BeginLocation(definitions().AddLocation(
           {.name = "host: nothing recorded", .type = OTF2_LOCATION_TYPE_CPU_THREAD, .group = process}));
@@ -211,14 +212,14 @@ class RankWriter {
 
   std::string ThreadTitle(ThreadId thread, size_t lane) const {
     std::string title = absl::StrCat("thread ", thread.value());
-    for (const store::ThreadName& named : rank_.thread_names) {
+    for (const capture::ThreadName& named : rank_.thread_names) {
       if (named.thread == thread) absl::StrAppend(&title, " ", std::string(capture_.Text(named.name)));
     }
     if (lane > 0) absl::StrAppend(&title, " (lane ", lane + 1, ")");
     return title;
   }
 
-  void Place(const store::HostRange& r, std::map<ThreadId, HostThread>& threads) {
+  void Place(const capture::HostRange& r, std::map<ThreadId, HostThread>& threads) {
     const OTF2_RegionRef region =
         Cached({r.name, r.domain}, {"range", OTF2_REGION_ROLE_CODE, OTF2_PARADIGM_USER}, ranges_);
     Place(r.thread, {r.start, r.end, region, CorrelationId()}, threads);
@@ -231,7 +232,7 @@ class RankWriter {
     thread.slices[lane].push_back(slice);
   }
 
-  // Each nests in, or follows, the one before.
+  // Each slice nests in the one before it, or follows it.
   void WriteSlices(const std::vector<HostSlice>& slices) {
     std::vector<const HostSlice*> open;
     const auto leave = [&] {
@@ -239,7 +240,7 @@ class RankWriter {
       open.pop_back();
     };
     for (const HostSlice& slice : slices) {
-      // An empty one at the very end of another still lies inside it.
+      // An empty slice at the end of another slice lies inside it.
       while (!open.empty() &&
              (open.back()->end < slice.start || (open.back()->end == slice.start && slice.end > slice.start)))
         leave();
@@ -253,8 +254,8 @@ class RankWriter {
   const Capture& capture_;
   const uint32_t index_;
   const RankData& rank_;
-  const align::Matches& matches_;
-  const align::ClockModel& clock_;
+  const capture::Matches& matches_;
+  const capture::ClockModel& clock_;
   const Otf2Plan& plan_;
   Otf2Archive& out_;
   std::multimap<uint32_t, uint32_t> collectives_of_;  // by activity, in the order of the collectives
@@ -262,14 +263,14 @@ class RankWriter {
   RegionCache copies_, calls_, ranges_;
 };
 
-// An older archive goes; anything else that is in the way stays.
+// Removes an older archive. Any other existing folder with content is an error.
 absl::Status MakeRoom(const std::filesystem::path& folder) {
   std::error_code error;
   if (!std::filesystem::exists(folder, error)) return absl::OkStatus();
   const bool archive = std::filesystem::exists(folder / "traces.otf2", error);
   if (!archive && !std::filesystem::is_empty(folder, error)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(folder.string(), " is there and is no OTF2 archive: name another folder"));
+        absl::StrCat(folder.string(), " exists and is not an OTF2 archive; choose another folder"));
   }
   std::filesystem::remove_all(folder, error);
   if (error)
@@ -280,8 +281,9 @@ absl::Status MakeRoom(const std::filesystem::path& folder) {
 
 }  // namespace
 
-absl::Status WriteOtf2(const Capture& capture, const align::Matches& matches, const align::ClockModel& clock,
-                       const std::string& folder, const WriteProgress& progress) {
+absl::Status WriteOtf2(const Capture& capture, const capture::Matches& matches,
+                       const capture::ClockModel& clock, const std::string& folder,
+                       const WriteProgress& progress) {
   if (absl::Status s = MakeRoom(folder); !s.ok()) return s;
   const std::string partial = folder + ".partial";
   std::error_code error;
@@ -304,4 +306,4 @@ absl::Status WriteOtf2(const Capture& capture, const align::Matches& matches, co
   return absl::OkStatus();
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,4 +1,6 @@
-// WriteOtf2() as the official library reads it back.
+// Checks the archive of WriteOtf2() through the official library's reader.
+#include "formats/otf2/otf2_writer.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,17 +13,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "aggregator/trace/readers.h"
-#include "aggregator/trace/writers.h"
 #include "capture/model/timeline_builder_fixture.h"
+#include "formats/common/write_progress.h"
+#include "formats/input/read_input.h"
 #include "formats/otf2/otf2_reader_fixture.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 namespace fs = std::filesystem;
-using store::CollectiveOp;
-using store::TimelineBuilder;
+using capture::CollectiveOp;
+using capture::TimelineBuilder;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -37,12 +39,12 @@ class Otf2WriterTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  absl::Status Write(const store::Capture& capture, const std::string& to,
+  absl::Status Write(const capture::Capture& capture, const std::string& to,
                      const WriteProgress& progress = {}) const {
-    const align::Matches matches = align::Match(capture);
-    return WriteOtf2(capture, matches, align::EstimateClocks(capture, matches), to, progress);
+    const capture::Matches matches = capture::Match(capture);
+    return WriteOtf2(capture, matches, capture::EstimateClocks(capture, matches), to, progress);
   }
-  Otf2Contents WriteAndRead(const store::Capture& capture) const {
+  Otf2Contents WriteAndRead(const capture::Capture& capture) const {
     const absl::Status written = Write(capture, folder_ + "/otf2");
     EXPECT_TRUE(written.ok()) << written;
     return ReadOtf2(folder_ + "/otf2");
@@ -68,7 +70,7 @@ TEST_F(Otf2WriterTest, StreamsAndThreadsAreLocationsOfTheirRank) {
   ASSERT_EQ(copies.size(), 2u);
   EXPECT_THAT(copies[0], HasSubstr("60000 enter Memcpy"));
   EXPECT_THAT(copies[0], HasSubstr("bytes=4096"));
-  // The call lies in the range, the range in the step.
+  // The call is inside the range, and the range inside the step.
   const auto& host = read.locations.at("rank 0 / thread 1");
   ASSERT_EQ(host.size(), 6u);
   EXPECT_THAT(host[0], HasSubstr("0 enter "));
@@ -76,12 +78,12 @@ TEST_F(Otf2WriterTest, StreamsAndThreadsAreLocationsOfTheirRank) {
   EXPECT_THAT(host[2], HasSubstr("20000 enter cudaLaunchKernel correlation=1"));
   EXPECT_EQ(host[4], "90000 leave forward");
   EXPECT_THAT(read.locations.at("rank 1 / host: nothing recorded"), IsEmpty());
-  // Functions of CUDA and codes of the user; the copy moves data.
+  // gemm is a function of CUDA, forward is code of the user; the copy moves data.
   EXPECT_EQ(read.regions.at("gemm"), "role 1 paradigm 5 ");
   EXPECT_EQ(read.regions.at("forward"), "role 4 paradigm 1 ");
 }
 
-TEST_F(Otf2WriterTest, WhatOverlapsGetsALaneOfItsOwn) {
+TEST_F(Otf2WriterTest, OverlappingWorkGetsSeparateLanes) {
   TimelineBuilder t;
   t.Rank(0).Kernel("a", 0, 20).Kernel("b", 10, 20).Kernel("c", 20, 5).Range("x", 0, 50).Range("y", 40, 30);
   const Otf2Contents read = WriteAndRead(t.Build());
@@ -101,7 +103,7 @@ TEST_F(Otf2WriterTest, CollectivesHaveTheirCommunicatorOperationAndBytes) {
     t.Rank(rank)
         .Communication({.op = CollectiveOp::kAllGather,
                         .group = tp,
-                        .source = store::MatchSource::kNcclSequence,
+                        .source = capture::MatchSource::kNcclSequence,
                         .sequence = 4,
                         .bytes = 100},
                        0, 10)
@@ -110,7 +112,7 @@ TEST_F(Otf2WriterTest, CollectivesHaveTheirCommunicatorOperationAndBytes) {
         .Communication({.op = CollectiveOp::kUnknown, .group = tp}, 60, 10);
   }
   const Otf2Contents read = WriteAndRead(t.Build());
-  // The order of ranks in the group, not in the world.
+  // Members have the order of their rank in the group, not in the world.
   EXPECT_THAT(read.communicators.at("tp"),
               ElementsAre("rank 1 GPU 0 / stream 15", "rank 0 GPU 0 / stream 15"));
   const auto& events = read.locations.at("rank 0 GPU 0 / stream 15");
@@ -125,7 +127,7 @@ TEST_F(Otf2WriterTest, CollectivesHaveTheirCommunicatorOperationAndBytes) {
             3);
 }
 
-TEST_F(Otf2WriterTest, MessagesAreWrittenWhereBothEndsWereRecorded) {
+TEST_F(Otf2WriterTest, WritesMessagesWithBothEndsRecorded) {
   TimelineBuilder t;
   const uint32_t pp = t.Group("pp", {0, 1});
   t.Rank(0).Communication({.op = CollectiveOp::kSend, .group = pp, .bytes = 4096, .peer = 1}, 0, 10);
@@ -136,10 +138,10 @@ TEST_F(Otf2WriterTest, MessagesAreWrittenWhereBothEndsWereRecorded) {
   EXPECT_THAT(read.locations.at("rank 1 GPU 0 / stream 15"),
               Contains("11000 receive from=0 comm=pp bytes=4096"));
   for (const std::string& e : read.locations.at("rank 0 GPU 0 / stream 15"))
-    EXPECT_THAT(e, Not(HasSubstr("receive"))) << "nobody sent it";
+    EXPECT_THAT(e, Not(HasSubstr("receive"))) << "it was not sent";
 }
 
-TEST_F(Otf2WriterTest, LossesStandAtTheirProcess) {
+TEST_F(Otf2WriterTest, WritesLossesAtTheirProcess) {
   TimelineBuilder t;
   t.Rank(0)
       .Kernel("gemm", 0, 10)
@@ -149,8 +151,8 @@ TEST_F(Otf2WriterTest, LossesStandAtTheirProcess) {
   EXPECT_THAT(read.tree, Contains("rank 0 LOCKSTEP::LOST::ring::kernel = 3 records: full"));
 }
 
-// Every kind of row, as the official library said it when the format was made.
-TEST_F(Otf2WriterTest, EveryStatementIsAsInTheGoldenFile) {
+// Compares every kind of row with the library's output when the format was defined.
+TEST_F(Otf2WriterTest, EveryStatementEqualsTheGoldenFile) {
   const std::vector<std::string> paths = {LOCKSTEP_SOURCE_DIR
                                           "/tests/golden/timeline/every_statement_v1.timeline"};
   const auto capture = ReadInput(paths, {});
@@ -176,10 +178,10 @@ TEST_F(Otf2WriterTest, EveryStatementIsAsInTheGoldenFile) {
                    "./every_statement.txt.actual";
 }
 
-TEST_F(Otf2WriterTest, AnArchiveIsReplacedAndNothingElse) {
+TEST_F(Otf2WriterTest, ReplacesOnlyAnArchive) {
   TimelineBuilder t;
   t.Rank(0).Kernel("gemm", 0, 10);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const std::string to = folder_ + "/otf2";
   uint64_t last = 0;
   EXPECT_TRUE(Write(capture, to, [&](uint64_t done, uint64_t total) {
@@ -197,7 +199,7 @@ TEST_F(Otf2WriterTest, AnArchiveIsReplacedAndNothingElse) {
   EXPECT_THAT(std::string(impossible.message()), HasSubstr(folder_ + "/mine.txt/below/otf2"));
 }
 
-TEST_F(Otf2WriterTest, NamesOfAnyBytesAndStampsThatGoBackDoNoHarm) {
+TEST_F(Otf2WriterTest, AcceptsAnyNamesAndDecreasingStamps) {
   TimelineBuilder t;
   t.Rank(0)
       .Kernel(std::string_view("a\0b\xFF", 4), 0, 10)
@@ -209,10 +211,10 @@ TEST_F(Otf2WriterTest, NamesOfAnyBytesAndStampsThatGoBackDoNoHarm) {
   EXPECT_EQ(read.events, 8u);
 }
 
-TEST_F(Otf2WriterTest, ACaptureWithoutRanksIsAnArchive) {
+TEST_F(Otf2WriterTest, WritesACaptureWithoutRanks) {
   const Otf2Contents read = WriteAndRead(TimelineBuilder().Build());
   EXPECT_EQ(read.events, 0u);
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

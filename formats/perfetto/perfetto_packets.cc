@@ -7,7 +7,7 @@
 
 #include "base/json/utf8.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 // Field numbers, message by message.
@@ -48,15 +48,15 @@ constexpr uint64_t kCounterValue = 4;
 constexpr uint64_t kStateCleared = 1;
 constexpr uint64_t kNeedsState = 2;
 constexpr uint64_t kClockRealtime = 1;
-constexpr uint64_t kClockBoottime = 6;  // what viewers take stamps for
+constexpr uint64_t kClockBoottime = 6;  // the clock that viewers assume for time stamps
 constexpr uint64_t kExplicitOrder = 3;
 
 constexpr size_t kMostAnnotations = 12;
 
-// Stamps are unsigned; nothing real is before 1970.
+// Time stamps are unsigned. No real stamp is before 1970.
 uint64_t Stamp(JobTime at) { return static_cast<uint64_t>(std::max<int64_t>(0, at.ns())); }
 
-// Viewers refuse a whole trace for one text that is no UTF-8.
+// Viewers refuse a whole trace if one text is not UTF-8.
 std::string ValidUtf8(std::string_view text) {
   std::string valid;
   for (text = text.substr(0, ProtoBytes::kLongestText); !text.empty();) {
@@ -235,4 +235,4 @@ void PerfettoPackets::EndSlice(JobTime at, TrackId track) {
   EndPacket(packet);
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

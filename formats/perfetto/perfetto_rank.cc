@@ -16,30 +16,30 @@
 #include "formats/common/nested_lanes.h"
 #include "formats/common/stream_lanes.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::ActivityKind;
-using store::Capture;
-using store::RankData;
+using capture::ActivityKind;
+using capture::Capture;
+using capture::RankData;
 
-// Flows from a launch to what it launched: above those of collectives, which are numbered from 1.
+// Ids of the flows from a launch to its activity. They are above those of collectives, which start at 1.
 constexpr uint64_t kLaunchFlows = uint64_t{1} << 48;
 
-// Places among the tracks of a rank.
+// Values that order the tracks of a rank.
 constexpr int32_t kStepsOrder = 0;
 constexpr int32_t kCountersOrder = 1;
 constexpr int32_t kStreamsOrder = 1000;
 constexpr int32_t kThreadsOrder = 1000000;
 
-// A counter has so many values over the window, and none closer than this.
+// A counter has at most this many values over the window, at least this far apart.
 constexpr size_t kCounterValues = 1000;
 constexpr Nanos kLeastBetweenValues = Nanos::Micros(100);
 
 class RankWriter {
  public:
-  RankWriter(const Capture& capture, uint32_t index, const align::Matches& matches,
-             std::span<const uint32_t> last_ranks, const align::ClockModel& clock, PerfettoPackets& out)
+  RankWriter(const Capture& capture, uint32_t index, const capture::Matches& matches,
+             std::span<const uint32_t> last_ranks, const capture::ClockModel& clock, PerfettoPackets& out)
       : capture_(capture),
         index_(index),
         rank_(capture.ranks[index]),
@@ -53,7 +53,7 @@ class RankWriter {
     const std::string name = Title();
     process_ = out_.ProcessTrack(
         {.pid = static_cast<int32_t>(index_ + 1), .name = name, .sort_index = static_cast<int32_t>(index_)});
-    for (const store::DeviceActivity& a : rank_.activities) {
+    for (const capture::DeviceActivity& a : rank_.activities) {
       if (a.correlation.value() != 0) launched_.insert(a.correlation);
     }
     WriteSteps();
@@ -82,16 +82,16 @@ class RankWriter {
   }
 
   void WriteSteps() {
-    std::vector<const store::HostRange*> steps;
-    for (const store::HostRange& r : rank_.ranges) {
-      if (r.kind == store::RangeKind::kStep) steps.push_back(&r);
+    std::vector<const capture::HostRange*> steps;
+    for (const capture::HostRange& r : rank_.ranges) {
+      if (r.kind == capture::RangeKind::kStep) steps.push_back(&r);
     }
     if (!steps.empty()) WriteNested(steps, "steps", kStepsOrder);
   }
 
   void WriteCounters() {
     HostTime first = HostTime::Max(), last;
-    for (const store::DeviceActivity& a : rank_.activities) {
+    for (const capture::DeviceActivity& a : rank_.activities) {
       first = std::min(first, a.start);
       last = std::max(last, a.end);
     }
@@ -116,7 +116,7 @@ class RankWriter {
                    std::vector<analysis::Level> levels) {
     if (levels.empty()) return;
     const TrackId track = out_.CounterTrack(process_, name, unit, order);
-    for (const analysis::Level& level : analysis::Thinned(std::move(levels), kCounterValues))
+    for (const analysis::Level& level : analysis::Downsampled(std::move(levels), kCounterValues))
       out_.Count(At(level.at), track, level.value * scale);
   }
 
@@ -135,12 +135,13 @@ class RankWriter {
     out_.Count(At(at), track, 0);
   }
 
-  // `rows` by start. Tracks are made as lanes are needed.
-  void WriteNested(const std::vector<const store::HostRange*>& rows, const std::string& name, int32_t order) {
+  // `rows` are sorted by start. A track is added with its first slice.
+  void WriteNested(const std::vector<const capture::HostRange*>& rows, const std::string& name,
+                   int32_t order) {
     NestedLanes lanes;
     std::vector<TrackId> tracks;
     const auto close = [&](size_t lane, HostTime end) { out_.EndSlice(At(end), tracks[lane]); };
-    for (const store::HostRange* r : rows) {
+    for (const capture::HostRange* r : rows) {
       const size_t lane = lanes.Place(r->start, r->end, close);
       while (tracks.size() <= lane)
         tracks.push_back(out_.ChildTrack(process_, LaneName(name, tracks.size()), order));
@@ -159,11 +160,11 @@ class RankWriter {
     std::vector<TrackId> tracks;
   };
 
-  // Calls lie inside ranges: both go through the same lanes, merged by start.
+  // Calls are inside ranges, so both share lanes, merged by start.
   void WriteHost() {
     std::map<ThreadId, HostThread> threads;
     size_t range = 0;
-    for (const store::ApiCall& call : rank_.api_calls) {
+    for (const capture::ApiCall& call : rank_.api_calls) {
       for (; range < rank_.ranges.size() && rank_.ranges[range].start <= call.start; ++range)
         WriteRange(rank_.ranges[range], threads);
       const Flow launch{launched_.contains(call.correlation) ? LaunchFlow(call.correlation) : 0, false};
@@ -184,8 +185,8 @@ class RankWriter {
     }
   }
 
-  void WriteRange(const store::HostRange& r, std::map<ThreadId, HostThread>& threads) {
-    if (r.kind == store::RangeKind::kStep) return;
+  void WriteRange(const capture::HostRange& r, std::map<ThreadId, HostThread>& threads) {
+    if (r.kind == capture::RangeKind::kStep) return;
     const TrackId track = HostTrack(r.thread, r.start, r.end, threads);
     out_.BeginSlice(At(r.start), {.track = track, .name = r.name, .category = "range"}, Text(r.name));
   }
@@ -212,14 +213,14 @@ class RankWriter {
                                            "context sync"};
     StreamLanes lanes;
     std::vector<TrackId> tracks;
-    for (const store::Sync& sync : rank_.syncs) {
+    for (const capture::Sync& sync : rank_.syncs) {
       const uint32_t lane = lanes.Place(StreamId(), sync.start, sync.end);
       while (tracks.size() <= lane) {
         tracks.push_back(
             out_.ChildTrack(process_, LaneName("synchronisation", tracks.size()), kThreadsOrder));
       }
       const auto type = std::min<size_t>(static_cast<size_t>(sync.type), std::size(kNames) - 1);
-      // Names of our own follow those of the capture.
+      // Name ids of these texts follow those of the capture.
       const NameId name(static_cast<uint32_t>(capture_.strings.size() + type));
       Closed(sync.start, sync.end, {.track = tracks[lane], .name = name, .category = "sync"}, kNames[type]);
     }
@@ -227,11 +228,11 @@ class RankWriter {
 
   std::string StreamName(StreamId stream) const {
     std::string name = absl::StrCat("stream ", stream.value());
-    const auto told = std::find_if(rank_.streams.begin(), rank_.streams.end(),
-                                   [&](const store::DeviceStream& s) { return s.stream == stream; });
-    if (told == rank_.streams.end()) return name;
-    if (told->type == store::StreamType::kDefault) absl::StrAppend(&name, " (default)");
-    if (told->priority != 0) absl::StrAppend(&name, " (priority ", told->priority, ")");
+    const auto found = std::find_if(rank_.streams.begin(), rank_.streams.end(),
+                                    [&](const capture::DeviceStream& s) { return s.stream == stream; });
+    if (found == rank_.streams.end()) return name;
+    if (found->type == capture::StreamType::kDefault) absl::StrAppend(&name, " (default)");
+    if (found->priority != 0) absl::StrAppend(&name, " (priority ", found->priority, ")");
     return name;
   }
 
@@ -248,7 +249,7 @@ class RankWriter {
 
   void WriteDevice() {
     StreamLanes lanes;
-    for (const store::DeviceActivity& a : rank_.activities) {
+    for (const capture::DeviceActivity& a : rank_.activities) {
       Slice slice{.track = StreamTrack(a.stream, lanes.Place(a.stream, a.start, a.end)), .name = a.name};
       const std::array<Flow, 2> flows = {
           Flow{a.correlation.value() != 0 ? LaunchFlow(a.correlation) : 0, true}, CollectiveFlow(a)};
@@ -263,10 +264,10 @@ class RankWriter {
     }
   }
 
-  void WriteKernel(const store::DeviceActivity& a, Slice& slice) {
+  void WriteKernel(const capture::DeviceActivity& a, Slice& slice) {
     slice.category = a.communication ? "communication" : "kernel";
     if (a.detail < rank_.kernel_details.size()) {
-      const store::KernelDetail& d = rank_.kernel_details[a.detail];
+      const capture::KernelDetail& d = rank_.kernel_details[a.detail];
       annotations_.push_back(
           {.name = "blocks", .text = "", .number = uint64_t{d.grid[0]} * d.grid[1] * d.grid[2]});
       annotations_.push_back({.name = "threads per block",
@@ -275,8 +276,8 @@ class RankWriter {
       if (d.graph != 0) annotations_.push_back({.name = "graph", .text = "", .number = d.graph});
     }
     if (a.collective < rank_.collectives.size()) {
-      const store::Collective& c = rank_.collectives[a.collective];
-      annotations_.push_back({.name = "operation", .text = store::CollectiveOpName(c.op)});
+      const capture::Collective& c = rank_.collectives[a.collective];
+      annotations_.push_back({.name = "operation", .text = capture::CollectiveOpName(c.op)});
       if (c.group < capture_.groups.size())
         annotations_.push_back({.name = "group", .text = capture_.groups[c.group].name});
       if (c.bytes >= 0)
@@ -288,16 +289,16 @@ class RankWriter {
     Closed(a.start, a.end, slice, a.name == kNoName ? std::string_view("kernel") : Text(a.name));
   }
 
-  void WriteCopy(const store::DeviceActivity& a, Slice& slice) {
+  void WriteCopy(const capture::DeviceActivity& a, Slice& slice) {
     slice.category = a.kind == ActivityKind::kMemcpy ? "memcpy" : "memset";
-    const store::CopyDetail detail =
-        a.detail < rank_.copy_details.size() ? rank_.copy_details[a.detail] : store::CopyDetail{};
+    const capture::CopyDetail detail =
+        a.detail < rank_.copy_details.size() ? rank_.copy_details[a.detail] : capture::CopyDetail{};
     annotations_.push_back({.name = "bytes", .text = "", .number = detail.bytes});
     slice.annotations = annotations_;
     Closed(a.start, a.end, slice, Text(a.name));
   }
 
-  Flow CollectiveFlow(const store::DeviceActivity& a) const {
+  Flow CollectiveFlow(const capture::DeviceActivity& a) const {
     if (last_ranks_.empty() || index_ >= matches_.instance_of.size() ||
         a.collective >= matches_.instance_of[index_].size())
       return {};
@@ -309,9 +310,9 @@ class RankWriter {
   const Capture& capture_;
   const uint32_t index_;
   const RankData& rank_;
-  const align::Matches& matches_;
+  const capture::Matches& matches_;
   const std::span<const uint32_t> last_ranks_;
-  const align::ClockModel& clock_;
+  const capture::ClockModel& clock_;
   PerfettoPackets& out_;
   TrackId process_;
   int32_t threads_ = 0;
@@ -322,10 +323,10 @@ class RankWriter {
 
 }  // namespace
 
-void WritePerfettoRank(const Capture& capture, uint32_t rank_index, const align::Matches& matches,
-                       std::span<const uint32_t> last_ranks, const align::ClockModel& clock,
+void WritePerfettoRank(const Capture& capture, uint32_t rank_index, const capture::Matches& matches,
+                       std::span<const uint32_t> last_ranks, const capture::ClockModel& clock,
                        PerfettoPackets& out) {
   RankWriter(capture, rank_index, matches, last_ranks, clock, out).Write();
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

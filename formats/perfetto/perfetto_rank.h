@@ -1,7 +1,7 @@
-// One rank's tracks in a Perfetto trace: steps, counters, threads, synchronisation, streams
+// Writes the tracks of one rank in a Perfetto trace: steps, counters, threads, synchronisation, streams
 // (docs/formats/perfetto.md).
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_PERFETTO_RANK_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_PERFETTO_RANK_H_
+#ifndef LOCKSTEP_FORMATS_PERFETTO_PERFETTO_RANK_H_
+#define LOCKSTEP_FORMATS_PERFETTO_PERFETTO_RANK_H_
 
 #include <cstdint>
 #include <span>
@@ -11,14 +11,15 @@
 #include "capture/model/capture.h"
 #include "formats/perfetto/perfetto_packets.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// A sequence of its own. `last_ranks`: by instance of `matches`, the rank index where its flow ends; empty:
-// no flows between ranks. Errors show when `out` is finished. One thread.
-void WritePerfettoRank(const store::Capture& capture, uint32_t rank_index, const align::Matches& matches,
-                       std::span<const uint32_t> last_ranks, const align::ClockModel& clock,
+// Writes a sequence of its own into `out`. `last_ranks` has, for each instance of `matches`, the rank index
+// at which its flow ends; empty: the trace has no flows between ranks. PerfettoPackets::Finish() returns
+// errors. One thread.
+void WritePerfettoRank(const capture::Capture& capture, uint32_t rank_index, const capture::Matches& matches,
+                       std::span<const uint32_t> last_ranks, const capture::ClockModel& clock,
                        PerfettoPackets& out);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_PERFETTO_RANK_H_
+#endif  // LOCKSTEP_FORMATS_PERFETTO_PERFETTO_RANK_H_

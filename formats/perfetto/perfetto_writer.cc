@@ -1,4 +1,5 @@
-// WritePerfetto(), WritePerfettoArchive(): all ranks of a capture (docs/formats/perfetto.md).
+#include "formats/perfetto/perfetto_writer.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -8,25 +9,24 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "aggregator/trace/writers.h"
 #include "base/json/json_text.h"
 #include "formats/perfetto/perfetto_packets.h"
 #include "formats/perfetto/perfetto_rank.h"
 #include "formats/perfetto/tar_writer.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::Capture;
-using store::RankData;
+using capture::Capture;
+using capture::RankData;
 
-// The member of each instance that starts last: there its flow ends.
-std::vector<uint32_t> LastRanks(const Capture& capture, const align::Matches& matches,
-                                const align::ClockModel& clock) {
-  std::vector<uint32_t> last(matches.instances.size(), store::kNone);
+// Returns, per instance, the rank of the member that starts last. The instance's flow ends there.
+std::vector<uint32_t> LastRanks(const Capture& capture, const capture::Matches& matches,
+                                const capture::ClockModel& clock) {
+  std::vector<uint32_t> last(matches.instances.size(), capture::kNone);
   for (size_t i = 0; i < matches.instances.size(); ++i) {
     JobTime latest = JobTime::Min();
-    for (const align::Member& m : matches.instances[i].members) {
+    for (const capture::Member& m : matches.instances[i].members) {
       const RankData& rank = capture.ranks[m.rank_index];
       const JobTime start =
           clock.ToJob(rank.host, rank.activities[rank.collectives[m.collective].activity].start);
@@ -37,7 +37,7 @@ std::vector<uint32_t> LastRanks(const Capture& capture, const align::Matches& ma
   return last;
 }
 
-// Each is a track: what holds a job back at the same time overlaps.
+// Each finding has its own track, because the steps of two findings may overlap.
 void WriteFindings(std::span<const TraceFinding> findings, uint32_t sequence, size_t names,
                    PerfettoPackets& out) {
   if (findings.empty()) return;
@@ -57,7 +57,7 @@ void WriteFindings(std::span<const TraceFinding> findings, uint32_t sequence, si
   }
 }
 
-// A time in the middle of what the rank recorded: there one constant per host is least wrong.
+// Returns the middle of the rank's window. One constant offset per host has its least error there.
 HostTime MiddleOf(const RankData& rank) {
   return rank.window.start + Nanos((rank.window.end - rank.window.start).ns() / 2);
 }
@@ -66,12 +66,12 @@ std::string MemberName(const RankData& rank, uint32_t index) {
   return absl::StrFormat("rank_%05d_%u.pftrace", rank.rank.value(), index);
 }
 
-// Hosts' clocks are related to the job's, which is that of the findings' file.
+// The findings' file is on the job's clock. The manifest relates each host's clock to it.
 constexpr std::string_view kJobFile = "job.pftrace";
 
-// Source of the fields: Perfetto's reference of the trace manifest, version 1.
-std::string Manifest(const Capture& capture, const align::ClockModel& clock) {
-  store::StringSink sink;
+// The fields come from Perfetto's reference of the trace manifest, version 1.
+std::string Manifest(const Capture& capture, const capture::ClockModel& clock) {
+  StringSink sink;
   JsonText json(sink);
   json.Add(
       "{\"perfetto_manifest\": {\n  \"version\": 1,\n  \"trace_time\": {\"clock\": \"BOOTTIME\", \"file\": "
@@ -87,7 +87,7 @@ std::string Manifest(const Capture& capture, const align::ClockModel& clock) {
     json.Add(",\n    {\"path\": ", Quoted{MemberName(rank, i)},
              ", \"machine\": {\"name\": ", Quoted{named ? capture.hosts[rank.host].name : "unknown host"},
              "}");
-    // All files of a machine share its clock.
+    // All files of a machine share its clock, so one relation per host is enough.
     if (related.insert(rank.host).second) {
       const HostTime middle = MiddleOf(rank);
       json.Add(", \"clocks\": {\"clock\": \"BOOTTIME\", \"sync_to\": {\"file\": \"", kJobFile,
@@ -101,7 +101,7 @@ std::string Manifest(const Capture& capture, const align::ClockModel& clock) {
   return sink.text();
 }
 
-JobTime StartOf(const Capture& capture, const align::ClockModel& clock) {
+JobTime StartOf(const Capture& capture, const capture::ClockModel& clock) {
   JobTime start = JobTime::Max();
   for (const RankData& rank : capture.ranks)
     start = std::min(start, clock.ToJob(rank.host, rank.window.start));
@@ -110,9 +110,8 @@ JobTime StartOf(const Capture& capture, const align::ClockModel& clock) {
 
 }  // namespace
 
-absl::Status WritePerfetto(const Capture& capture, const align::Matches& matches,
-                           const align::ClockModel& clock, store::ByteSink& sink,
-                           const PerfettoOptions& options) {
+absl::Status WritePerfetto(const Capture& capture, const capture::Matches& matches,
+                           const capture::ClockModel& clock, ByteSink& sink, const PerfettoOptions& options) {
   PerfettoPackets out(sink);
   if (!capture.ranks.empty()) out.ClockSnapshot(StartOf(capture, clock));
   const std::vector<uint32_t> last_ranks = LastRanks(capture, matches, clock);
@@ -125,15 +124,15 @@ absl::Status WritePerfetto(const Capture& capture, const align::Matches& matches
   return out.Finish();
 }
 
-absl::Status WritePerfettoArchive(const Capture& capture, const align::Matches& matches,
-                                  const align::ClockModel& clock, store::ByteSink& sink,
+absl::Status WritePerfettoArchive(const Capture& capture, const capture::Matches& matches,
+                                  const capture::ClockModel& clock, ByteSink& sink,
                                   const PerfettoOptions& options) {
   TarWriter tar(sink);
   absl::Status status = tar.Add("perfetto_manifest.json", Manifest(capture, clock));
   const auto ranks = static_cast<uint32_t>(capture.ranks.size());
   const auto add = [&](std::string_view name, const auto& write) {
     if (!status.ok()) return;
-    store::StringSink file;
+    StringSink file;
     PerfettoPackets out(file);
     write(out);
     status = out.Finish();
@@ -143,10 +142,10 @@ absl::Status WritePerfettoArchive(const Capture& capture, const align::Matches& 
     if (ranks != 0) out.ClockSnapshot(StartOf(capture, clock));
     WriteFindings(options.findings, ranks + 1, capture.strings.size(), out);
   });
-  const align::ClockModel own_clocks;
+  const capture::ClockModel own_clocks;
   for (uint32_t i = 0; i < ranks; ++i) {
     add(MemberName(capture.ranks[i], i), [&](PerfettoPackets& out) {
-      out.ClockSnapshot(own_clocks.ToJob(store::kNone, capture.ranks[i].window.start));
+      out.ClockSnapshot(own_clocks.ToJob(capture::kNone, capture.ranks[i].window.start));
       WritePerfettoRank(capture, i, matches, {}, own_clocks, out);
     });
     if (options.progress) options.progress(i + 1, ranks);
@@ -154,4 +153,4 @@ absl::Status WritePerfettoArchive(const Capture& capture, const align::Matches& 
   return status.ok() ? tar.Finish() : status;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

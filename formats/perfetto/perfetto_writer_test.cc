@@ -1,3 +1,5 @@
+#include "formats/perfetto/perfetto_writer.h"
+
 #include <gmock/gmock.h>
 #include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
@@ -8,23 +10,22 @@
 #include <string>
 #include <vector>
 
-#include "aggregator/trace/writers.h"
 #include "base/files/byte_sink.h"
 #include "perfetto_subset.pb.h"
 #include "simdjson.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 namespace pb = lockstep::perfetto_subset;
-using store::ActivityKind;
+using capture::ActivityKind;
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
-constexpr int64_t kStart = 1790000000000000000;
+constexpr int64_t kPerfettoStart = 1790000000000000000;
 constexpr const char* kAllReduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)";
 
-// A slice as a viewer would show it.
+// A slice as a viewer shows it.
 struct Shown {
   std::string process;
   std::string track;
@@ -37,7 +38,7 @@ struct Shown {
   std::map<std::string, std::string> annotations;
 };
 
-// Decodes as a viewer does, and fails on what a viewer would drop.
+// Decodes a trace as a viewer does, and fails on parts that a viewer would drop.
 class Viewer {
  public:
   explicit Viewer(const std::string& bytes) {
@@ -130,63 +131,64 @@ class Viewer {
 
 class PerfettoWriterTest : public ::testing::Test {
  protected:
-  // `ranks` ranks, each on a host of its own, rank r entering the collective 1000 r ns late.
+  // Adds `ranks` ranks, each on its own host. Rank r enters the collective 1000 r ns late.
   void Fill(int ranks) {
     for (int i = 0; i < ranks; ++i) {
       capture_.hosts.push_back({.id = std::to_string(i), .name = "node" + std::to_string(i)});
-      store::RankData& r = capture_.ranks.emplace_back();
+      capture::RankData& r = capture_.ranks.emplace_back();
       r.rank = RankId(i);
       r.host = static_cast<uint32_t>(i);
       r.device = DeviceId(4);
-      r.window = {HostTime(kStart), HostTime(kStart + 1000000)};
+      r.window = {HostTime(kPerfettoStart), HostTime(kPerfettoStart + 1000000)};
       r.activities = {Activity(1000, 2000, "gemm", 7, 1), Activity(1500, 1800, "gemm", 7, 2),
                       Activity(3000 + 1000 * i, 20000, kAllReduce, 20, 3),
                       Activity(30000, 30000, "empty", 7, 0)};
-      r.activities.push_back({.start = HostTime(kStart + 40000),
-                              .end = HostTime(kStart + 41000),
+      r.activities.push_back({.start = HostTime(kPerfettoStart + 40000),
+                              .end = HostTime(kPerfettoStart + 41000),
                               .stream = StreamId(7),
                               .detail = 0,
                               .kind = ActivityKind::kMemcpy});
       r.copy_details = {{.bytes = 1 << 20, .copy_kind = 2, .src_kind = 3, .dst_kind = 1}};
-      r.api_calls = {{.start = HostTime(kStart + 100),
-                      .end = HostTime(kStart + 200),
+      r.api_calls = {{.start = HostTime(kPerfettoStart + 100),
+                      .end = HostTime(kPerfettoStart + 200),
                       .name = capture_.strings.Intern("cudaLaunchKernel"),
                       .correlation = CorrelationId(1),
                       .thread = ThreadId(55)}};
-      r.ranges = {{.start = HostTime(kStart),
-                   .end = HostTime(kStart + 50000),
+      r.ranges = {{.start = HostTime(kPerfettoStart),
+                   .end = HostTime(kPerfettoStart + 50000),
                    .name = capture_.strings.Intern("ProfilerStep#1"),
                    .thread = ThreadId(55)},
-                  {.start = HostTime(kStart + 50),
-                   .end = HostTime(kStart + 200),
+                  {.start = HostTime(kPerfettoStart + 50),
+                   .end = HostTime(kPerfettoStart + 200),
                    .name = capture_.strings.Intern("forward"),
                    .thread = ThreadId(55)},
-                  {.start = HostTime(kStart + 150),
-                   .end = HostTime(kStart + 300),
+                  {.start = HostTime(kPerfettoStart + 150),
+                   .end = HostTime(kPerfettoStart + 300),
                    .name = capture_.strings.Intern("crossing"),
                    .thread = ThreadId(55)}};
-      r.syncs = {
-          {.start = HostTime(kStart + 400), .end = HostTime(kStart + 500), .type = store::SyncType::kStream}};
+      r.syncs = {{.start = HostTime(kPerfettoStart + 400),
+                  .end = HostTime(kPerfettoStart + 500),
+                  .type = capture::SyncType::kStream}};
     }
-    store::Finish(capture_);
-    matches_ = align::Match(capture_);
+    capture::Finish(capture_);
+    matches_ = capture::Match(capture_);
   }
-  store::DeviceActivity Activity(int64_t start, int64_t end, const char* name, uint32_t stream,
-                                 uint32_t correlation) {
-    return {.start = HostTime(kStart + start),
-            .end = HostTime(kStart + end),
+  capture::DeviceActivity Activity(int64_t start, int64_t end, const char* name, uint32_t stream,
+                                   uint32_t correlation) {
+    return {.start = HostTime(kPerfettoStart + start),
+            .end = HostTime(kPerfettoStart + end),
             .name = capture_.strings.Intern(name),
             .stream = StreamId(stream),
             .correlation = CorrelationId(correlation)};
   }
-  std::string Bytes(const align::ClockModel& clock = {}) const {
-    store::StringSink sink;
+  std::string Bytes(const capture::ClockModel& clock = {}) const {
+    StringSink sink;
     EXPECT_TRUE(WritePerfetto(capture_, matches_, clock, sink).ok());
     return sink.text();
   }
 
-  store::Capture capture_;
-  align::Matches matches_;
+  capture::Capture capture_;
+  capture::Matches matches_;
 };
 
 TEST_F(PerfettoWriterTest, EveryRankIsAProcessWithItsStreamsThreadsAndSteps) {
@@ -202,15 +204,15 @@ TEST_F(PerfettoWriterTest, EveryRankIsAProcessWithItsStreamsThreadsAndSteps) {
                                            "thread 55 (lane 2)", "synchronisation"));
 }
 
-TEST_F(PerfettoWriterTest, DevicesAndStreamsSayWhatIsKnownOfThem) {
+TEST_F(PerfettoWriterTest, DescribesDevicesAndStreams) {
   Fill(1);
-  store::RankData& r = capture_.ranks[0];
+  capture::RankData& r = capture_.ranks[0];
   r.properties.name = "NVIDIA H100";
-  r.streams = {{.context = ContextId(1), .stream = StreamId(7), .type = store::StreamType::kDefault},
+  r.streams = {{.context = ContextId(1), .stream = StreamId(7), .type = capture::StreamType::kDefault},
                {.context = ContextId(1),
                 .stream = StreamId(20),
                 .priority = -5,
-                .type = store::StreamType::kNonBlocking}};
+                .type = capture::StreamType::kNonBlocking}};
   const Viewer viewer(Bytes());
   EXPECT_THAT(viewer.processes, ElementsAre("rank 0 · node0 · GPU 4 (NVIDIA H100)"));
   std::set<std::string> tracks;
@@ -219,31 +221,31 @@ TEST_F(PerfettoWriterTest, DevicesAndStreamsSayWhatIsKnownOfThem) {
                           {"stream 7 (default)", "stream 7 (default) (lane 2)", "stream 20 (priority -5)"}));
 }
 
-TEST_F(PerfettoWriterTest, TimesNamesAndCategoriesAreTheCaptures) {
+TEST_F(PerfettoWriterTest, TimesNamesAndCategoriesEqualTheCaptures) {
   Fill(1);
   const Viewer viewer(Bytes());
   const Shown& kernel = viewer.Named("gemm");
-  EXPECT_EQ(kernel.start, kStart + 1000);
-  EXPECT_EQ(kernel.end, kStart + 2000);
+  EXPECT_EQ(kernel.start, kPerfettoStart + 1000);
+  EXPECT_EQ(kernel.end, kPerfettoStart + 2000);
   EXPECT_EQ(kernel.category, "kernel");
   EXPECT_EQ(kernel.annotations.at("correlation"), "1");
   EXPECT_EQ(viewer.Named("gemm", 1).track, "stream 7 (lane 2)") << "it overlaps the first";
   const Shown& collective = viewer.Named(kAllReduce);
   EXPECT_EQ(collective.category, "communication");
   EXPECT_EQ(collective.annotations.at("operation"), "all_reduce");
-  EXPECT_EQ(viewer.Named("empty").end, kStart + 30000);
+  EXPECT_EQ(viewer.Named("empty").end, kPerfettoStart + 30000);
   const Shown& copy = viewer.Named("Memcpy DtoH (Device -> Pageable)");
   EXPECT_EQ(copy.category, "memcpy");
   EXPECT_EQ(copy.annotations.at("bytes"), "1048576");
   EXPECT_EQ(viewer.Named("ProfilerStep#1").track, "steps");
-  EXPECT_EQ(viewer.Named("stream sync").end, kStart + 500);
+  EXPECT_EQ(viewer.Named("stream sync").end, kPerfettoStart + 500);
   EXPECT_EQ(viewer.Named("forward").track, "thread 55");
   EXPECT_EQ(viewer.Named("cudaLaunchKernel").track, "thread 55");
   EXPECT_EQ(viewer.Named("crossing").track, "thread 55 (lane 2)") << "it sticks out of the range before it";
   EXPECT_EQ(viewer.slices.size(), 10u);
 }
 
-TEST_F(PerfettoWriterTest, AFlowJoinsACollectiveAcrossItsRanksAndEndsAtTheLast) {
+TEST_F(PerfettoWriterTest, AFlowConnectsACollectiveAcrossRanksAndEndsAtTheLast) {
   Fill(4);
   const Viewer viewer(Bytes());
   std::set<uint64_t> flows, last;
@@ -263,7 +265,7 @@ TEST_F(PerfettoWriterTest, AFlowJoinsACollectiveAcrossItsRanksAndEndsAtTheLast) 
   EXPECT_THAT(ends_in, ElementsAre("rank 3 · node3 · GPU 4"));
 }
 
-TEST_F(PerfettoWriterTest, AFlowLeadsFromALaunchToItsKernelAndToNoOthers) {
+TEST_F(PerfettoWriterTest, AFlowConnectsALaunchOnlyToItsKernel) {
   Fill(2);
   const Viewer viewer(Bytes());
   std::map<uint64_t, int> ends;
@@ -279,17 +281,17 @@ TEST_F(PerfettoWriterTest, AFlowLeadsFromALaunchToItsKernelAndToNoOthers) {
   }
 }
 
-TEST_F(PerfettoWriterTest, EveryRankIsShownOnTheJobsClock) {
+TEST_F(PerfettoWriterTest, EveryRankUsesTheJobClock) {
   Fill(2);
-  const align::ClockModel clock(
-      {align::HostClock{},
-       align::HostClock{.offset = Nanos(7000000), .drift = 50e-6, .anchor = HostTime(kStart)}});
+  const capture::ClockModel clock(
+      {capture::HostClock{},
+       capture::HostClock{.offset = Nanos(7000000), .drift = 50e-6, .anchor = HostTime(kPerfettoStart)}});
   const Viewer viewer(Bytes(clock));
-  EXPECT_EQ(viewer.Named("gemm", 0).start, kStart + 1000);
-  EXPECT_EQ(viewer.Named("gemm", 2).start, kStart + 1000 - 7000000);
+  EXPECT_EQ(viewer.Named("gemm", 0).start, kPerfettoStart + 1000);
+  EXPECT_EQ(viewer.Named("gemm", 2).start, kPerfettoStart + 1000 - 7000000);
 }
 
-// Area under a counter in nanoseconds of 100 %.
+// Returns the area under a counter, in nanoseconds at 100 %.
 double AreaOf(const std::vector<std::pair<int64_t, double>>& values) {
   double area = 0;
   for (size_t i = 0; i + 1 < values.size(); ++i)
@@ -297,58 +299,60 @@ double AreaOf(const std::vector<std::pair<int64_t, double>>& values) {
   return area;
 }
 
-TEST_F(PerfettoWriterTest, CountersSayHowBusyTheDeviceIsAndHowWellFilled) {
+TEST_F(PerfettoWriterTest, WritesCountersOfUtilisationAndOccupancy) {
   Fill(1);
-  store::RankData& rank = capture_.ranks[0];
+  capture::RankData& rank = capture_.ranks[0];
   rank.properties.sms = 100;
   rank.kernel_details = {{.grid = {50, 1, 1}, .block = {128, 1, 1}}};
-  for (store::DeviceActivity& a : rank.activities) {
+  for (capture::DeviceActivity& a : rank.activities) {
     if (a.kind == ActivityKind::kKernel) a.detail = 0;
   }
   const Viewer viewer(Bytes());
   const auto& busy = viewer.counters.at("rank 0 · node0 · GPU 4/GPU busy");
-  // 1000-2000 and 3000-20000; the second gemm lies inside the first, the copy is no kernel.
+  // Busy from 1000 to 2000 and from 3000 to 20000 ns. The second gemm runs inside the first, and the copy
+  // does not count.
   EXPECT_NEAR(AreaOf(busy), 1000 + 17000, 1);
-  EXPECT_EQ(busy.front().first, kStart + 1000);
+  EXPECT_EQ(busy.front().first, kPerfettoStart + 1000);
   EXPECT_EQ(busy.back().second, 0);
-  // Half of the multiprocessors each, and both while two run.
+  // Each kernel fills half of the multiprocessors, and two kernels at the same time fill all.
   EXPECT_NEAR(AreaOf(viewer.counters.at("rank 0 · node0 · GPU 4/SM efficiency")),
               0.5 * (1000 + 17000) + 0.5 * 300, 1);
 }
 
-TEST_F(PerfettoWriterTest, CountersSayHowMuchWaitsOnAStreamAndHowFastCopiesAre) {
+TEST_F(PerfettoWriterTest, WritesCountersOfQueuesAndCopyRates) {
   Fill(1);
   const Viewer viewer(Bytes());
   using Values = std::vector<std::pair<int64_t, double>>;
   EXPECT_EQ(viewer.counters.at("rank 0 · node0 · GPU 4/queued on stream 7"),
-            (Values{{kStart + 100, 1}, {kStart + 1000, 0}}));
-  // A MiB within a microsecond.
+            (Values{{kPerfettoStart + 100, 1}, {kPerfettoStart + 1000, 0}}));
+  // 1 MiB in one microsecond.
   EXPECT_EQ(viewer.counters.at("rank 0 · node0 · GPU 4/rate of Memcpy DtoH (Device -> Pageable)"),
-            (Values{{kStart + 40000, 1048.576}, {kStart + 41000, 0}}));
+            (Values{{kPerfettoStart + 40000, 1048.576}, {kPerfettoStart + 41000, 0}}));
   EXPECT_FALSE(viewer.counters.contains("rank 0 · node0 · GPU 4/queued on stream 20"))
       << "its launches were not recorded";
 }
 
-TEST_F(PerfettoWriterTest, WithoutGridsThereIsNoCounterOfThem) {
+TEST_F(PerfettoWriterTest, WritesNoOccupancyCounterWithoutGrids) {
   Fill(1);
   EXPECT_FALSE(Viewer(Bytes()).counters.contains("rank 0 · node0 · GPU 4/SM efficiency"));
 }
 
-TEST_F(PerfettoWriterTest, FindingsAreTracksOfTheirOwnAboveTheRanks) {
+TEST_F(PerfettoWriterTest, FindingsAreSeparateTracksAboveTheRanks) {
   Fill(2);
-  const TraceFinding findings[] = {
-      {.title = "rank 1 · gpu_clock",
-       .start = JobTime(kStart),
-       .end = JobTime(kStart + 9000),
-       .evidence = {"kernels +8.0%", "replace it"}},
-      {.title = "rank 0 · copy", .start = JobTime(kStart + 4000), .end = JobTime(kStart + 20000)}};
-  store::StringSink sink;
+  const TraceFinding findings[] = {{.title = "rank 1 · gpu_clock",
+                                    .start = JobTime(kPerfettoStart),
+                                    .end = JobTime(kPerfettoStart + 9000),
+                                    .evidence = {"kernels +8.0%", "replace it"}},
+                                   {.title = "rank 0 · copy",
+                                    .start = JobTime(kPerfettoStart + 4000),
+                                    .end = JobTime(kPerfettoStart + 20000)}};
+  StringSink sink;
   ASSERT_TRUE(WritePerfetto(capture_, matches_, {}, sink, {.findings = findings}).ok());
   const Viewer viewer(sink.text());
   EXPECT_EQ(viewer.processes.size(), 3u);
   const Shown& first = viewer.Named("rank 1 · gpu_clock");
   EXPECT_EQ(first.process, "Lockstep: what holds the job back");
-  EXPECT_EQ(first.end, kStart + 9000);
+  EXPECT_EQ(first.end, kPerfettoStart + 9000);
   EXPECT_NE(first.track, viewer.Named("rank 0 · copy").track) << "they overlap";
 }
 
@@ -368,21 +372,21 @@ std::map<std::string, std::string> MembersOf(const std::string& tar) {
   return members;
 }
 
-TEST_F(PerfettoWriterTest, AnArchiveHoldsEachRankOnItsOwnClockAndSaysHowTheyLie) {
+TEST_F(PerfettoWriterTest, AnArchiveHasEachRankOnItsClockWithOffsets) {
   Fill(3);
   capture_.ranks[2].host = 1;
-  const align::ClockModel clock({align::HostClock{},
-                                 align::HostClock{.offset = Nanos(7000000), .anchor = HostTime(kStart)},
-                                 align::HostClock{}});
+  const capture::ClockModel clock(
+      {capture::HostClock{}, capture::HostClock{.offset = Nanos(7000000), .anchor = HostTime(kPerfettoStart)},
+       capture::HostClock{}});
   const TraceFinding findings[] = {
-      {.title = "rank 1", .start = JobTime(kStart), .end = JobTime(kStart + 9000)}};
-  store::StringSink sink;
+      {.title = "rank 1", .start = JobTime(kPerfettoStart), .end = JobTime(kPerfettoStart + 9000)}};
+  StringSink sink;
   ASSERT_TRUE(WritePerfettoArchive(capture_, matches_, clock, sink, {.findings = findings}).ok());
   const auto members = MembersOf(sink.text());
   ASSERT_EQ(members.size(), 5u);
   EXPECT_EQ(Viewer(members.at("job.pftrace")).slices.size(), 1u);
   const Viewer rank(members.at("rank_00001_1.pftrace"));
-  EXPECT_EQ(rank.Named("gemm").start, kStart + 1000) << "as its host stamped it";
+  EXPECT_EQ(rank.Named("gemm").start, kPerfettoStart + 1000) << "as its host stamped it";
   EXPECT_EQ(rank.processes, std::vector<std::string>{"rank 1 · node1 · GPU 4"});
 
   const std::string& manifest = members.at("perfetto_manifest.json");
@@ -406,7 +410,7 @@ TEST_F(PerfettoWriterTest, AnArchiveHoldsEachRankOnItsOwnClockAndSaysHowTheyLie)
   EXPECT_FALSE(offsets.contains("rank_00002_2.pftrace")) << "a host has one clock";
 }
 
-TEST_F(PerfettoWriterTest, NamesOfAnyBytesAndLengthAreDecodable) {
+TEST_F(PerfettoWriterTest, NamesOfAnyBytesAndLengthDecode) {
   Fill(1);
   std::string bytes;
   for (int i = 0; i < 30000; ++i) bytes.push_back(static_cast<char>(1 + i * 7 % 255));
@@ -417,7 +421,7 @@ TEST_F(PerfettoWriterTest, NamesOfAnyBytesAndLengthAreDecodable) {
   EXPECT_EQ(viewer.slices.size(), 10u);
 }
 
-TEST_F(PerfettoWriterTest, AnEmptyCaptureIsAnEmptyTrace) {
+TEST_F(PerfettoWriterTest, AnEmptyCaptureGivesAnEmptyTrace) {
   EXPECT_EQ(Bytes(), "");
   capture_.ranks.resize(1);
   const Viewer viewer(Bytes());
@@ -425,8 +429,8 @@ TEST_F(PerfettoWriterTest, AnEmptyCaptureIsAnEmptyTrace) {
   EXPECT_EQ(viewer.processes.size(), 1u);
 }
 
-TEST_F(PerfettoWriterTest, LargeCapturesAreWrittenInPieces) {
-  class Counting final : public store::ByteSink {
+TEST_F(PerfettoWriterTest, WritesLargeCapturesInPieces) {
+  class Counting final : public ByteSink {
    public:
     absl::Status Append(std::string_view bytes) override {
       largest = std::max(largest, bytes.size());
@@ -448,4 +452,4 @@ TEST_F(PerfettoWriterTest, LargeCapturesAreWrittenInPieces) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,7 +1,7 @@
-// Protobuf wire bytes, written by hand: a merged trace has two messages per slice, and building objects for
-// them takes longer than everything else.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_PROTO_BYTES_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_PROTO_BYTES_H_
+// ProtoBytes writes the protobuf wire format directly. A merged trace has two messages per slice, and
+// building protobuf objects would take longer than all other work.
+#ifndef LOCKSTEP_FORMATS_PERFETTO_PROTO_BYTES_H_
+#define LOCKSTEP_FORMATS_PERFETTO_PROTO_BYTES_H_
 
 #include <bit>
 #include <cstddef>
@@ -13,21 +13,21 @@
 #include "absl/status/status.h"
 #include "base/files/byte_sink.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// Appends fields to a buffer and hands whole top-level messages on in large pieces. Submessages are written
-// in place: their length goes into bytes left free in front, as a varint padded to that size. The first error
-// of the sink is kept. One thread.
+// Appends fields to a buffer and passes whole top-level messages to the sink in large pieces. A submessage is
+// written in place; its length goes into bytes reserved before it, as a varint padded to that size. The first
+// error of the sink is kept. One thread.
 class ProtoBytes {
  public:
   // `sink` outlives the writer.
-  explicit ProtoBytes(store::ByteSink& sink) : sink_(sink) { bytes_.resize(kFlushAt + kLargestMessage); }
+  explicit ProtoBytes(ByteSink& sink) : sink_(sink) { bytes_.resize(kFlushAt + kLargestMessage); }
 
   void Uint(uint32_t field, uint64_t value) {
     Varint(field << 3);
     Varint(value);
   }
-  // Negative numbers of an int32 or int64 field take ten bytes, as the format wants it.
+  // A negative number of an int32 or int64 field takes ten bytes, as the format requires.
   void Int(uint32_t field, int64_t value) { Uint(field, static_cast<uint64_t>(value)); }
   void Fixed64(uint32_t field, uint64_t value) {
     Varint(field << 3 | 1);
@@ -35,7 +35,7 @@ class ProtoBytes {
     std::memcpy(bytes_.data() + size_, &value, sizeof value);
     size_ += sizeof value;
   }
-  // Cut at kLongestText.
+  // A text longer than kLongestText is cut.
   void Text(uint32_t field, std::string_view text) {
     text = text.substr(0, kLongestText);
     Varint(field << 3 | 2);
@@ -44,7 +44,7 @@ class ProtoBytes {
     size_ += text.size();
   }
 
-  // Begin returns what End needs. Short ones hold less than 16 KiB.
+  // Begin returns the argument of End. A submessage of BeginShort holds less than 16 KiB.
   struct Open {
     size_t length_at;
     size_t length_bytes;
@@ -59,7 +59,7 @@ class ProtoBytes {
     }
   }
 
-  // After each top-level message; one message has at most kLargestMessage bytes.
+  // Call it after each top-level message. A message has at most kLargestMessage bytes.
   void FlushIfLarge() {
     if (size_ >= kFlushAt) Flush();
   }
@@ -96,12 +96,12 @@ class ProtoBytes {
     size_ = 0;
   }
 
-  store::ByteSink& sink_;
+  ByteSink& sink_;
   std::string bytes_;
   size_t size_ = 0;
   absl::Status status_;
 };
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_PROTO_BYTES_H_
+#endif  // LOCKSTEP_FORMATS_PERFETTO_PROTO_BYTES_H_

@@ -9,14 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 constexpr size_t kBlock = 512;
 constexpr size_t kLongestName = 99;
-constexpr uint64_t kLargestFile = (uint64_t{1} << 33) - 1;  // eleven octal digits
+constexpr uint64_t kLargestFile = (uint64_t{1} << 33) - 1;  // the field has eleven octal digits
 
-// A header is one block; the fields are text. Source: POSIX pax, ustar interchange format.
+// A header is one block of text fields. Source: POSIX pax, ustar interchange format.
 struct Header {
   std::array<char, kBlock> bytes = {};
 
@@ -32,7 +32,7 @@ std::string_view HeaderOf(std::string_view name, uint64_t size, Header& header) 
   header.Put(116, "0000000");
   header.Put(124, absl::StrFormat("%011o", size));
   header.Put(136, "00000000000");
-  header.Put(148, "        ");  // while the sum is taken
+  header.Put(148, "        ");  // blanks while the checksum is computed
   header.Put(156, "0");
   header.Put(257, std::string_view("ustar\00000", 8));
   const uint32_t sum = std::accumulate(header.bytes.begin(), header.bytes.end(), 0u,
@@ -59,4 +59,4 @@ absl::Status TarWriter::Add(std::string_view name, std::string_view bytes) {
 
 absl::Status TarWriter::Finish() { return sink_.Append(std::string(2 * kBlock, '\0')); }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

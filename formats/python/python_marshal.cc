@@ -9,14 +9,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 using Kind = PythonValue::Kind;
 using Pointer = std::shared_ptr<const PythonValue>;
 
 constexpr int kDeepest = 64;
-constexpr uint8_t kReferenced = 0x80;  // the value gets the next number that 'r' may name
+constexpr uint8_t kReferenced = 0x80;  // the value gets the next reference number, which 'r' may name
 
 class Reader {
  public:
@@ -27,19 +27,18 @@ class Reader {
     if (depth > kDeepest) return Fail("nested too deeply");
     const size_t start = at_;
     const std::optional<uint8_t> tag = Byte();
-    if (!tag) return Fail("ends in the middle");
+    if (!tag) return Fail("is truncated");
     const auto type = static_cast<char>(*tag & ~kReferenced);
     if (type == '0') return nullptr;
     if (type == 'r') return Referenced();
-    // Numbered before what it holds.
+    // The value gets its number before the values inside it.
     const size_t number = references_.size();
     const bool referenced = (*tag & kReferenced) != 0;
     if (referenced) references_.push_back(nullptr);
     auto value = std::make_shared<PythonValue>();
     if (!Fill(type, depth, *value)) {
-      return error_.empty()
-                 ? Fail(absl::StrCat("a value of type ", static_cast<int>(*tag), " at byte ", start))
-                 : nullptr;
+      return error_.empty() ? Fail(absl::StrCat("unknown type ", static_cast<int>(*tag), " at byte ", start))
+                            : nullptr;
     }
     if (referenced) references_[number] = value;
     return value;
@@ -57,7 +56,7 @@ class Reader {
     if (at_ >= bytes_.size()) return std::nullopt;
     return static_cast<uint8_t>(bytes_[at_++]);
   }
-  // Little-endian.
+  // Reads a little-endian number.
   template <typename T>
   std::optional<T> Number() {
     if (bytes_.size() - at_ < sizeof(T)) return std::nullopt;
@@ -75,9 +74,9 @@ class Reader {
 
   Pointer Referenced() {
     const std::optional<uint32_t> number = Number<uint32_t>();
-    // One that is still being read would hold itself.
+    // A value that is still being read would contain itself.
     if (!number || *number >= references_.size() || references_[*number] == nullptr)
-      return Fail("a reference to nothing");
+      return Fail("an invalid reference");
     return references_[*number];
   }
 
@@ -140,7 +139,7 @@ class Reader {
     return true;
   }
 
-  // Digits of 15 bits, the least first; the sign is that of their count.
+  // Reads digits of 15 bits, the least significant first. The sign is that of their count.
   bool Long(int64_t& number) {
     const std::optional<int32_t> count = Number<int32_t>();
     if (!count || *count == std::numeric_limits<int32_t>::min()) return false;
@@ -173,7 +172,7 @@ class Reader {
 
   template <typename Size>
   bool Items(const std::optional<Size>& size, int depth, PythonValue& value) {
-    // Each takes a byte at least.
+    // Each item takes at least one byte.
     if (!size || *size > bytes_.size() - at_) return false;
     for (uint64_t i = 0; i < *size; ++i) {
       Pointer item = Read(depth + 1);
@@ -207,7 +206,7 @@ absl::StatusOr<Pointer> ReadMarshal(std::string_view bytes) {
   Reader reader(bytes);
   Pointer value = reader.Read(0);
   if (value != nullptr) return value;
-  return absl::DataLossError(reader.error().empty() ? "holds nothing" : reader.error());
+  return absl::DataLossError(reader.error().empty() ? "is empty" : reader.error());
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

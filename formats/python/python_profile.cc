@@ -1,4 +1,4 @@
-#include "aggregator/trace/python_profile.h"
+#include "formats/python/python_profile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,16 +15,16 @@
 #include "formats/common/trace_files.h"
 #include "formats/python/python_marshal.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::PythonFunction;
-using store::PythonProfile;
+using capture::PythonFunction;
+using capture::PythonProfile;
 using Kind = PythonValue::Kind;
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
-// Seconds, as whole or broken numbers. Absurd ones are no time.
+// Converts seconds, whole or fractional. False: the value is not a number, or is too large for a time.
 bool TimeOf(const PythonValue& value, Nanos& time) {
   const double seconds = value.kind == Kind::kFloat ? value.real : static_cast<double>(value.number);
   if ((value.kind != Kind::kFloat && value.kind != Kind::kInt) || !std::isfinite(seconds) ||
@@ -34,7 +34,7 @@ bool TimeOf(const PythonValue& value, Nanos& time) {
   return true;
 }
 
-// (file, line, name): (primitive calls, calls, self, total, callers)
+// The dict's entries are (file, line, name): (primitive calls, calls, self, total, callers).
 bool FunctionOf(const PythonValue& key, const PythonValue& value, PythonFunction& function) {
   if (key.kind != Kind::kTuple || key.items.size() != 3 || value.kind != Kind::kTuple ||
       value.items.size() < 4)
@@ -56,16 +56,16 @@ absl::StatusOr<std::string> ReadWhole(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return absl::InvalidArgumentError(absl::StrCat(path, " cannot be opened"));
   if (static_cast<uint64_t>(file.tellg()) > kMostBytes)
-    return absl::InvalidArgumentError(absl::StrCat(path, " is larger than a profile can be"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " is too large for a profile"));
   std::ostringstream text;
   file.seekg(0);
   text << file.rdbuf();
   return std::move(text).str();
 }
 
-// As users name them, or as records/ does.
+// Reads the rank from a file name of users, or of records/.
 std::optional<RankId> RankOf(const std::string& path) {
-  const auto owner = store::ParseTraceFileName(std::filesystem::path(path).filename().string());
+  const auto owner = capture::ParseTraceFileName(std::filesystem::path(path).filename().string());
   if (owner && owner->rank >= RankId(0)) return owner->rank;
   return RankInFileName(path);
 }
@@ -76,10 +76,10 @@ absl::StatusOr<PythonProfile> ParsePythonProfile(std::string_view bytes, const s
   auto value = ReadMarshal(bytes);
   if (!value.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " is no profile of cProfile: ", value.status().message()));
+        absl::StrCat(path, " is not a cProfile profile: ", value.status().message()));
   }
   if ((*value)->kind != Kind::kDict)
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no profile of cProfile: it holds no table"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a cProfile profile: it holds no table"));
   PythonProfile profile;
   for (size_t i = 0; i + 1 < (*value)->items.size(); i += 2) {
     PythonFunction function;
@@ -128,4 +128,4 @@ absl::StatusOr<std::vector<PythonProfile>> ReadPythonProfiles(const std::vector<
   return profiles;
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

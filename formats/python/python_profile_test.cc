@@ -1,4 +1,4 @@
-#include "aggregator/trace/python_profile.h"
+#include "formats/python/python_profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,13 +9,13 @@
 
 #include "formats/python/python_marshal.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Written by Python 3.11's cProfile: main() calls recurse(4) three times, which calls leaf().
+// Python 3.11's cProfile wrote it: main() calls recurse(4) three times, and recurse() calls leaf().
 const std::string kGolden = LOCKSTEP_SOURCE_DIR "/tests/golden/python/rank_3.cprofile";
 
 std::string Bytes(const std::string& path) {
@@ -25,22 +25,22 @@ std::string Bytes(const std::string& path) {
   return text.str();
 }
 
-const store::PythonFunction& Named(const store::PythonProfile& profile, const std::string& name) {
-  for (const store::PythonFunction& f : profile.functions) {
+const capture::PythonFunction& Named(const capture::PythonProfile& profile, const std::string& name) {
+  for (const capture::PythonFunction& f : profile.functions) {
     if (f.name == name) return f;
   }
   ADD_FAILURE() << name;
   return profile.functions[0];
 }
 
-TEST(PythonProfile, IsWhatPstatsSaysOfTheFile) {
+TEST(PythonProfile, AgreesWithPstats) {
   const auto profiles = ReadPythonProfiles({kGolden});
   ASSERT_TRUE(profiles.ok()) << profiles.status();
-  const store::PythonProfile& profile = profiles->at(0);
+  const capture::PythonProfile& profile = profiles->at(0);
   EXPECT_EQ(profile.rank, RankId(3)) << "by its name";
   EXPECT_EQ(profile.functions.size(), 5u);
   EXPECT_EQ(profile.unreadable, 0u);
-  const store::PythonFunction& recurse = Named(profile, "recurse");
+  const capture::PythonFunction& recurse = Named(profile, "recurse");
   EXPECT_EQ(recurse.file, "train.py");
   EXPECT_EQ(recurse.line, 4);
   EXPECT_EQ(recurse.calls, 15);
@@ -50,7 +50,7 @@ TEST(PythonProfile, IsWhatPstatsSaysOfTheFile) {
   EXPECT_EQ(Named(profile, "<built-in method builtins.sum>").file, "~");
 }
 
-TEST(PythonProfile, ACapturesAreFoundInItsFoldersAndKnowTheirRank) {
+TEST(PythonProfile, FindsProfilesOfACaptureWithTheirRank) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(testing::TempDir()) / "lockstep-python-profiles";
   fs::remove_all(folder);
@@ -71,14 +71,14 @@ TEST(PythonProfile, ACapturesAreFoundInItsFoldersAndKnowTheirRank) {
   fs::remove_all(folder);
 }
 
-TEST(PythonProfile, TwoOfOneRankAreRefused) {
+TEST(PythonProfile, RefusesTwoProfilesOfOneRank) {
   const std::string copy = ::testing::TempDir() + "/rank_3.cprofile";
   std::ofstream(copy, std::ios::binary) << Bytes(kGolden);
   const auto profiles = ReadPythonProfiles({kGolden, copy});
   EXPECT_THAT(std::string(profiles.status().message()), HasSubstr("another profile of rank 3"));
 }
 
-TEST(PythonProfile, WhatIsNoneIsNamed) {
+TEST(PythonProfile, NamesAFileThatIsNotAProfile) {
   EXPECT_THAT(std::string(ReadPythonProfiles({"no/such/file"}).status().message()),
               HasSubstr("no/such/file"));
   EXPECT_THAT(std::string(ParsePythonProfile("{\"a\": 1}", "x.json").status().message()),
@@ -88,7 +88,7 @@ TEST(PythonProfile, WhatIsNoneIsNamed) {
               HasSubstr("holds no table"));
 }
 
-TEST(PythonProfile, DamageIsSaidOrCountedAndNothingElse) {
+TEST(PythonProfile, ReportsOrCountsDamage) {
   const std::string bytes = Bytes(kGolden);
   for (size_t size = 0; size < bytes.size(); ++size)
     EXPECT_FALSE(ParsePythonProfile(bytes.substr(0, size), "cut").ok()) << size;
@@ -104,7 +104,7 @@ TEST(PythonProfile, DamageIsSaidOrCountedAndNothingElse) {
   EXPECT_GT(odd, 1000u);
 }
 
-TEST(Marshal, OlderSpellingsAndLargeNumbers) {
+TEST(Marshal, ReadsOlderEncodingsAndLargeNumbers) {
   const auto number = [](const std::string& bytes) { return (*ReadMarshal(bytes))->number; };
   EXPECT_EQ(number(std::string("l\x02\0\0\0\x01\0\x01\0", 9)), 32769);
   EXPECT_EQ(number(std::string("l\xFE\xFF\xFF\xFF\x01\0\x01\0", 9)), -32769);
@@ -118,15 +118,15 @@ TEST(Marshal, OlderSpellingsAndLargeNumbers) {
   EXPECT_EQ((*ReadMarshal(std::string("(\x02\0\0\0NT", 7)))->items.size(), 2u);
 }
 
-TEST(Marshal, NothingGrowsOrHoldsItself) {
-  // A tuple that holds itself, a count without its items, brackets without end, a dict without one.
+TEST(Marshal, RefusesCyclicNestedAndExpandingValues) {
+  // A tuple that contains itself, a count without its items, endless dicts, and deeply nested tuples.
   EXPECT_FALSE(ReadMarshal(std::string("\xA9\x01r\0\0\0\0", 7)).ok());
   EXPECT_FALSE(ReadMarshal(std::string("(\xFF\xFF\xFF\xFFN", 6)).ok());
   EXPECT_FALSE(ReadMarshal(std::string("\xFB") + std::string(100000, '{')).ok());
   std::string nested;
   for (int i = 0; i < 100000; ++i) nested += ")\x01";
   EXPECT_FALSE(ReadMarshal(nested).ok());
-  // Each of 60 tuples holds the one before twice: 2^60 values, were they copied.
+  // Each of 60 tuples contains the previous one twice. Copies would make 2^60 values.
   std::string laughs(
       ")\x3C"
       "\xA9\x02NN",
@@ -140,4 +140,4 @@ TEST(Marshal, NothingGrowsOrHoldsItself) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,6 +1,6 @@
-// Which communication kernels of a capture are replayed as collectives, and as which.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_SCENARIO_COLLECTIVES_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_SCENARIO_COLLECTIVES_H_
+// Selects the communication kernels of a capture that are replayed as collectives, and their operations.
+#ifndef LOCKSTEP_FORMATS_SCENARIO_SCENARIO_COLLECTIVES_H_
+#define LOCKSTEP_FORMATS_SCENARIO_SCENARIO_COLLECTIVES_H_
 
 #include <cstdint>
 #include <vector>
@@ -11,13 +11,13 @@
 #include "capture/model/capture.h"
 #include "scenario/scenario.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
 struct CollectivePlan {
-  uint32_t group;  // into CollectivePlans::groups
+  uint32_t group;  // index into CollectivePlans::groups
   scenario::Collective op;
   int32_t peer;    // rank in the group
-  JobTime needed;  // latest start among the members whose data the rank needs, its own included
+  JobTime needed;  // latest start among the members whose data the rank needs, itself included
 };
 
 struct CollectivePlans {
@@ -25,11 +25,12 @@ struct CollectivePlans {
   std::vector<absl::flat_hash_map<uint32_t, CollectivePlan>> by_rank;  // by activity
 };
 
-// Complete instances with one collective per kernel that follow each other on all their members; everything
-// else is left out, to be replayed as a plain kernel. `shift` moves each rank's stamps onto the job's clock.
-CollectivePlans PlanCollectives(const store::Capture& capture, const align::Matches& matches,
+// Plans complete instances with one collective per kernel that have the same order on all their members. All
+// other kernels are left out and replayed as plain kernels. `shift` moves each rank's stamps onto the job's
+// clock.
+CollectivePlans PlanCollectives(const capture::Capture& capture, const capture::Matches& matches,
                                 const std::vector<Nanos>& shift, uint64_t buffered_bytes);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_SCENARIO_COLLECTIVES_H_
+#endif  // LOCKSTEP_FORMATS_SCENARIO_SCENARIO_COLLECTIVES_H_

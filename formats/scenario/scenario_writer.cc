@@ -5,11 +5,10 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "aggregator/trace/writers.h"
 #include "formats/scenario/scenario_collectives.h"
 #include "scenario/recorded.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 using scenario::OpKind;
@@ -19,8 +18,8 @@ using scenario::RecordedRank;
 using scenario::RecordedWait;
 using scenario::RecordedWork;
 
-// CUPTI's ids of the runtime calls that block or order streams; the second of a pair is for per-thread
-// default streams.
+// CUPTI's ids of the runtime calls that block or order streams. The variant with Ptsz uses the per-thread
+// default stream.
 constexpr uint32_t kMemcpy = 31, kMemcpyAsync = 41, kMemcpyAsyncPtsz = 225, kStreamSynchronize = 131,
                    kStreamSynchronizePtsz = 239, kEventSynchronize = 137, kDeviceSynchronize = 165;
 
@@ -38,7 +37,8 @@ constexpr NamedCall kNamedCalls[] = {
 
 class ScenarioMaker {
  public:
-  ScenarioMaker(const store::Capture& capture, const align::Matches& matches, const align::ClockModel& clock)
+  ScenarioMaker(const capture::Capture& capture, const capture::Matches& matches,
+                const capture::ClockModel& clock)
       : capture_(capture), matches_(matches), clock_(clock) {}
 
   absl::StatusOr<scenario::Scenario> Run() {
@@ -58,9 +58,9 @@ class ScenarioMaker {
   }
 
  private:
-  // Constant per rank: a drifting clock would stretch durations.
+  // The shift is constant per rank, because a drifting clock would change durations.
   void FindShifts() {
-    for (const store::RankData& rank : capture_.ranks) {
+    for (const capture::RankData& rank : capture_.ranks) {
       const HostTime middle =
           rank.activities.empty() ? rank.window.start : rank.activities[rank.activities.size() / 2].start;
       shift_.push_back(clock_.ToJob(rank.host, middle) - JobTime(middle.ns()));
@@ -77,7 +77,7 @@ class ScenarioMaker {
       end_ = std::max(end_, At(r, end));
     };
     for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
-      const store::RankData& rank = capture_.ranks[r];
+      const capture::RankData& rank = capture_.ranks[r];
       work |= !rank.activities.empty();
       for (const auto& a : rank.activities) cover(r, a.start, a.end);
       for (const auto& c : rank.api_calls) cover(r, c.start, c.end);
@@ -88,8 +88,8 @@ class ScenarioMaker {
     return work && end_ > origin_;
   }
 
-  static bool IsWholeStep(const store::HostRange& range) {
-    return range.kind == store::RangeKind::kStep && !range.start_unknown && !range.end_unknown &&
+  static bool IsWholeStep(const capture::HostRange& range) {
+    return range.kind == capture::RangeKind::kStep && !range.start_unknown && !range.end_unknown &&
            range.end >= range.start;
   }
 
@@ -107,7 +107,7 @@ class ScenarioMaker {
   }
 
   RecordedRank Record(uint32_t r) {
-    const store::RankData& rank = capture_.ranks[r];
+    const capture::RankData& rank = capture_.ranks[r];
     RecordedRank out;
     out.host = rank.host < capture_.hosts.size() ? capture_.hosts[rank.host].name : "host";
     out.device = rank.device.value();
@@ -131,14 +131,14 @@ class ScenarioMaker {
 
   void RecordCalls(uint32_t r, RecordedRank& out, absl::flat_hash_map<int64_t, uint32_t>& threads,
                    absl::flat_hash_map<uint32_t, uint32_t>& call_of) {
-    for (const store::ApiCall& api : capture_.ranks[r].api_calls) {
+    for (const capture::ApiCall& api : capture_.ranks[r].api_calls) {
       RecordedCall call;
       call.start = Since(r, api.start);
       call.end = std::max(call.start, Since(r, api.end));
       call.thread = IndexOf(threads, out.threads, api.thread.value());
       call.cbid = api.cbid != 0 ? api.cbid : CallbackId(capture_.Text(api.name));
       call.driver = api.driver;
-      // A driver call inside a runtime call has its correlation too; work belongs to the outer one.
+      // A driver call inside a runtime call has the same correlation. The work belongs to the outer call.
       if (api.correlation.value() != 0)
         call_of.try_emplace(api.correlation.value(), static_cast<uint32_t>(out.calls.size()));
       out.calls.push_back(std::move(call));
@@ -154,16 +154,16 @@ class ScenarioMaker {
   }
 
   RecordedWork RecordWork(uint32_t r, uint32_t index, uint32_t stream) {
-    const store::RankData& rank = capture_.ranks[r];
-    const store::DeviceActivity& a = rank.activities[index];
+    const capture::RankData& rank = capture_.ranks[r];
+    const capture::DeviceActivity& a = rank.activities[index];
     RecordedWork work;
     work.start = Since(r, a.start);
     work.end = std::max(work.start, Since(r, a.end));
     scenario::Op& op = work.shape;
     op.stream = stream;
-    op.kind = a.kind == store::ActivityKind::kKernel   ? OpKind::kKernel
-              : a.kind == store::ActivityKind::kMemcpy ? OpKind::kCopy
-                                                       : OpKind::kSet;
+    op.kind = a.kind == capture::ActivityKind::kKernel   ? OpKind::kKernel
+              : a.kind == capture::ActivityKind::kMemcpy ? OpKind::kCopy
+                                                         : OpKind::kSet;
     if (op.kind == OpKind::kKernel) {
       op.name = Name(capture_.Text(a.name));
       if (a.detail < rank.kernel_details.size()) SetGeometry(rank.kernel_details[a.detail], op.geometry);
@@ -178,14 +178,14 @@ class ScenarioMaker {
       op.collective = plan->second.op;
       op.peer = plan->second.peer;
       work.needed = std::max(work.start, plan->second.needed - origin_);
-      const store::Collective& c = rank.collectives[a.collective];
+      const capture::Collective& c = rank.collectives[a.collective];
       op.bytes = static_cast<uint64_t>(std::max<int64_t>(0, c.bytes));
       op.datatype = capture_.Text(c.datatype);
     }
     return work;
   }
 
-  static void SetGeometry(const store::KernelDetail& detail, scenario::Geometry& out) {
+  static void SetGeometry(const capture::KernelDetail& detail, scenario::Geometry& out) {
     for (int i = 0; i < 3; ++i) {
       out.grid[i] = detail.grid[i];
       out.block[i] = detail.block[i];
@@ -195,11 +195,11 @@ class ScenarioMaker {
     out.dynamic_shared_bytes = detail.dynamic_shared_bytes;
   }
 
-  void RecordSyncs(const store::RankData& rank, RecordedRank& out,
+  void RecordSyncs(const capture::RankData& rank, RecordedRank& out,
                    const absl::flat_hash_map<int64_t, uint32_t>& streams,
                    const absl::flat_hash_map<uint32_t, uint32_t>& call_of) {
     absl::flat_hash_map<uint32_t, uint32_t> stream_of_event;
-    for (const store::EventRecord& e : rank.event_records) {
+    for (const capture::EventRecord& e : rank.event_records) {
       const auto call = call_of.find(e.correlation.value());
       const auto stream = streams.find(e.stream.value());
       if (stream == streams.end()) continue;
@@ -209,30 +209,30 @@ class ScenarioMaker {
       out.calls[call->second].event = e.event;
       out.calls[call->second].event_stream = stream->second;
     }
-    for (const store::Sync& s : rank.syncs) {
+    for (const capture::Sync& s : rank.syncs) {
       const auto found = call_of.find(s.correlation.value());
       if (s.correlation.value() == 0 || found == call_of.end()) continue;
       RecordedCall& call = out.calls[found->second];
       const auto stream = streams.find(s.stream.value());
       const auto of_event = stream_of_event.find(s.event);
-      if (s.type == store::SyncType::kStreamWaitEvent && stream != streams.end() &&
+      if (s.type == capture::SyncType::kStreamWaitEvent && stream != streams.end() &&
           of_event != stream_of_event.end()) {
         call.event_kind = RecordedEvent::kWait;
         call.event = s.event;
         call.event_stream = stream->second;
-      } else if (s.type == store::SyncType::kContext) {
+      } else if (s.type == capture::SyncType::kContext) {
         call.wait = RecordedWait::kAllStreams;
-      } else if (s.type == store::SyncType::kStream && stream != streams.end()) {
+      } else if (s.type == capture::SyncType::kStream && stream != streams.end()) {
         call.wait = RecordedWait::kStreams;
         call.wait_streams = {stream->second};
-      } else if (s.type == store::SyncType::kEvent && of_event != stream_of_event.end()) {
+      } else if (s.type == capture::SyncType::kEvent && of_event != stream_of_event.end()) {
         call.wait = RecordedWait::kStreams;
         call.wait_streams = {of_event->second};
       }
     }
   }
 
-  // Blocking calls of which only the name is known.
+  // Infers the waits of blocking calls of which only the name is known.
   void GuessWaits(RecordedRank& out) {
     std::vector<Nanos> own_end(out.calls.size());
     for (const RecordedWork& w : out.work) {
@@ -246,32 +246,32 @@ class ScenarioMaker {
       const bool sync = call.cbid == kStreamSynchronize || call.cbid == kStreamSynchronizePtsz ||
                         call.cbid == kEventSynchronize;
       if (call.cbid == kDeviceSynchronize) call.wait = RecordedWait::kAllStreams;
-      // A copy of pageable memory returns when it is done.
+      // A copy of pageable memory returns when the copy is complete.
       else if (sync || (copy && own_end[i] > call.start && own_end[i] <= call.end))
         call.wait = RecordedWait::kSomeStream;
     }
   }
 
   void RecordSteps(uint32_t r, RecordedRank& out, absl::flat_hash_map<int64_t, uint32_t>& threads) {
-    std::vector<const store::HostRange*> steps;
-    for (const store::HostRange& range : capture_.ranks[r].ranges) {
+    std::vector<const capture::HostRange*> steps;
+    for (const capture::HostRange& range : capture_.ranks[r].ranges) {
       if (IsWholeStep(range) && (steps.empty() || range.start >= steps.back()->end)) steps.push_back(&range);
     }
     for (size_t k = 0; k < steps.size(); ++k) {
-      // Numbered through all turns.
+      // The number counts up through all turns.
       const std::string name = steps.size() == 1 ? "ProfilerStep#{step}"
                                                  : "ProfilerStep#{step:" + std::to_string(steps.size()) +
                                                        ":" + std::to_string(k) + "}";
       out.ranges.push_back({Since(r, steps[k]->start), Since(r, steps[k]->end),
                             IndexOf(threads, out.threads, steps[k]->thread.value()), Name(name)});
     }
-    // Something must hold the rank's turns to their place in time.
+    // At least one call or range must give each turn of the rank its place in time.
     if (out.calls.empty() && steps.empty()) out.ranges.push_back({Nanos(), Nanos(), 0, Name("turn {step}")});
   }
 
-  const store::Capture& capture_;
-  const align::Matches& matches_;
-  const align::ClockModel& clock_;
+  const capture::Capture& capture_;
+  const capture::Matches& matches_;
+  const capture::ClockModel& clock_;
   scenario::Scenario out_;
   std::vector<Nanos> shift_;
   JobTime origin_ = JobTime::Max();
@@ -282,16 +282,17 @@ class ScenarioMaker {
 
 }  // namespace
 
-absl::StatusOr<scenario::Scenario> MakeScenario(const store::Capture& capture, const align::Matches& matches,
-                                                const align::ClockModel& clock) {
+absl::StatusOr<scenario::Scenario> MakeScenario(const capture::Capture& capture,
+                                                const capture::Matches& matches,
+                                                const capture::ClockModel& clock) {
   return ScenarioMaker(capture, matches, clock).Run();
 }
 
-absl::Status WriteScenario(const store::Capture& capture, const align::Matches& matches,
-                           const align::ClockModel& clock, store::ByteSink& sink) {
+absl::Status WriteScenario(const capture::Capture& capture, const capture::Matches& matches,
+                           const capture::ClockModel& clock, ByteSink& sink) {
   absl::StatusOr<scenario::Scenario> scenario = MakeScenario(capture, matches, clock);
   if (!scenario.ok()) return scenario.status();
   return scenario::Write(*scenario, [&](std::string_view text) { return sink.Append(text); });
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

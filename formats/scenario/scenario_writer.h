@@ -1,22 +1,31 @@
-// From a capture to what the simulated ranks replay.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_SCENARIO_WRITER_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_SCENARIO_WRITER_H_
+// Converts a capture into a scenario, which the simulated ranks replay.
+#ifndef LOCKSTEP_FORMATS_SCENARIO_SCENARIO_WRITER_H_
+#define LOCKSTEP_FORMATS_SCENARIO_SCENARIO_WRITER_H_
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/files/byte_sink.h"
 #include "capture/align/clock_model.h"
 #include "capture/align/match.h"
 #include "capture/model/capture.h"
 #include "scenario/scenario.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// A loop whose period is the whole window and whose origin is the earliest stamp of any rank, so that each
-// rank keeps its own lateness. Every entry of Capture::ranks becomes a rank. Ranks are moved onto the job's
-// clock as a whole: their durations stay exact. A communication kernel whose partners are not all known is
-// kept as a kernel of its recorded length. kFailedPrecondition: there is no device work to replay.
-absl::StatusOr<scenario::Scenario> MakeScenario(const store::Capture& capture, const align::Matches& matches,
-                                                const align::ClockModel& clock);
+// The scenario is a loop. Its period is the whole window, and its origin is the earliest stamp of any rank,
+// so that each rank keeps its lateness. Every entry of Capture::ranks becomes a rank.
+//
+// A rank moves onto the job's clock by one constant, so durations stay exact. A communication kernel whose
+// partners are not all known stays a kernel of its recorded length. kFailedPrecondition: the capture has no
+// device work.
+absl::StatusOr<scenario::Scenario> MakeScenario(const capture::Capture& capture,
+                                                const capture::Matches& matches,
+                                                const capture::ClockModel& clock);
 
-}  // namespace lockstep::trace
+// Writes the scenario as text (docs/formats/scenario.md).
+absl::Status WriteScenario(const capture::Capture& capture, const capture::Matches& matches,
+                           const capture::ClockModel& clock, ByteSink& sink);
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_SCENARIO_WRITER_H_
+}  // namespace lockstep::formats
+
+#endif  // LOCKSTEP_FORMATS_SCENARIO_SCENARIO_WRITER_H_

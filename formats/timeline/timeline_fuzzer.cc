@@ -1,4 +1,4 @@
-// Any bytes as a timeline. Whatever is kept must be in order.
+// Feeds any bytes to the reader of timelines. All rows that it keeps must be in order.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -13,16 +13,16 @@ namespace {
 using namespace lockstep;
 
 void Read(std::string_view text) {
-  trace::MemorySource source(text);
-  auto capture = trace::ReadTimeline(source, "fuzz.timeline", nullptr);
+  formats::MemorySource source(text);
+  auto capture = formats::ReadTimeline(source, "fuzz.timeline", nullptr);
   if (!capture.ok()) return;
-  store::Finish(*capture);
-  for (const store::RankData& rank : capture->ranks) {
+  capture::Finish(*capture);
+  for (const capture::RankData& rank : capture->ranks) {
     if (rank.host >= capture->hosts.size()) std::abort();
-    for (const store::DeviceActivity& a : rank.activities) {
+    for (const capture::DeviceActivity& a : rank.activities) {
       if (a.end < a.start || a.name.value() >= capture->strings.size()) std::abort();
     }
-    for (const store::Collective& c : rank.collectives) {
+    for (const capture::Collective& c : rank.collectives) {
       if (c.activity >= rank.activities.size() || c.group >= capture->groups.size()) std::abort();
     }
   }
@@ -33,7 +33,7 @@ void Read(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   Read(bytes);
-  // Most random text has no first line; behind one it reaches further.
+  // Most random text lacks the first line. After valid first lines, the same bytes reach more of the parser.
   Read("lockstep-timeline 1\nhost a\ngroup g g 0-3\nname x\nrank 0 host=0\n" + bytes + "\nend\n");
   return 0;
 }

@@ -7,26 +7,26 @@
 #include "absl/status/status.h"
 #include "formats/timeline/timeline_parser.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
 constexpr size_t kBlock = size_t{256} << 10;
-// A group of a million ranks, listed one by one, is 7 MB.
+// A list of a million ranks, each by its number, takes 7 MB.
 constexpr size_t kLongestLine = size_t{16} << 20;
 
 }  // namespace
 
 bool IsTimeline(std::string_view first_bytes) { return first_bytes.starts_with(kTimelineMagic); }
 
-absl::StatusOr<store::Capture> ReadTimeline(ByteSource& source, std::string_view path,
-                                            const std::function<void(uint64_t)>& progress) {
+absl::StatusOr<capture::Capture> ReadTimeline(ByteSource& source, std::string_view path,
+                                              const std::function<void(uint64_t)>& progress) {
   TimelineParser parser;
   uint64_t line_number = 0;
   const auto wrong = [&](std::string_view what) {
     return absl::InvalidArgumentError(Sentence(path, " line ", line_number, ": ", what));
   };
   std::vector<char> buffer(kBlock);
-  size_t held = 0;  // an unfinished line at the front of the buffer
+  size_t held = 0;  // bytes of an unfinished line at the front of the buffer
   while (true) {
     if (buffer.size() - held < kBlock / 2) buffer.resize(buffer.size() * 2);
     const size_t read = source.Read(std::span(buffer).subspan(held));
@@ -46,21 +46,20 @@ absl::StatusOr<store::Capture> ReadTimeline(ByteSource& source, std::string_view
     held = static_cast<size_t>(end - at);
     if (held > kLongestLine) {
       ++line_number;
-      return wrong("is longer than any line of a timeline; this is not what its first line says");
+      return wrong("is longer than any line of a timeline; the file is not a timeline");
     }
     std::memmove(buffer.data(), at, held);
   }
   if (!source.damage().empty()) {
     ++line_number;
-    return wrong(Sentence("the file breaks off here: ", source.damage(), "; copy it again"));
+    return wrong(Sentence("the file is truncated here: ", source.damage(), "; copy it again"));
   }
   if (held > 0) {
     ++line_number;
     if (!parser.Line(std::string_view(buffer.data(), held))) return wrong(parser.error());
   }
-  if (!parser.ended())
-    return wrong("the file ends here without its last line, \"end\": it was cut off; copy it again");
+  if (!parser.ended()) return wrong("the file ends here without its last line, \"end\"; copy it again");
   return parser.Take();
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

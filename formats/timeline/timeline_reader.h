@@ -1,10 +1,10 @@
-// A whole job's timeline in one text file: what a job that times its own operations hands to `lockstep
-// analyze`.
+// Reads the timeline of a whole job from one text file. A job that times its own operations writes it for
+// `lockstep analyze`.
 //
-// Home of the format, with docs/formats/timeline.md; the golden file is tests/golden/timeline. Stamps are
-// those of each rank's host clock. Reading is one pass on the calling thread, without a copy of the text.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_TIMELINE_READER_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_TIMELINE_READER_H_
+// Defines the format, with docs/formats/timeline.md; the golden file is in tests/golden/timeline. Stamps are
+// on the clock of each rank's host. Reading is one pass on the calling thread, without a copy of the text.
+#ifndef LOCKSTEP_FORMATS_TIMELINE_TIMELINE_READER_H_
+#define LOCKSTEP_FORMATS_TIMELINE_TIMELINE_READER_H_
 
 #include <cstdint>
 #include <functional>
@@ -14,20 +14,20 @@
 #include "capture/model/capture.h"
 #include "formats/common/byte_source.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
 inline constexpr std::string_view kTimelineMagic = "lockstep-timeline ";
 inline constexpr int kTimelineVersion = 1;
 
-// Do these first bytes of a file (at least kTimelineMagic.size() of them) begin a timeline?
+// True if the first bytes of a file are those of a timeline. At least kTimelineMagic.size() bytes are needed.
 bool IsTimeline(std::string_view first_bytes);
 
-// `path` is only for sentences. `progress`, when not empty, gets the bytes of the file consumed so far. Not
-// Finish()ed. kInvalidArgument: one sentence with file, line, what is wrong and what to do; nothing of such a
-// file is kept, since a job with rows missing in silence would be misjudged.
-absl::StatusOr<store::Capture> ReadTimeline(ByteSource& source, std::string_view path,
-                                            const std::function<void(uint64_t)>& progress);
+// `path` is only for errors. `progress`, if not empty, receives the number of bytes consumed. The result is
+// not Finish()ed. kInvalidArgument: one sentence with file, line, problem and remedy. A file with an error is
+// not used at all, because missing rows would lead to a wrong verdict.
+absl::StatusOr<capture::Capture> ReadTimeline(ByteSource& source, std::string_view path,
+                                              const std::function<void(uint64_t)>& progress);
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_TIMELINE_READER_H_
+#endif  // LOCKSTEP_FORMATS_TIMELINE_TIMELINE_READER_H_

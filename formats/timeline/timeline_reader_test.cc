@@ -12,13 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "capture/model/capture.h"
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 namespace {
 
-using store::Capture;
-using store::CollectiveOp;
-using store::MatchSource;
-using store::RankData;
+using capture::Capture;
+using capture::CollectiveOp;
+using capture::MatchSource;
+using capture::RankData;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -27,13 +27,13 @@ constexpr int64_t kBase = 1'700'000'000'000'000'000;
 constexpr std::string_view kHead =
     "lockstep-timeline 1\nhost n0\nhost n1\ngroup dp dp 0-1\nname gemm\nname ncclDevKernel_AllReduce\n";
 
-absl::StatusOr<Capture> Read(std::string_view text) {
+absl::StatusOr<Capture> ReadTimeline(std::string_view text) {
   MemorySource source(text);
   return ReadTimeline(source, "job.timeline", nullptr);
 }
 
 std::string Refusal(std::string_view text) {
-  auto capture = Read(text);
+  auto capture = ReadTimeline(text);
   EXPECT_FALSE(capture.ok()) << text;
   if (capture.ok()) return "";
   EXPECT_EQ(capture.status().code(), absl::StatusCode::kInvalidArgument);
@@ -48,8 +48,8 @@ std::string Golden() {
 
 int64_t Offset(HostTime t) { return t.ns() - kBase; }
 
-TEST(TimelineReader, TheGoldenFileMeansWhatItAlwaysMeant) {
-  auto capture = Read(Golden());
+TEST(TimelineReader, ReadsTheGoldenFile) {
+  auto capture = ReadTimeline(Golden());
   ASSERT_TRUE(capture.ok()) << capture.status();
   EXPECT_EQ(capture->job, "llama 70b");
   EXPECT_EQ(capture->world_size, 4);
@@ -66,15 +66,15 @@ TEST(TimelineReader, TheGoldenFileMeansWhatItAlwaysMeant) {
   EXPECT_TRUE(capture->groups[2].members.empty());
   ASSERT_EQ(capture->ranks.size(), 3u);
 
-  // A rank may be continued; base holds until the next one.
+  // A later statement may continue a rank. `base` is valid until the next one.
   EXPECT_EQ(capture->ranks[1].activities.size(), 2u);
   EXPECT_EQ(Offset(capture->ranks[1].activities[1].start), 1250000);
   EXPECT_EQ(Offset(capture->ranks[2].activities[0].start), 730000);
   EXPECT_EQ(capture->ranks[2].host, 1u);
 }
 
-TEST(TimelineReader, TheGoldenFilesRankDidOnItsDeviceWhatItAlwaysDid) {
-  auto capture = Read(Golden());
+TEST(TimelineReader, ReadsDeviceRowsOfTheGoldenFile) {
+  auto capture = ReadTimeline(Golden());
   ASSERT_TRUE(capture.ok()) << capture.status();
   const RankData& zero = capture->ranks.at(0);
   EXPECT_EQ(zero.device.value(), 2u);
@@ -97,7 +97,7 @@ TEST(TimelineReader, TheGoldenFilesRankDidOnItsDeviceWhatItAlwaysDid) {
   EXPECT_EQ(zero.kernel_details[zero.activities[0].detail].block[0], 256);
   EXPECT_EQ(zero.kernel_details[zero.activities[0].detail].registers, 168);
   EXPECT_EQ(zero.kernel_details[zero.activities[0].detail].static_shared_bytes, 49152u);
-  EXPECT_EQ(zero.activities[1].detail, store::kNone);
+  EXPECT_EQ(zero.activities[1].detail, capture::kNone);
 
   ASSERT_EQ(zero.collectives.size(), 4u);
   EXPECT_EQ(zero.collectives[0].op, CollectiveOp::kAllReduce);
@@ -110,18 +110,18 @@ TEST(TimelineReader, TheGoldenFilesRankDidOnItsDeviceWhatItAlwaysDid) {
   EXPECT_EQ(zero.collectives[2].activity, zero.collectives[1].activity);
   EXPECT_EQ(zero.collectives[2].source, MatchSource::kGroupSequence);
   EXPECT_EQ(zero.collectives[2].peer, 1);
-  EXPECT_EQ(zero.collectives[3].group, store::kNone);
+  EXPECT_EQ(zero.collectives[3].group, capture::kNone);
   EXPECT_EQ(zero.collectives[3].op, CollectiveOp::kUnknown);
   EXPECT_EQ(zero.collectives[3].source, MatchSource::kOrder);
 
   ASSERT_EQ(zero.copy_details.size(), 2u);
   EXPECT_EQ(zero.copy_details[0].bytes, 1048576u);
   EXPECT_EQ(zero.copy_details[0].copy_kind, 1);
-  EXPECT_EQ(zero.activities[6].kind, store::ActivityKind::kMemset);
+  EXPECT_EQ(zero.activities[6].kind, capture::ActivityKind::kMemset);
 }
 
-TEST(TimelineReader, TheGoldenFilesRankDidOnItsHostWhatItAlwaysDid) {
-  auto capture = Read(Golden());
+TEST(TimelineReader, ReadsHostRowsOfTheGoldenFile) {
+  auto capture = ReadTimeline(Golden());
   ASSERT_TRUE(capture.ok()) << capture.status();
   const RankData& zero = capture->ranks.at(0);
   ASSERT_EQ(zero.api_calls.size(), 2u);
@@ -129,16 +129,16 @@ TEST(TimelineReader, TheGoldenFilesRankDidOnItsHostWhatItAlwaysDid) {
   EXPECT_TRUE(zero.api_calls[1].driver);
   EXPECT_EQ(zero.api_calls[1].cbid, 131u);
   ASSERT_EQ(zero.syncs.size(), 2u);
-  EXPECT_EQ(zero.syncs[0].type, store::SyncType::kStream);
+  EXPECT_EQ(zero.syncs[0].type, capture::SyncType::kStream);
   EXPECT_EQ(zero.syncs[0].stream.value(), 7u);
-  EXPECT_EQ(zero.syncs[1].type, store::SyncType::kStreamWaitEvent);
+  EXPECT_EQ(zero.syncs[1].type, capture::SyncType::kStreamWaitEvent);
   EXPECT_EQ(zero.syncs[1].event, 3u);
   ASSERT_EQ(zero.event_records.size(), 1u);
   EXPECT_EQ(zero.event_records[0].event, 3u);
   EXPECT_EQ(zero.event_records[0].correlation.value(), 6u);
   ASSERT_EQ(zero.ranges.size(), 4u);
   EXPECT_EQ(capture->Text(zero.ranges[0].name), "ProfilerStep#41");
-  EXPECT_EQ(zero.ranges[0].kind, store::RangeKind::kStep);
+  EXPECT_EQ(zero.ranges[0].kind, capture::RangeKind::kStep);
   EXPECT_EQ(zero.ranges[1].depth, 1u);
   EXPECT_EQ(capture->Text(zero.ranges[2].domain), "train");
   EXPECT_TRUE(zero.ranges[2].end_unknown);
@@ -151,23 +151,23 @@ TEST(TimelineReader, TheGoldenFilesRankDidOnItsHostWhatItAlwaysDid) {
   EXPECT_EQ(zero.clocks[0].monotonic.ns(), 5000000000);
 }
 
-TEST(TimelineReader, AFinishedTimelineHasItsMissingRanksNamed) {
-  auto capture = Read(Golden());
+TEST(TimelineReader, NamesMissingRanksOfAFinishedTimeline) {
+  auto capture = ReadTimeline(Golden());
   ASSERT_TRUE(capture.ok());
-  store::Finish(*capture);
+  capture::Finish(*capture);
   EXPECT_THAT(capture->missing_ranks, ElementsAre(RankId(3)));
-  // The kernel without a known group is one of the world's.
+  // A kernel of an unknown group gets the world as its group.
   EXPECT_EQ(capture->groups.back().key, "world");
 }
 
-TEST(TimelineReader, LinesOfAnyLengthSurviveBlockEdges) {
+TEST(TimelineReader, ReadsLinesAcrossBlockEdges) {
   std::string text(kHead);
   absl::StrAppend(&text, "rank 0 host=0\n");
   constexpr int kRows = 60000;
   for (int i = 0; i < kRows; ++i)
     absl::StrAppend(&text, "k 7 0 ", i * 10, " ", i % 9, i % 3 == 0 ? "\r\n" : "\n");
   absl::StrAppend(&text, "name ", std::string(700000, 'x'), "\nend\n");
-  auto capture = Read(text);
+  auto capture = ReadTimeline(text);
   ASSERT_TRUE(capture.ok()) << capture.status();
   ASSERT_EQ(capture->ranks[0].activities.size(), static_cast<size_t>(kRows));
   for (int i = 0; i < kRows; ++i) {
@@ -179,63 +179,63 @@ TEST(TimelineReader, LinesOfAnyLengthSurviveBlockEdges) {
   }
 }
 
-TEST(TimelineReader, AnotherVersionIsRefusedByName) {
+TEST(TimelineReader, RefusesAnotherVersionByName) {
   EXPECT_THAT(Refusal("lockstep-timeline 2\nend\n"),
               AllOf(HasSubstr("job.timeline line 1"), HasSubstr("version 2"), HasSubstr("reads 1")));
 }
 
-TEST(TimelineReader, ACutFileIsRefusedWhereverItIsCut) {
+TEST(TimelineReader, RefusesATruncatedFile) {
   const std::string golden = Golden();
   for (size_t length = 0; length + 4 < golden.size(); ++length) {
-    ASSERT_FALSE(Read(std::string_view(golden).substr(0, length)).ok()) << length;
+    ASSERT_FALSE(ReadTimeline(std::string_view(golden).substr(0, length)).ok()) << length;
   }
   EXPECT_THAT(Refusal("lockstep-timeline 1\nhost a\n"), HasSubstr("without its last line"));
 }
 
-TEST(TimelineReader, EveryMistakeIsOneSentenceWithItsLine) {
+TEST(TimelineReader, EveryErrorIsOneSentenceWithItsLine) {
   const struct {
     std::string lines, says;
   } kMistakes[] = {
-      {"k 7 0 0 1\n", "line 7: a row stands before the first rank"},
+      {"k 7 0 0 1\n", "line 7: a row precedes the first rank"},
       {"rank 0 host=2\n", "host 2 is not known yet"},
       {"rank 0\n", "rank 0 has no host"},
       {"rank -1 host=0\n", "rank -1 is impossible"},
       {"rank 1048576 host=0\n", "rank 1048576 is impossible"},
       {"rank 0 host=0\nrank 0 host=1\n", "line 8: rank 0 was on another host above"},
-      {"rank 0 host=0 color=3\n", "\"color\" is no field"},
+      {"rank 0 host=0 color=3\n", "\"color\" is not a field"},
       {"rank 0 host=0\nk 7 5 0 1\n", "name 5 is not known yet"},
       {"rank 0 host=0\nk 7 0 0 -1\n", "a duration is negative"},
-      {"rank 0 host=0\nk 7 0 0\n", "\"\" is no number for a duration"},
-      {"rank 0 host=0\nk 7 0 0 1 2\n", "\"2\" is no field"},
-      {"rank 0 host=0\nk 7 0 0 1 c=x\n", "\"x\" is no number for c"},
-      {"rank 0 host=0\nk 7 0 0 1 g=1,1\n", "no size for g"},
+      {"rank 0 host=0\nk 7 0 0\n", "\"\" is not a number for a duration"},
+      {"rank 0 host=0\nk 7 0 0 1 2\n", "\"2\" is not a field"},
+      {"rank 0 host=0\nk 7 0 0 1 c=x\n", "\"x\" is not a number for c"},
+      {"rank 0 host=0\nk 7 0 0 1 g=1,1\n", "not a size for g"},
       {"rank 0 host=0\nk 7 0 0 1 b=99999,1,1\n", "a block is larger"},
       {"rank 0 host=0\nk 7 0 9223372036854775807 1\n", "does not fit 64 bits"},
-      {"rank 0 host=0\nk 7 0 99999999999999999999 1\n", "is no number for a start"},
+      {"rank 0 host=0\nk 7 0 99999999999999999999 1\n", "is not a number for a start"},
       {"rank 0 host=0\nc 7 1 0 1 3 all_reduce\n", "group 3 is not known yet"},
-      {"rank 0 host=0\nc 7 1 0 1 0 gossip\n", "\"gossip\" is no operation"},
+      {"rank 0 host=0\nc 7 1 0 1 0 gossip\n", "\"gossip\" is not an operation"},
       {"rank 0 host=0\nc 7 1 0 1 0 send peer=2\n", "outside of its range"},
-      {"rank 0 host=0\n+ 0 send\n", "without a collective above it"},
-      {"rank 0 host=0\nk 7 0 0 1\n+ 0 send\n", "without a collective above it"},
-      {"rank 0 host=0\nm 7 0 0 1 sideways 3\n", "is no kind of copy"},
-      {"rank 0 host=0\nw never 0 1\n", "is no kind of wait"},
-      {"rank 0 host=0\nq 1\n", "\"q\" is no row"},
+      {"rank 0 host=0\n+ 0 send\n", "has no collective above it"},
+      {"rank 0 host=0\nk 7 0 0 1\n+ 0 send\n", "has no collective above it"},
+      {"rank 0 host=0\nm 7 0 0 1 sideways 3\n", "is not a kind of copy"},
+      {"rank 0 host=0\nw never 0 1\n", "is not a kind of wait"},
+      {"rank 0 host=0\nq 1\n", "\"q\" is not a row"},
       {"rank 0 host=0\ns -1 0 1\n", "a step's number is negative"},
-      {"rank 0 host=0\nl moon - 1 why 0 1\n", "is no stage that loses"},
-      {"kernel 7 0 0 1\n", "\"kernel\" is no statement"},
-      {"name a%2\n", "is no text for a name"},
-      {"name\n", "is no text for a name"},
-      {"host n0\n", "stands here twice"},
-      {"group dp again 0\n", "stands here twice"},
+      {"rank 0 host=0\nl moon - 1 why 0 1\n", "is not a stage of losses"},
+      {"kernel 7 0 0 1\n", "\"kernel\" is not a statement"},
+      {"name a%2\n", "is not a text for a name"},
+      {"name\n", "is not a text for a name"},
+      {"host n0\n", "is declared twice"},
+      {"group dp again 0\n", "is declared twice"},
       {"group x x 0,0\n", "rank 0 is in the group twice"},
-      {"group x x 0,1,\n", "names no ranks"},
-      {"group x x 3-1\n", "names no ranks"},
+      {"group x x 0,1,\n", "is not a list of ranks"},
+      {"group x x 3-1\n", "is not a list of ranks"},
       {"group x x 0-1 size=3\n", "a group of size 3 has 2 members"},
-      {"group a a 0-1000000\ngroup b b 0-1048576\n", "names no ranks"},
+      {"group a a 0-1000000\ngroup b b 0-1048576\n", "is not a list of ranks"},
       {"exchange 9 1 2 3 4 5\n", "host 9 is not known yet"},
       {"world 0\n", "a world of 0 ranks"},
-      {"end\nhost z\n", "text stands behind \"end\""},
-      {"end now\n", "more than the line has room for"},
+      {"end\nhost z\n", "text follows \"end\""},
+      {"end now\n", "unexpected word"},
   };
   for (const auto& mistake : kMistakes) {
     EXPECT_THAT(Refusal(std::string(kHead) + mistake.lines + "end\n"), HasSubstr(mistake.says))
@@ -243,13 +243,13 @@ TEST(TimelineReader, EveryMistakeIsOneSentenceWithItsLine) {
   }
 }
 
-TEST(TimelineReader, GroupsOfAbsurdSizeAreRefusedBeforeMemoryIs) {
+TEST(TimelineReader, RefusesHugeGroupsBeforeAllocation) {
   std::string text(kHead);
   for (int i = 0; i < 1000; ++i) absl::StrAppend(&text, "group g", i, " g 0-1048575\n");
   EXPECT_THAT(Refusal(text + "end\n"), HasSubstr("more members than any job"));
 }
 
-TEST(TimelineReader, RandomDamageGivesASentenceOrASoundCapture) {
+TEST(TimelineReader, RandomDamageGivesAnErrorOrAValidCapture) {
   const std::string golden = Golden();
   std::mt19937 random(7);
   for (int round = 0; round < 20000; ++round) {
@@ -267,16 +267,16 @@ TEST(TimelineReader, RandomDamageGivesASentenceOrASoundCapture) {
           damaged.insert(at, std::string(1 + random() % 3, "0 9-\n=,%"[random() % 8]));
       }
     }
-    auto capture = Read(damaged);
+    auto capture = ReadTimeline(damaged);
     if (!capture.ok()) {
       ASSERT_THAT(std::string(capture.status().message()), HasSubstr("job.timeline line "));
       continue;
     }
-    store::Finish(*capture);
+    capture::Finish(*capture);
     for (const RankData& rank : capture->ranks) {
       ASSERT_LT(rank.host, capture->hosts.size());
-      for (const store::DeviceActivity& a : rank.activities) ASSERT_GE(a.end, a.start);
-      for (const store::Collective& c : rank.collectives) {
+      for (const capture::DeviceActivity& a : rank.activities) ASSERT_GE(a.end, a.start);
+      for (const capture::Collective& c : rank.collectives) {
         ASSERT_LT(c.activity, rank.activities.size());
         ASSERT_LT(c.group, capture->groups.size());
       }
@@ -285,4 +285,4 @@ TEST(TimelineReader, RandomDamageGivesASentenceOrASoundCapture) {
 }
 
 }  // namespace
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats

@@ -1,6 +1,6 @@
-// A line of a timeline, word by word.
-#ifndef LOCKSTEP_AGGREGATOR_TRACE_TIMELINE_WORDS_H_
-#define LOCKSTEP_AGGREGATOR_TRACE_TIMELINE_WORDS_H_
+// Splits a line of a timeline into words.
+#ifndef LOCKSTEP_FORMATS_TIMELINE_TIMELINE_WORDS_H_
+#define LOCKSTEP_FORMATS_TIMELINE_TIMELINE_WORDS_H_
 
 #include <charconv>
 #include <cstdint>
@@ -9,9 +9,9 @@
 #include <string_view>
 #include <type_traits>
 
-namespace lockstep::trace {
+namespace lockstep::formats {
 
-// Views into the line; the line outlives it.
+// The words are views into the line, which outlives them.
 class LineWords {
  public:
   explicit LineWords(std::string_view line) : at_(line.data()), end_(line.data() + line.size()) {
@@ -20,7 +20,7 @@ class LineWords {
 
   bool AtEnd() const { return at_ == end_; }
 
-  // Empty at the end of the line.
+  // Returns the next word; empty at the end of the line.
   std::string_view Next() {
     const char* const begin = at_;
     while (at_ != end_ && *at_ != ' ') ++at_;
@@ -38,14 +38,14 @@ class LineWords {
   const char* end_;
 };
 
-// The whole word as a number that fits; nothing else.
+// Converts a whole word into a number. False: the word is not a number, or it does not fit.
 template <typename Number>
 bool NumberFromWord(std::string_view word, Number& out) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), out);
   return error == std::errc() && end == word.data() + word.size() && !word.empty();
 }
 
-// Text with %xx for what a word cannot hold; nullopt where two hexadecimal digits do not follow.
+// Decodes %xx in a word. nullopt: a % is not followed by two hexadecimal digits.
 inline std::optional<std::string> TextFromWord(std::string_view word) {
   std::string text;
   text.reserve(word.size());
@@ -64,7 +64,7 @@ inline std::optional<std::string> TextFromWord(std::string_view word) {
   return text;
 }
 
-// Parts of a sentence: text and numbers. (Debian's Abseil knows no std::string_view.)
+// Joins texts and numbers into a sentence. (Debian's Abseil does not accept std::string_view.)
 template <typename... Parts>
 std::string Sentence(const Parts&... parts) {
   std::string out;
@@ -79,7 +79,8 @@ std::string Sentence(const Parts&... parts) {
   return out;
 }
 
-// For a sentence: damaged text may be long and hold anything.
+// Quotes a word for an error, shortened and without control characters, because damaged text may hold any
+// bytes.
 inline std::string ShownWord(std::string_view word) {
   constexpr size_t kShown = 40;
   std::string shown = "\"";
@@ -87,6 +88,6 @@ inline std::string ShownWord(std::string_view word) {
   return shown.append(word.size() > kShown ? "...\"" : "\"");
 }
 
-}  // namespace lockstep::trace
+}  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_AGGREGATOR_TRACE_TIMELINE_WORDS_H_
+#endif  // LOCKSTEP_FORMATS_TIMELINE_TIMELINE_WORDS_H_
