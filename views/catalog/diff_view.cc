@@ -3,10 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "views/catalog/view_columns.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
-
-using R = views::DiffRow;
 
 std::string_view ChangeName(views::Change change) {
   switch (change) {
@@ -24,22 +22,24 @@ std::string_view ChangeName(views::Change change) {
   return "";
 }
 
-std::vector<ColumnOf<R>> Columns() {
+std::vector<ColumnOf<DiffRow>> DiffColumns() {
+  using R = DiffRow;
   return {
-      Make<R>("name", "", "of the kernel, operator, collective or step",
+      Make<R>("name", "", "name of the kernel, operator, collective or step",
               [](const R& r) { return std::string_view(r.key); }),
-      Make<R>("change", "", "by how often it ran: added, deleted, increased, decreased, unchanged",
+      Make<R>("change", "", "change of the count: added, deleted, increased, decreased, unchanged",
               [](const R& r) { return ChangeName(r.change); }),
-      Make<R>("count_a", "", "how often it ran in A", [](const R& r) { return r.before.count; }),
-      Make<R>("count_b", "", "how often it ran in B", [](const R& r) { return r.after.count; }),
-      Make<R>("total_a_ns", "ns", "sum of its lengths in A", [](const R& r) { return r.before.total; }),
-      Make<R>("total_b_ns", "ns", "sum of its lengths in B", [](const R& r) { return r.after.total; }),
-      Make<R>("a_ns", "ns", "total_a_ns per step and rank; per rank where steps are not known",
-              [](const R& r) { return r.before.normal; }),
-      Make<R>("b_ns", "ns", "total_b_ns, likewise", [](const R& r) { return r.after.normal; }),
-      Make<R>("difference_ns", "ns", "b_ns less a_ns", [](const R& r) { return r.difference; }),
-      Make<R>("ratio", "", "b_ns over a_ns; null: it is new",
-              [](const R& r) { return Ratio(r.after.normal, r.before.normal); }),
+      Make<R>("count_a", "", "number of runs in A", [](const R& r) { return r.before.count; }),
+      Make<R>("count_b", "", "number of runs in B", [](const R& r) { return r.after.count; }),
+      Make<R>("total_a_ns", "ns", "sum of durations in A", [](const R& r) { return r.before.total; }),
+      Make<R>("total_b_ns", "ns", "sum of durations in B", [](const R& r) { return r.after.total; }),
+      Make<R>("a_ns", "ns", "total_a_ns per step and rank; per rank if steps are unknown",
+              [](const R& r) { return r.before.mean; }),
+      Make<R>("b_ns", "ns", "total_b_ns per step and rank; per rank if steps are unknown",
+              [](const R& r) { return r.after.mean; }),
+      Make<R>("difference_ns", "ns", "b_ns minus a_ns", [](const R& r) { return r.difference; }),
+      Make<R>("ratio", "", "b_ns over a_ns; null: added",
+              [](const R& r) { return Ratio(r.after.mean, r.before.mean); }),
   };
 }
 
@@ -53,7 +53,7 @@ MadeView MakeDiff(const views::DiffInput& before, const views::DiffInput& after,
   views::TraceDiff diff = views::DiffOf(before, after, key);
   const std::string ranks =
       absl::StrCat(Many(diff.ranks_before, "rank"), " in A, ", Many(diff.ranks_after, "rank"), " in B");
-  MadeView view{GridOf({"diff", "What two captures differ by."}, std::move(diff.rows), Columns()), {}};
+  MadeView view{GridOf({"diff", "Differences of two captures."}, std::move(diff.rows), DiffColumns()), {}};
   if (diff.per_step) {
     view.notes.push_back(
         absl::StrCat("whole steps only: ", Many(diff.steps_before, "step"), " of A, ",
@@ -61,10 +61,10 @@ MadeView MakeDiff(const views::DiffInput& before, const views::DiffInput& after,
                      key == views::DiffKey::kStep ? "; figures per rank" : "; figures per step and rank"));
   } else {
     view.notes.push_back(
-        absl::StrCat("without steps in both: figures are of whole captures, per rank; ", ranks));
+        absl::StrCat("a capture has no steps: figures are of whole captures, per rank; ", ranks));
   }
   if (key == views::DiffKey::kOperator) {
-    for (const store::Capture* capture : {&before.capture, &after.capture}) {
+    for (const capture::Capture* capture : {&before.capture, &after.capture}) {
       for (const std::string& note : NotesOnFrames(*capture))
         view.notes.push_back(absl::StrCat(capture == &before.capture ? "A: " : "B: ", note));
     }
@@ -72,4 +72,4 @@ MadeView MakeDiff(const views::DiffInput& before, const views::DiffInput& after,
   return view;
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

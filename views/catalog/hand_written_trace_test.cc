@@ -1,6 +1,7 @@
-// Modules and memory of a trace as PyTorch's profiler writes it with with_stack and profile_memory, by hand,
-// so that the sums are known. No real trace here has either. torch-tb-profiler's module and memory views say
-// the same of these rows (docs/views.md).
+// Modules and memory of a trace in the format that PyTorch's profiler writes with with_stack and
+// profile_memory. The trace is written by hand, so its sums are known. No real trace here has modules or
+// memory. The module and memory views of torch-tb-profiler show the same figures for these rows
+// (docs/views.md).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -8,11 +9,12 @@
 #include <fstream>
 #include <string>
 
-#include "aggregator/trace/readers.h"
+#include "formats/common/read_options.h"
+#include "formats/input/read_input.h"
 #include "views/host/memory.h"
 #include "views/host/modules.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 Nanos Us(int64_t us) { return Nanos::Micros(us); }
@@ -26,7 +28,7 @@ class Trace {
   void Operator(const std::string& name, int id, int ts, int dur) {
     Row("X", "cpu_op", name, ts, dur, Field("External id", id));
   }
-  // A launch of 1 us, and what it launched.
+  // Adds a launch of 1 us and the kernel that it launched.
   void Kernel(const std::string& name, int correlation, int op, int launch, int ts, int dur) {
     const std::string both = Field("correlation", correlation) + ", " + Field("External id", op);
     Row("X", "cuda_runtime", "cudaLaunchKernel", launch, 1, both);
@@ -38,17 +40,17 @@ class Trace {
             Field("Bytes", bytes) + ", " + Field("Total Allocated", allocated) + ", " +
             Field("Total Reserved", 4096));
   }
-  store::Capture Read() const {
+  capture::Capture Read() const {
     const std::filesystem::path path =
         std::filesystem::temp_directory_path() / ("lockstep-hand-" + std::to_string(::getpid()) + ".json");
     std::ofstream(path)
         << R"({"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": [)"
         << rows_ << "]}";
     auto capture =
-        trace::ReadInput(std::vector<std::string>{path.string()}, {.host = trace::HostDetail::kFrames});
+        formats::ReadInput(std::vector<std::string>{path.string()}, {.host = formats::HostDetail::kFrames});
     std::filesystem::remove(path);
     EXPECT_TRUE(capture.ok()) << capture.status();
-    return capture.ok() ? *std::move(capture) : store::Capture{};
+    return capture.ok() ? *std::move(capture) : capture::Capture{};
   }
 
  private:
@@ -89,8 +91,8 @@ Trace NetTrace() {
   return t;
 }
 
-TEST(HandWrittenTrace, ModulesAreATree) {
-  const store::Capture capture = NetTrace().Read();
+TEST(HandWrittenTrace, ModulesFormATree) {
+  const capture::Capture capture = NetTrace().Read();
   const views::Modules modules = views::ModulesOf(capture, views::ModuleRanks::kTogether);
   ASSERT_EQ(modules.rows.size(), 3u);
   const views::ModuleRow& net = modules.rows[0];
@@ -113,8 +115,8 @@ TEST(HandWrittenTrace, ModulesAreATree) {
   }
 }
 
-TEST(HandWrittenTrace, MemoryLivesFromAllocationToRelease) {
-  const store::Capture capture = NetTrace().Read();
+TEST(HandWrittenTrace, MemoryIsInUseFromAllocationToRelease) {
+  const capture::Capture capture = NetTrace().Read();
   const views::Memory memory = views::MemoryOf(capture);
   ASSERT_EQ(memory.lives.size(), 3u);
   EXPECT_EQ(memory.lives[0].by, "aten::linear (aten::empty)");
@@ -138,4 +140,4 @@ TEST(HandWrittenTrace, MemoryLivesFromAllocationToRelease) {
 }
 
 }  // namespace
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

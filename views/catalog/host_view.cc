@@ -1,4 +1,4 @@
-// lockstep host: what synchronising calls of the host really waited for.
+// lockstep host: shows the work that synchronising calls of the host waited for.
 #include <algorithm>
 #include <string>
 
@@ -7,13 +7,11 @@
 #include "views/catalog/view_columns.h"
 #include "views/device/host_waits.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
-using R = views::HostWaitRow;
-
-// "gemm 62% (aten::mm); …", the three that took the most of the call.
-BorrowedOrMade AwaitedText(const R& r) {
+// Returns the three kernels or copies that took most of the call: "gemm 62% (aten::mm); …".
+OwnedOrBorrowedText AwaitedText(const HostWaitRow& r) {
   constexpr size_t kMost = 3;
   constexpr size_t kName = 48;
   std::string text;
@@ -28,29 +26,31 @@ BorrowedOrMade AwaitedText(const R& r) {
   return {.made = std::move(text)};
 }
 
-std::vector<ColumnOf<R>> Columns() {
+std::vector<ColumnOf<HostWaitRow>> HostColumns() {
+  using R = HostWaitRow;
   return {
-      Make<R>("rank", "", "number", [](const R& r) { return r.rank; }),
-      Make<R>("tid", "", "thread that stood still", [](const R& r) { return r.thread; }),
+      Make<R>("rank", "", "rank of the row", [](const R& r) { return r.rank; }),
+      Make<R>("tid", "", "id of the blocked thread", [](const R& r) { return r.thread; }),
       Make<R>("operator", "", "outermost operator around the call",
               [](const R& r) { return Known(r.called_by); }),
       Make<R>("range", "", "innermost annotation around the call", [](const R& r) { return Known(r.range); }),
-      Make<R>("call", "", "that synchronised", [](const R& r) { return r.call; }),
-      Make<R>("calls", "", "how often", [](const R& r) { return r.calls; }),
-      Make<R>("blocked_ns", "ns", "how long in sum; the next ones add up to it",
+      Make<R>("call", "", "synchronising call", [](const R& r) { return r.call; }),
+      Make<R>("calls", "", "number of calls", [](const R& r) { return r.calls; }),
+      Make<R>("blocked_ns", "ns", "sum of the calls' durations; the next columns add up to it",
               [](const R& r) { return r.blocked; }),
-      Make<R>("compute_ns", "ns", "for kernels that compute", [](const R& r) { return r.compute; }),
-      Make<R>("copy_ns", "ns", "for copies and sets", [](const R& r) { return r.copy; }),
-      Make<R>("transfer_ns", "ns", "for communication, less what its kernels waited themselves",
+      Make<R>("compute_ns", "ns", "waiting for compute kernels", [](const R& r) { return r.compute; }),
+      Make<R>("copy_ns", "ns", "waiting for copies and sets", [](const R& r) { return r.copy; }),
+      Make<R>("transfer_ns", "ns", "waiting for communication, without the waiting of its kernels",
               [](const R& r) { return r.transfer; }),
       Make<R>("other_ranks_ns", "ns",
-              "for ranks that came late to communication; null: not known, and part of transfer_ns",
+              "waiting for ranks that arrived late at communication; null: unknown, and part of transfer_ns",
               [](const R& r) { return r.other_ranks; }),
-      Make<R>("queued_ns", "ns", "for work that did not run yet, while the device ran other work",
+      Make<R>("queued_ns", "ns", "waiting for queued work while the device ran other work",
               [](const R& r) { return r.queued; }),
-      Make<R>("latency_ns", "ns", "for work that did not run yet, while the device ran nothing",
+      Make<R>("latency_ns", "ns", "waiting for queued work while the device ran nothing",
               [](const R& r) { return r.latency; }),
-      Make<R>("after_ns", "ns", "when all of it had ended", [](const R& r) { return r.after; }),
+      Make<R>("after_ns", "ns", "time in the call after all awaited work had ended",
+              [](const R& r) { return r.after; }),
       Make<R>("waited_for", "",
               "kernels and copies with their share of blocked_ns, and the operator that launched them",
               [](const R& r) { return AwaitedText(r); }),
@@ -62,12 +62,11 @@ MadeView MakeHost(const ViewInput& input, const ViewOptions&) {
   const analysis::CollectiveTimes times =
       analysis::TimeCollectives(input.capture, analysis.matches, analysis.clock);
   views::HostWaits waits = views::HostWaitsOf(input.capture, times, input.only);
-  MadeView view{GridOf({"host", "What the host waited for."}, std::move(waits.rows), Columns()),
+  MadeView view{GridOf({"host", "Waiting of the host."}, std::move(waits.rows), HostColumns()),
                 NotesOnFrames(input.capture)};
   if (waits.unnamed != 0) {
     view.notes.push_back(absl::StrCat(
-        waits.unnamed,
-        " calls do not tell their stream or event; they were taken to wait for all that the device had"));
+        waits.unnamed, " calls have no stream or event; they count as waiting for all work of the device"));
   }
   return view;
 }
@@ -76,7 +75,7 @@ MadeView MakeHost(const ViewInput& input, const ViewOptions&) {
 
 View HostView() {
   return {.name = "host",
-          .about = "what the host's synchronising calls really waited for",
+          .about = "work that the host's synchronising calls waited for",
           .text =
               "A profiler of the host blames the call that synchronises. Each call's time is given here to "
               "the kernels and copies that it waited\n"
@@ -90,4 +89,4 @@ View HostView() {
           .make = &MakeHost};
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

@@ -2,10 +2,10 @@
 
 #include "base/json/json_out.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
-void AddCell(const Column& column, const Cells& cells, size_t row, report::JsonOut& out) {
+void AddCell(const Column& column, const Cells& cells, size_t row, JsonOut& out) {
   if (cells.IsNull(row)) return out.Null();
   switch (column.type) {
     case CellType::kBool:
@@ -22,7 +22,7 @@ void AddCell(const Column& column, const Cells& cells, size_t row, report::JsonO
 }  // namespace
 
 std::string JsonTable(std::string_view name, const MadeView& view) {
-  report::JsonOut out;
+  JsonOut out;
   const Grid& grid = view.grid;
   out.BeginObject();
   out.Member("view", name);
@@ -50,4 +50,4 @@ std::string JsonTable(std::string_view name, const MadeView& view) {
   return out.Take();
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

@@ -1,18 +1,18 @@
-// A view as one JSON document.
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_JSON_TABLE_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_JSON_TABLE_H_
+// Converts a view into one JSON document.
+#ifndef LOCKSTEP_VIEWS_CATALOG_JSON_TABLE_H_
+#define LOCKSTEP_VIEWS_CATALOG_JSON_TABLE_H_
 
 #include <string>
 #include <string_view>
 
 #include "views/catalog/views.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
-// {"view", "columns": [{"name", "unit", "meaning"}], "rows": [{column: value}], "notes": [text]}. Numbers are
-// raw, in the unit of their column; null is unknown.
+// The document is {"view", "columns": [{"name", "unit", "meaning"}], "rows": [{column: value}], "notes":
+// [text]}. Numbers are not scaled and have the unit of their column. null: the value is unknown.
 std::string JsonTable(std::string_view name, const MadeView& view);
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_JSON_TABLE_H_
+#endif  // LOCKSTEP_VIEWS_CATALOG_JSON_TABLE_H_

@@ -1,18 +1,18 @@
-// lockstep links: the arrows of PyTorch's trace view, as tables.
+// lockstep links: shows the arrows of PyTorch's trace view as tables.
 #include <utility>
 
-#include "aggregator/views/links.h"
 #include "views/catalog/view_columns.h"
+#include "views/device/links.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 constexpr std::string_view kBackward = "fwdbwd";
 
-constexpr SubTable kTables[] = {
-    {"ac2g", "what launched each kernel, copy and set",
+constexpr SubTable kLinksTables[] = {
+    {"ac2g", "call and operator that launched each kernel, copy and set",
      "rank,operator,call,call_ns,activity,start_ns,duration_ns,queued_ns,stream"},
-    {kBackward, "which backward operator answers which forward one",
+    {kBackward, "pairs of forward and backward operators",
      "rank,sequence,forward,backward,forward_ns,backward_ns,forward_host_ns,backward_host_ns,forward_device_"
      "ns,backward_device_ns"},
 };
@@ -22,44 +22,40 @@ struct LaunchRow {
   HostTime begin;
 };
 
-std::string_view KindName(store::ActivityKind kind) {
-  return kind == store::ActivityKind::kKernel   ? "kernel"
-         : kind == store::ActivityKind::kMemcpy ? "copy"
-                                                : "set";
-}
-
-std::optional<Nanos> Since(const std::optional<HostTime>& time, HostTime begin) {
-  return time ? std::optional(*time - begin) : std::nullopt;
+std::string_view KindName(capture::ActivityKind kind) {
+  return kind == capture::ActivityKind::kKernel   ? "kernel"
+         : kind == capture::ActivityKind::kMemcpy ? "copy"
+                                                  : "set";
 }
 
 Grid Launches(std::vector<LaunchRow> rows) {
   using R = LaunchRow;
   return GridOf<R>(
-      {"links_ac2g", "What launched each kernel, copy and set."}, std::move(rows),
+      {"links_ac2g", "Call and operator that launched each kernel, copy and set."}, std::move(rows),
       {
-          Make<R>("rank", "", "whose", [](const R& r) { return r.link.rank; }),
-          Make<R>("operator", "", "innermost around the call; null: none",
+          Make<R>("rank", "", "rank of the row", [](const R& r) { return r.link.rank; }),
+          Make<R>("operator", "", "innermost operator around the call; null: none",
                   [](const R& r) { return Known(r.link.op); }),
-          Make<R>("operator_ns", "ns", "its start since the rank's first stamp",
+          Make<R>("operator_ns", "ns", "start of the operator since the rank's first time stamp",
                   [](const R& r) { return Since(r.link.op_start, r.begin); }),
-          Make<R>("call", "", "that launched it; null: not recorded",
+          Make<R>("call", "", "call that launched the activity; null: not recorded",
                   [](const R& r) { return Known(r.link.call); }),
-          Make<R>("call_ns", "ns", "its start, alike",
+          Make<R>("call_ns", "ns", "start of the call since the rank's first time stamp",
                   [](const R& r) { return Since(r.link.call_start, r.begin); }),
-          Make<R>("thread", "", "of the call", [](const R& r) { return r.link.thread; }),
-          Make<R>("activity", "", "name of what ran on the device",
+          Make<R>("thread", "", "thread of the call", [](const R& r) { return r.link.thread; }),
+          Make<R>("activity", "", "name of the device activity",
                   [](const R& r) { return Known(r.link.activity); }),
           Make<R>("kind", "", "kernel, copy or set", [](const R& r) { return KindName(r.link.kind); }),
-          Make<R>("start_ns", "ns", "on the device, alike",
+          Make<R>("start_ns", "ns", "start on the device since the rank's first time stamp",
                   [](const R& r) { return r.link.start - r.begin; }),
-          Make<R>("duration_ns", "ns", "on the device", [](const R& r) { return r.link.length; }),
-          Make<R>("queued_ns", "ns", "from the start of the call to that on the device",
+          Make<R>("duration_ns", "ns", "duration on the device", [](const R& r) { return r.link.length; }),
+          Make<R>("queued_ns", "ns", "from the start of the call to the start on the device",
                   [](const R& r) {
                     return r.link.call_start ? std::optional(r.link.start - *r.link.call_start)
                                              : std::nullopt;
                   }),
-          Make<R>("stream", "", "of the device", [](const R& r) { return r.link.stream; }),
-          Make<R>("correlation", "", "CUPTI's number for both",
+          Make<R>("stream", "", "stream of the device", [](const R& r) { return r.link.stream; }),
+          Make<R>("correlation", "", "CUPTI's number for call and activity",
                   [](const R& r) { return r.link.correlation; }),
       });
 }
@@ -71,30 +67,31 @@ struct BackwardRow {
 
 Grid Backward(std::vector<BackwardRow> rows) {
   using R = BackwardRow;
-  return GridOf<R>({"links_fwdbwd", "Which backward operator answers which forward one."}, std::move(rows),
-                   {
-                       Make<R>("rank", "", "whose", [](const R& r) { return r.link.rank; }),
-                       Make<R>("sequence", "", "PyTorch's number for the pair",
-                               [](const R& r) { return r.link.sequence; }),
-                       Make<R>("forward", "", "operator", [](const R& r) { return r.link.forward; }),
-                       Make<R>("backward", "", "operator", [](const R& r) { return r.link.backward; }),
-                       Make<R>("forward_ns", "ns", "start since the rank's first stamp",
-                               [](const R& r) { return r.link.forward_start - r.begin; }),
-                       Make<R>("backward_ns", "ns", "start, alike",
-                               [](const R& r) { return r.link.backward_start - r.begin; }),
-                       Make<R>("forward_host_ns", "ns", "length on the host",
-                               [](const R& r) { return r.link.forward_host; }),
-                       Make<R>("backward_host_ns", "ns", "length on the host",
-                               [](const R& r) { return r.link.backward_host; }),
-                       Make<R>("forward_device_ns", "ns", "of what was launched in it",
-                               [](const R& r) { return r.link.forward_device; }),
-                       Make<R>("backward_device_ns", "ns", "of what was launched in it",
-                               [](const R& r) { return r.link.backward_device; }),
-                   });
+  return GridOf<R>(
+      {"links_fwdbwd", "Pairs of forward and backward operators."}, std::move(rows),
+      {
+          Make<R>("rank", "", "rank of the row", [](const R& r) { return r.link.rank; }),
+          Make<R>("sequence", "", "PyTorch's number for the pair",
+                  [](const R& r) { return r.link.sequence; }),
+          Make<R>("forward", "", "forward operator", [](const R& r) { return r.link.forward; }),
+          Make<R>("backward", "", "backward operator", [](const R& r) { return r.link.backward; }),
+          Make<R>("forward_ns", "ns", "start of the forward operator since the rank's first time stamp",
+                  [](const R& r) { return r.link.forward_start - r.begin; }),
+          Make<R>("backward_ns", "ns", "start of the backward operator since the rank's first time stamp",
+                  [](const R& r) { return r.link.backward_start - r.begin; }),
+          Make<R>("forward_host_ns", "ns", "duration of the forward operator on the host",
+                  [](const R& r) { return r.link.forward_host; }),
+          Make<R>("backward_host_ns", "ns", "duration of the backward operator on the host",
+                  [](const R& r) { return r.link.backward_host; }),
+          Make<R>("forward_device_ns", "ns", "device time of work launched in the forward operator",
+                  [](const R& r) { return r.link.forward_device; }),
+          Make<R>("backward_device_ns", "ns", "device time of work launched in the backward operator",
+                  [](const R& r) { return r.link.backward_device; }),
+      });
 }
 
 template <typename Row, typename Link>
-std::vector<Row> WithBegins(const store::Capture& capture, const std::vector<Link>& links) {
+std::vector<Row> WithBegins(const capture::Capture& capture, const std::vector<Link>& links) {
   std::vector<Row> rows;
   RankId rank = kNoRank;
   HostTime begin;
@@ -116,7 +113,7 @@ MadeView MakeLinks(const ViewInput& input, const ViewOptions& options) {
       WithBegins<BackwardRow>(input.capture, views::BackwardLinksOf(input.capture));
   if (rows.empty() && notes.empty())
     notes.emplace_back(
-        "no operator carries a sequence number of the backward pass: nothing was trained in the window");
+        "no operator of the backward pass has a sequence number: the window has no training step");
   return {Backward(std::move(rows)), std::move(notes)};
 }
 
@@ -125,13 +122,13 @@ MadeView MakeLinks(const ViewInput& input, const ViewOptions& options) {
 View LinksView() {
   return {
       .name = "links",
-      .about = "which operator and call launched what, and which backward operator answers which forward one",
+      .about = "operator and call that launched each activity, and pairs of forward and backward operators",
       .text = "The arrows of PyTorch's trace view: \"ac2g\" and \"fwdbwd\".\n",
       .groupings = {},
-      .tables = kTables,
+      .tables = kLinksTables,
       .aliases = {},
       .needs_frames = [](const ViewOptions&) { return true; },
       .make = &MakeLinks};
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

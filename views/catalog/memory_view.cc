@@ -1,4 +1,4 @@
-// lockstep memory: torch-tb-profiler's memory view.
+// lockstep memory: shows torch-tb-profiler's memory view.
 #include <map>
 #include <memory>
 #include <utility>
@@ -7,26 +7,26 @@
 #include "views/catalog/view_columns.h"
 #include "views/host/memory.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 constexpr std::string_view kEvents = "events";
 constexpr std::string_view kCurve = "curve";
 
-constexpr SubTable kTables[] = {
-    {"operators", "what each operator allocated and released",
+constexpr SubTable kMemoryTables[] = {
+    {"operators", "allocations and releases of each operator",
      "rank,device,name,calls,increase_bytes,self_increase_bytes,allocations,self_allocations,allocated_bytes,"
      "self_allocated_bytes"},
     {kEvents, "every allocation with its release",
      "rank,device,kind,operator,size_bytes,allocated_ns,released_ns,life_ns"},
-    {kCurve, "how much was in use after each allocation and release",
+    {kCurve, "memory in use after each allocation and release",
      "rank,device,kind,time_ns,in_use_bytes,reserved_bytes,peak_bytes"},
 };
 
-// Where a rank's times begin; each is looked for once.
-class Begins {
+// Returns the begin of a rank's times, and looks for it once per rank.
+class RankBegins {
  public:
-  explicit Begins(const store::Capture& capture) : capture_(capture) {}
+  explicit RankBegins(const capture::Capture& capture) : capture_(capture) {}
   HostTime Of(RankId rank) {
     const auto [it, fresh] = begins_.try_emplace(rank);
     if (fresh) it->second = BeginOf(capture_, rank);
@@ -34,7 +34,7 @@ class Begins {
   }
 
  private:
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   std::map<RankId, HostTime> begins_;
 };
 
@@ -42,27 +42,28 @@ std::string DeviceName(const views::MemoryPlace& place) {
   return place.device < 0 ? "host" : absl::StrCat("GPU", place.device);
 }
 
-Grid Operators(std::vector<views::OperatorMemory> rows) {
+Grid MemoryOperators(std::vector<views::OperatorMemory> rows) {
   using R = views::OperatorMemory;
-  return GridOf<R>({"memory_operators", "What each operator allocated and released."}, std::move(rows),
-                   {
-                       Make<R>("rank", "", "whose", [](const R& r) { return r.place.rank; }),
-                       Make<R>("device", "", "host, GPU0, …", [](const R& r) { return DeviceName(r.place); }),
-                       Make<R>("name", "", "of the operator", [](const R& r) { return r.name; }),
-                       Make<R>("calls", "", "how often it ran", [](const R& r) { return r.calls; }),
-                       Make<R>("increase_bytes", "bytes", "allocated less released, with what it called",
-                               [](const R& r) { return r.increase; }),
-                       Make<R>("self_increase_bytes", "bytes", "allocated less released by itself",
-                               [](const R& r) { return r.self_increase; }),
-                       Make<R>("allocations", "", "how many, with what it called",
-                               [](const R& r) { return r.allocations; }),
-                       Make<R>("self_allocations", "", "how many by itself",
-                               [](const R& r) { return r.self_allocations; }),
-                       Make<R>("allocated_bytes", "bytes", "releases not taken off, with what it called",
-                               [](const R& r) { return r.allocated; }),
-                       Make<R>("self_allocated_bytes", "bytes", "releases not taken off, by itself",
-                               [](const R& r) { return r.self_allocated; }),
-                   });
+  return GridOf<R>(
+      {"memory_operators", "Allocations and releases of each operator."}, std::move(rows),
+      {
+          Make<R>("rank", "", "rank of the row", [](const R& r) { return r.place.rank; }),
+          Make<R>("device", "", "host, GPU0, …", [](const R& r) { return DeviceName(r.place); }),
+          Make<R>("name", "", "name of the operator", [](const R& r) { return r.name; }),
+          Make<R>("calls", "", "number of calls", [](const R& r) { return r.calls; }),
+          Make<R>("increase_bytes", "bytes", "allocated minus released bytes, including called operators",
+                  [](const R& r) { return r.increase; }),
+          Make<R>("self_increase_bytes", "bytes", "allocated minus released bytes of the operator itself",
+                  [](const R& r) { return r.self_increase; }),
+          Make<R>("allocations", "", "number of allocations, including called operators",
+                  [](const R& r) { return r.allocations; }),
+          Make<R>("self_allocations", "", "number of allocations of the operator itself",
+                  [](const R& r) { return r.self_allocations; }),
+          Make<R>("allocated_bytes", "bytes", "allocated bytes, including called operators",
+                  [](const R& r) { return r.allocated; }),
+          Make<R>("self_allocated_bytes", "bytes", "allocated bytes of the operator itself",
+                  [](const R& r) { return r.self_allocated; }),
+      });
 }
 
 struct LifeRow {
@@ -70,33 +71,30 @@ struct LifeRow {
   HostTime begin;
 };
 
-std::optional<Nanos> Since(const std::optional<HostTime>& time, HostTime begin) {
-  return time ? std::optional(*time - begin) : std::nullopt;
-}
-
 Grid Events(std::vector<LifeRow> rows) {
   using R = LifeRow;
   return GridOf<R>(
       {"memory_events", "Every allocation with its release."}, std::move(rows),
       {
-          Make<R>("rank", "", "whose", [](const R& r) { return r.life.place.rank; }),
+          Make<R>("rank", "", "rank of the row", [](const R& r) { return r.life.place.rank; }),
           Make<R>("device", "", "host, GPU0, …", [](const R& r) { return DeviceName(r.life.place); }),
-          Make<R>("kind", "", "caching allocator: PyTorch's; else what CUDA was asked for",
+          Make<R>("kind", "", "caching allocator: of PyTorch; otherwise the kind of CUDA memory",
                   [](const R& r) { return r.life.kind; }),
           Make<R>("operator", "",
-                  "that allocated it, its caller where it is an aten::empty; the call for CUDA's memory; "
-                  "null: not told",
+                  "operator that allocated it, or the caller of an aten::empty; for CUDA's memory the call; "
+                  "null: unknown",
                   [](const R& r) { return Known(r.life.by); }),
-          Make<R>("size_bytes", "bytes", "of the piece", [](const R& r) { return r.life.bytes; }),
-          Make<R>("allocated_ns", "ns", "since the rank's first stamp; null: before it",
+          Make<R>("size_bytes", "bytes", "size of the allocation", [](const R& r) { return r.life.bytes; }),
+          Make<R>("allocated_ns", "ns", "time since the rank's first time stamp; null: earlier",
                   [](const R& r) { return Since(r.life.allocated, r.begin); }),
-          Make<R>("released_ns", "ns", "alike; null: not before the end",
+          Make<R>("released_ns", "ns",
+                  "time since the rank's first time stamp; null: not released before the end",
                   [](const R& r) { return Since(r.life.released, r.begin); }),
-          Make<R>("life_ns", "ns", "from the one to the other",
+          Make<R>("life_ns", "ns", "time from allocation to release",
                   [](const R& r) {
                     return r.life.allocated ? Since(r.life.released, *r.life.allocated) : std::nullopt;
                   }),
-          Make<R>("address", "", "of its first byte",
+          Make<R>("address", "", "address of the first byte",
                   [](const R& r) { return absl::StrCat("0x", absl::Hex(r.life.address)); }),
       });
 }
@@ -104,31 +102,32 @@ Grid Events(std::vector<LifeRow> rows) {
 struct PointRow {
   views::MemoryPoint point;
   HostTime begin;
-  int64_t peak;  // so far
+  int64_t peak;  // largest use so far, bytes
 };
 
 Grid Curve(std::vector<PointRow> rows) {
   using R = PointRow;
   return GridOf<R>(
-      {"memory_curve", "How much was in use after each allocation and release."}, std::move(rows),
+      {"memory_curve", "Memory in use after each allocation and release."}, std::move(rows),
       {
-          Make<R>("rank", "", "whose", [](const R& r) { return r.point.place.rank; }),
+          Make<R>("rank", "", "rank of the row", [](const R& r) { return r.point.place.rank; }),
           Make<R>("device", "", "host, GPU0, …", [](const R& r) { return DeviceName(r.point.place); }),
-          Make<R>("kind", "", "caching allocator: PyTorch's; else what CUDA was asked for",
+          Make<R>("kind", "", "caching allocator: of PyTorch; otherwise the kind of CUDA memory",
                   [](const R& r) { return r.point.kind; }),
-          Make<R>("time_ns", "ns", "since the rank's first stamp",
+          Make<R>("time_ns", "ns", "time since the rank's first time stamp",
                   [](const R& r) { return r.point.time - r.begin; }),
-          Make<R>("in_use_bytes", "bytes", "after it", [](const R& r) { return r.point.in_use; }),
+          Make<R>("in_use_bytes", "bytes", "memory in use after this event",
+                  [](const R& r) { return r.point.in_use; }),
           Make<R>("relative", "",
-                  "is in_use_bytes counted from 0 at the begin, since the allocator did not tell",
+                  "true if in_use_bytes counts from 0 at the begin, because the allocator reports no total",
                   [](const R& r) { return r.point.relative; }),
-          Make<R>("reserved_bytes", "bytes", "held by the allocator; null: not told",
+          Make<R>("reserved_bytes", "bytes", "memory that the allocator holds; null: unknown",
                   [](const R& r) { return r.point.reserved; }),
-          Make<R>("peak_bytes", "bytes", "the most in use so far", [](const R& r) { return r.peak; }),
+          Make<R>("peak_bytes", "bytes", "highest in_use_bytes so far", [](const R& r) { return r.peak; }),
       });
 }
 
-std::vector<PointRow> WithPeaks(std::vector<views::MemoryPoint> points, Begins& begins) {
+std::vector<PointRow> WithPeaks(std::vector<views::MemoryPoint> points, RankBegins& begins) {
   std::vector<PointRow> rows;
   for (views::MemoryPoint& point : points) {
     const bool same =
@@ -142,28 +141,28 @@ std::vector<PointRow> WithPeaks(std::vector<views::MemoryPoint> points, Begins& 
 std::vector<std::string> Notes(const views::Memory& memory, std::string_view table) {
   if (memory.allocator_events == 0 && memory.runtime_calls == 0) {
     return {
-        "nothing tells of memory: record with torch.profiler's profile_memory=True, or ask for memory with "
+        "the capture has no memory records: record with torch.profiler's profile_memory=True, or ask for "
+        "memory with "
         "`lockstep trace --activities` (docs/capture.md)"};
   }
   std::vector<std::string> notes;
   if (table == kEvents && memory.without_address > 0) {
     notes.push_back(absl::StrCat(memory.without_address, " of ", memory.allocator_events,
-                                 " allocations and releases have no address (PyTorch before 1.10): which "
-                                 "belong together cannot be told, so they are not "
-                                 "listed"));
+                                 " allocations and releases have no address (PyTorch before 1.10): pairs are "
+                                 "unknown, so they are not listed"));
   }
   const bool relative = std::any_of(memory.curve.begin(), memory.curve.end(),
                                     [](const views::MemoryPoint& p) { return p.relative; });
   if (table == kCurve && relative)
     notes.push_back(
-        "where the allocator did not tell what is in use, it is counted from 0 at the begin of the capture");
+        "where the allocator reports no total, memory in use counts from 0 at the begin of the capture");
   if (table != kEvents && table != kCurve && memory.outside > 0) {
     notes.push_back(absl::StrCat(memory.outside, " of ", memory.allocator_events,
-                                 " allocations and releases lie in no operator"));
+                                 " allocations and releases are outside all operators"));
   }
   if (table != kEvents && table != kCurve && memory.allocator_events == 0) {
     notes.push_back(
-        "no allocator of PyTorch was recorded; `--table events` and `--table curve` show what CUDA was asked "
+        "PyTorch's allocator was not recorded; `--table events` and `--table curve` show CUDA's memory "
         "for");
   }
   return notes;
@@ -172,7 +171,7 @@ std::vector<std::string> Notes(const views::Memory& memory, std::string_view tab
 MadeView MakeMemory(const ViewInput& input, const ViewOptions& options) {
   views::Memory memory = views::MemoryOf(input.capture);
   std::vector<std::string> notes = Notes(memory, options.table);
-  Begins begins(input.capture);
+  RankBegins begins(input.capture);
   if (options.table == kEvents) {
     std::vector<LifeRow> rows;
     for (views::MemoryLife& life : memory.lives) {
@@ -182,11 +181,11 @@ MadeView MakeMemory(const ViewInput& input, const ViewOptions& options) {
     return {Events(std::move(rows)), std::move(notes)};
   }
   if (options.table == kCurve) return {Curve(WithPeaks(std::move(memory.curve), begins)), std::move(notes)};
-  return {Operators(std::move(memory.operators)), std::move(notes)};
+  return {MemoryOperators(std::move(memory.operators)), std::move(notes)};
 }
 
-// torch-tb-profiler's headings.
-constexpr Alias kAliases[] = {
+// Headings of torch-tb-profiler.
+constexpr Alias kMemoryAliases[] = {
     {"operator_name", "name"},
     {"size_increase", "increase_bytes"},
     {"self_size_increase", "self_increase_bytes"},
@@ -200,16 +199,16 @@ constexpr Alias kAliases[] = {
 
 View MemoryView() {
   return {.name = "memory",
-          .about = "what operators allocated, how long it lived, and how much was in use",
+          .about = "allocations of operators, their lifetime, and memory in use",
           .text =
               "torch-tb-profiler's memory view: PyTorch's allocator where it was recorded "
               "(profile_memory=True), and cudaMalloc, cudaFree and their\n"
               "like where a capture has them.\n",
           .groupings = {},
-          .tables = kTables,
-          .aliases = kAliases,
+          .tables = kMemoryTables,
+          .aliases = kMemoryAliases,
           .needs_frames = [](const ViewOptions&) { return true; },
           .make = &MakeMemory};
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

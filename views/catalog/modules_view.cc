@@ -1,37 +1,39 @@
-// lockstep modules: torch-tb-profiler's module view.
+// lockstep modules: shows torch-tb-profiler's module view.
 #include <utility>
 
 #include "views/catalog/view_columns.h"
 #include "views/host/modules.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
-using R = views::ModuleRow;
-
-std::vector<ColumnOf<R>> Columns() {
+std::vector<ColumnOf<ModuleRow>> ModulesColumns() {
+  using R = ModuleRow;
   return {
-      Make<R>("rank", "", "null: all", [](const R& r) { return Known(r.rank); }),
-      Make<R>("module", "", "its name, two blanks in front for each module around it",
+      Make<R>("rank", "", "rank of the row; null: all ranks", [](const R& r) { return Known(r.rank); }),
+      Make<R>("module", "", "name, indented by two blanks per enclosing module",
               [](const R& r) { return std::string(r.depth * 2, ' ') + r.name; }),
-      Make<R>("name", "", "of the module", [](const R& r) { return Known(r.name); }),
-      Make<R>("path", "", "the modules around it and itself, with '/' between",
+      Make<R>("name", "", "name of the module", [](const R& r) { return Known(r.name); }),
+      Make<R>("path", "", "enclosing modules and the module, separated by '/'",
               [](const R& r) { return Known(r.path); }),
-      Make<R>("depth", "", "how many are around it", [](const R& r) { return int64_t{r.depth}; }),
-      Make<R>("occurrences", "", "how often it was called; null: not told",
+      Make<R>("depth", "", "number of enclosing modules", [](const R& r) { return int64_t{r.depth}; }),
+      Make<R>("occurrences", "", "number of calls; null: unknown",
               [](const R& r) {
                 return r.occurrences == 0 ? std::nullopt : std::optional(static_cast<int64_t>(r.occurrences));
               }),
-      Make<R>("operators", "", "that it called itself, in all calls", [](const R& r) { return r.operators; }),
-      Make<R>("host_ns", "ns", "on the host, with what it called", [](const R& r) { return r.host; }),
+      Make<R>("operators", "", "number of operators that the module itself called, in all calls",
+              [](const R& r) { return r.operators; }),
+      Make<R>("host_ns", "ns", "time on the host, including called modules and operators",
+              [](const R& r) { return r.host; }),
       Make<R>("self_host_ns", "ns",
-              "without the modules and operators in it; of module hierarchies: of its own operators",
+              "time on the host without inner modules and operators; for module hierarchies: of its own "
+              "operators",
               [](const R& r) { return r.self_host; }),
-      Make<R>("device_ns", "ns", "of the device activities launched in it",
+      Make<R>("device_ns", "ns", "time of the device activities launched in it",
               [](const R& r) { return r.device; }),
-      Make<R>("self_device_ns", "ns", "of those, launched in no module in it",
+      Make<R>("self_device_ns", "ns", "time of the device activities launched in it and in no inner module",
               [](const R& r) { return r.self_device; }),
-      Make<R>("mean_ns", "ns", "of a call: on the device or, where it did nothing there, on the host",
+      Make<R>("mean_ns", "ns", "mean time of a call on the device, or on the host if it launched nothing",
               [](const R& r) {
                 return r.occurrences == 0 ? std::nullopt
                                           : std::optional((r.device > Nanos() ? r.device : r.host) /
@@ -40,10 +42,10 @@ std::vector<ColumnOf<R>> Columns() {
   };
 }
 
-constexpr GroupName kGroupings[] = {{"rank", GroupBy::kRank, "each rank on its own"}};
+constexpr GroupName kModulesGroupings[] = {{"rank", GroupBy::kRank, "each rank separately"}};
 
-// torch-tb-profiler's keys.
-constexpr Alias kAliases[] = {
+// Keys of torch-tb-profiler.
+constexpr Alias kModulesAliases[] = {
     {"occurences", "occurrences"},
     {"host_duration", "host_ns"},
     {"self_host_duration", "self_host_ns"},
@@ -55,16 +57,18 @@ constexpr Alias kAliases[] = {
 MadeView MakeModules(const ViewInput& input, const ViewOptions& options) {
   const auto ranks = options.Has(GroupBy::kRank) ? views::ModuleRanks::kEach : views::ModuleRanks::kTogether;
   views::Modules modules = views::ModulesOf(input.capture, ranks);
-  MadeView view{GridOf({"modules", "What each module cost."}, std::move(modules.rows), Columns()), {}};
+  MadeView view{GridOf({"modules", "Cost of each module."}, std::move(modules.rows), ModulesColumns()), {}};
   if (modules.source == views::ModuleSource::kNone) {
     view.notes.push_back(
-        "nothing tells of modules: record with torch.profiler's with_stack=True or with_modules=True, or put "
+        "the capture has no modules: record with torch.profiler's with_stack=True or with_modules=True, or "
+        "put "
         "record_function(\"nn.Module: NAME\") around "
         "their forward()");
   } else if (modules.source == views::ModuleSource::kHierarchy) {
     view.notes.push_back(
-        "from the modules that PyTorch wrote on operators: how often each ran is not known, times are those "
-        "of operators");
+        "modules are from PyTorch's annotations of operators: their number of calls is unknown, and times "
+        "are "
+        "those of operators");
   }
   return view;
 }
@@ -73,13 +77,13 @@ MadeView MakeModules(const ViewInput& input, const ViewOptions& options) {
 
 View ModulesView() {
   return {.name = "modules",
-          .about = "what each nn.Module cost, as a tree",
-          .text = "torch-tb-profiler's module view. The backward pass runs in no module.\n",
-          .groupings = kGroupings,
+          .about = "cost of each nn.Module, as a tree",
+          .text = "torch-tb-profiler's module view. The backward pass runs outside all modules.\n",
+          .groupings = kModulesGroupings,
           .columns = "rank,module,occurrences,operators,host_ns,self_host_ns,device_ns,self_device_ns",
-          .aliases = kAliases,
+          .aliases = kModulesAliases,
           .needs_frames = [](const ViewOptions&) { return true; },
           .make = &MakeModules};
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

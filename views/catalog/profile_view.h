@@ -1,24 +1,24 @@
-// lockstep profile: what Python's cProfile counted, ranks side by side.
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_PROFILE_VIEW_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_PROFILE_VIEW_H_
+// lockstep profile: shows the counts of Python's cProfile, with the ranks side by side.
+#ifndef LOCKSTEP_VIEWS_CATALOG_PROFILE_VIEW_H_
+#define LOCKSTEP_VIEWS_CATALOG_PROFILE_VIEW_H_
 
 #include <span>
 #include <string_view>
 
-#include "aggregator/store/python_profile.h"
+#include "capture/model/python_profile.h"
 #include "views/catalog/views.h"
 #include "views/host/python_functions.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
-// On a terminal where -c says nothing.
+// Columns shown on a terminal without -c.
 inline constexpr std::string_view kProfileColumns =
     "rank,function,file,line,calls,self_ns,self_min_ns,self_max_ns,slowest_rank,total_ns,ranks";
-// pstats' own names.
+// The names of pstats.
 std::span<const Alias> ProfileAliases();
 
-MadeView MakeProfile(std::span<const store::PythonProfile> profiles, views::PythonRows rows);
+MadeView MakeProfile(std::span<const capture::PythonProfile> profiles, views::PythonRows rows);
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_PROFILE_VIEW_H_
+#endif  // LOCKSTEP_VIEWS_CATALOG_PROFILE_VIEW_H_

@@ -9,16 +9,16 @@
 
 #include "absl/strings/str_format.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
-// torch-tb-profiler's limits.
+// Limits of torch-tb-profiler.
 constexpr double kLeastUtilization = 0.5, kLeastEligible = 0.01, kMostMemory = 0.9;
 constexpr double kGiB = 1024.0 * 1024 * 1024;
-// The annotation that it makes around its forward pass.
+// The annotation of torch.nn.DataParallel around its forward pass.
 constexpr std::string_view kDataParallel = "DataParallel.forward";
 
-// Of the ranks together: the mean of a figure over those that tell.
+// Returns the mean of a figure over the ranks for which it is known.
 std::optional<double> MeanOf(const std::vector<views::RankOverview>& ranks,
                              std::optional<double> views::RankOverview::*figure) {
   double sum = 0;
@@ -31,15 +31,15 @@ std::optional<double> MeanOf(const std::vector<views::RankOverview>& ranks,
   return n == 0 ? std::nullopt : std::optional(sum / n);
 }
 
-// The fullest device, where PyTorch's allocator had more of one than the limit.
-void AddMemory(const store::Capture& capture, std::vector<std::string>& out) {
+// Recommends less memory for the fullest device, if PyTorch's allocator held more of it than the limit.
+void AddMemory(const capture::Capture& capture, std::vector<std::string>& out) {
   double fullest = kMostMemory;
   size_t others = 0;
   std::string text;
-  for (const store::RankData& rank : capture.ranks) {
+  for (const capture::RankData& rank : capture.ranks) {
     if (rank.frames == nullptr || rank.properties.memory_bytes == 0) continue;
     int64_t most = 0;
-    for (const store::AllocationEvent& e : rank.frames->allocations) {
+    for (const capture::AllocationEvent& e : rank.frames->allocations) {
       if (e.device == static_cast<int32_t>(rank.device.value()))
         most = std::max(most, std::max(e.reserved.value_or(0), e.allocated.value_or(0)));
     }
@@ -57,16 +57,16 @@ void AddMemory(const store::Capture& capture, std::vector<std::string>& out) {
   }
   if (text.empty()) return;
   if (others > 1)
-    absl::StrAppendFormat(&text, "; %u other GPU%s above %.0f%% too", others - 1,
+    absl::StrAppendFormat(&text, "; %u other GPU%s also above %.0f%%", others - 1,
                           others == 2 ? " is" : "s are", kMostMemory * 100);
   out.push_back(std::move(text));
 }
 
-// Ranks whose one process drives several GPUs through torch.nn.DataParallel.
-void AddDataParallel(const store::Capture& capture, std::vector<std::string>& out) {
-  std::map<const store::HostFrames*, std::pair<RankId, size_t>>
+// Finds ranks with one process that drives several GPUs through torch.nn.DataParallel.
+void AddDataParallel(const capture::Capture& capture, std::vector<std::string>& out) {
+  std::map<const capture::HostFrames*, std::pair<RankId, size_t>>
       processes;  // the entries of a process share its frames
-  for (const store::RankData& rank : capture.ranks) {
+  for (const capture::RankData& rank : capture.ranks) {
     if (rank.frames != nullptr) ++processes.try_emplace(rank.frames.get(), rank.rank, 0).first->second.second;
   }
   size_t found = 0, most_devices = 0;
@@ -76,7 +76,7 @@ void AddDataParallel(const store::Capture& capture, std::vector<std::string>& ou
     if (devices < 2) continue;
     const bool uses =
         std::any_of(frames->frames.begin(), frames->frames.end(),
-                    [&](const store::HostFrame& f) { return capture.Text(f.name) == kDataParallel; });
+                    [&](const capture::HostFrame& f) { return capture.Text(f.name) == kDataParallel; });
     if (!uses) continue;
     ++found;
     if (devices > most_devices || (devices == most_devices && rank < where))
@@ -92,7 +92,7 @@ void AddDataParallel(const store::Capture& capture, std::vector<std::string>& ou
 
 }  // namespace
 
-std::vector<std::string> RecommendationsOf(const store::Capture& capture, const report::Report& report,
+std::vector<std::string> RecommendationsOf(const capture::Capture& capture, const report::Report& report,
                                            const std::vector<views::RankOverview>& ranks) {
   std::vector<std::string> out = report.recommendations;
   const auto busy = MeanOf(ranks, &views::RankOverview::gpu_utilization);
@@ -115,4 +115,4 @@ std::vector<std::string> RecommendationsOf(const store::Capture& capture, const 
   return out;
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

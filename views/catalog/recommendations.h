@@ -1,7 +1,7 @@
-// What to do, each with the number behind it: the report's own, and torch-tb-profiler's rules that it does
-// not have.
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_RECOMMENDATIONS_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_RECOMMENDATIONS_H_
+// RecommendationsOf(): recommends actions, each with its figure. It joins the report's recommendations and
+// those rules of torch-tb-profiler that the report lacks.
+#ifndef LOCKSTEP_VIEWS_CATALOG_RECOMMENDATIONS_H_
+#define LOCKSTEP_VIEWS_CATALOG_RECOMMENDATIONS_H_
 
 #include <string>
 #include <vector>
@@ -10,12 +10,12 @@
 #include "report/model.h"
 #include "views/device/overview.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
-// `report` and `ranks` are of that capture. What needs frames is left out where it has none. Pure.
-std::vector<std::string> RecommendationsOf(const store::Capture& capture, const report::Report& report,
+// `report` and `ranks` are of `capture`. Rules that need frames are left out if it has none. Pure.
+std::vector<std::string> RecommendationsOf(const capture::Capture& capture, const report::Report& report,
                                            const std::vector<views::RankOverview>& ranks);
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_RECOMMENDATIONS_H_
+#endif  // LOCKSTEP_VIEWS_CATALOG_RECOMMENDATIONS_H_

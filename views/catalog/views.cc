@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "views/catalog/view_columns.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
 bool ViewOptions::Has(GroupBy what) const {
   return std::find(group_by.begin(), group_by.end(), what) != group_by.end();
@@ -19,9 +19,9 @@ std::string_view View::ColumnsOf(const ViewOptions& options) const {
   return columns;
 }
 
-std::vector<std::string> NotesOnFrames(const store::Capture& capture) {
+std::vector<std::string> NotesOnFrames(const capture::Capture& capture) {
   size_t without = 0;
-  for (const store::RankData& rank : capture.ranks) {
+  for (const capture::RankData& rank : capture.ranks) {
     if (rank.frames == nullptr || rank.frames->frames.empty()) ++without;
   }
   if (without == 0) return {};
@@ -34,9 +34,9 @@ std::vector<std::string> NotesOnFrames(const store::Capture& capture) {
       "torch.autograd.profiler.emit_nvtx(record_shapes=True), or give traces of PyTorch's profiler")};
 }
 
-HostTime BeginOf(const store::Capture& capture, RankId rank) {
+HostTime BeginOf(const capture::Capture& capture, RankId rank) {
   HostTime begin = HostTime::Max();
-  for (const store::RankData& r : capture.ranks) {
+  for (const capture::RankData& r : capture.ranks) {
     if (r.rank == rank) begin = std::min(begin, r.window.start);
   }
   return begin;
@@ -49,4 +49,4 @@ std::span<const View> Views() {
   return kViews;
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

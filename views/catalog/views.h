@@ -1,8 +1,8 @@
-// The views that predecessors had, as tables: one row here for each of `lockstep ops`, `lockstep kernels`, …
-// What a view computes is in aggregator/views; which columns it has is said here, once, for the terminal,
-// CSV, JSON and the HTML report.
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_VIEWS_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_VIEWS_H_
+// The catalog of views: one entry for each of `lockstep ops`, `lockstep kernels`, … The other folders of
+// views/ compute the rows. The catalog defines the columns of each view once, for the terminal, CSV, JSON and
+// the HTML report.
+#ifndef LOCKSTEP_VIEWS_CATALOG_VIEWS_H_
+#define LOCKSTEP_VIEWS_CATALOG_VIEWS_H_
 
 #include <functional>
 #include <memory>
@@ -16,33 +16,33 @@
 #include "report/report.h"
 #include "views/tables/grid.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
-// By what rows of a view can be told apart.
+// Properties by which a view can divide its rows.
 enum class GroupBy : uint8_t { kRank, kShape, kStack, kLaunch, kStep, kLayer, kOperator };
 
 struct ViewOptions {
   std::vector<GroupBy> group_by;
-  int stack_depth = 5;      // calls, with kStack
+  int stack_depth = 5;      // number of calls, with kStack
   std::string_view table;   // one of View::tables; empty: the first
   std::string_view method;  // one of View::methods; empty: the first
   bool Has(GroupBy what) const;
 };
 
-// What a view is made from. `analysis` is called by the views that need it; it outlives the grid.
+// The input of a view. Views that need an analysis call `analysis`; its result outlives the grid.
 struct ViewInput {
-  const store::Capture& capture;
+  const capture::Capture& capture;
   std::function<const report::Analysis&()> analysis;
-  std::vector<RankId> only = {};  // of a view that needs all ranks, whose rows are wanted; empty: all
+  std::vector<RankId> only = {};  // ranks to show, for views that compute with all ranks; empty: all
 };
 
 struct MadeView {
   Grid grid;
-  // What the reader must know: what the capture lacks, what was left out.
+  // Remarks for the reader: data that the capture lacks, and rows that were left out.
   std::vector<std::string> notes;
 };
 
-// Another name that users of other tools know a column by.
+// A name of a column in another tool.
 struct Alias {
   std::string_view name;
   std::string_view column;
@@ -54,31 +54,32 @@ struct GroupName {
   std::string_view about;
 };
 
-// A view of several tables: each has its columns.
+// One of several tables of a view, with its own columns.
 struct SubTable {
   std::string_view name;
   std::string_view about;
-  std::string_view columns;  // shown on a terminal where -c says nothing
+  std::string_view columns;  // shown on a terminal without -c
 };
 
-// By whose rule a view computes.
+// A rule by which a view computes: Lockstep's own or another tool's.
 struct Method {
   std::string_view name;
   std::string_view about;
 };
 
 struct View {
-  std::string_view name;   // of the command
+  std::string_view name;   // name of the command
   std::string_view about;  // one line
-  std::string_view text;   // what --help says below
+  std::string_view text;   // further text of --help
   std::span<const GroupName> groupings;
-  std::string_view columns;  // shown on a terminal where -c says nothing; with `tables` theirs are
-  std::span<const SubTable> tables = {};  // empty: one, without a name
-  std::span<const Method> methods = {};   // empty: one
+  std::string_view columns;               // shown on a terminal without -c; unused if the view has `tables`
+  std::span<const SubTable> tables = {};  // empty: one table without a name
+  std::span<const Method> methods = {};   // empty: one method
   std::span<const Alias> aliases;
-  bool (*needs_frames)(const ViewOptions& options) = nullptr;  // trace::HostDetail::kFrames; null: never
-  bool groups_are_sums = false;  // a row is one event where no grouping is asked for
-  bool needs_all_ranks = false;  // ranks that are not asked for are part of what is computed
+  bool (*needs_frames)(const ViewOptions& options) =
+      nullptr;                   // true: needs formats::HostDetail::kFrames; null: never
+  bool groups_are_sums = false;  // without a grouping, a row is one event and not a sum
+  bool needs_all_ranks = false;  // computes with all ranks, even if only some are shown
   MadeView (*make)(const ViewInput& input, const ViewOptions& options);
 
   std::string_view ColumnsOf(const ViewOptions& options) const;
@@ -86,6 +87,6 @@ struct View {
 
 std::span<const View> Views();
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_VIEWS_H_
+#endif  // LOCKSTEP_VIEWS_CATALOG_VIEWS_H_

@@ -1,5 +1,5 @@
-// Every view: its columns are named as they say, its groupings and aliases are there, and it makes a table of
-// any capture.
+// Checks every view: its columns have the stated names, its groupings and aliases exist, and it makes a table
+// of any capture.
 #include "views/catalog/views.h"
 
 #include <gmock/gmock.h>
@@ -13,12 +13,12 @@
 #include "views/host/frames_fixture.h"
 #include "views/tables/text_table.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
-using store::TimelineBuilder;
+using capture::TimelineBuilder;
 
-store::Capture SmallJob() {
+capture::Capture SmallJob() {
   TimelineBuilder t;
   const uint32_t group = t.Group("dp", {0, 1});
   for (int rank = 0; rank < 2; ++rank) {
@@ -31,32 +31,32 @@ store::Capture SmallJob() {
         .Kernel("relu", 110, 20, 7, 105)
         .AllReduce(group, 140, 20, 4096);
   }
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   for (uint32_t rank = 0; rank < 2; ++rank) {
     views::FramesBuilder(capture)
-        .Frame("nn.Module: Net_0", 0, 50, store::FrameKind::kModule)
+        .Frame("nn.Module: Net_0", 0, 50, capture::FrameKind::kModule)
         .Frame("aten::mm", 1, 8)
         .With("[[2, 2], [2, 2]]", "a.py(1): f")
         .Frame("aten::relu", 101, 108)
         .Allocation(3, 4096)
         .To(rank);
   }
-  store::Finish(capture);
+  capture::Finish(capture);
   return capture;
 }
 
 class AllViews : public ::testing::TestWithParam<size_t> {
  protected:
   const View& view() const { return Views()[GetParam()]; }
-  MadeView Make(const store::Capture& capture, const ViewOptions& options = {}) {
+  MadeView Make(const capture::Capture& capture, const ViewOptions& options = {}) {
     const report::Analysis analysis = report::Analyze(capture);
     return view().make(
         {.capture = capture, .analysis = [&]() -> const report::Analysis& { return analysis; }}, options);
   }
 };
 
-TEST_P(AllViews, ColumnsEndInTheirUnitAndSayWhatTheyMean) {
-  const store::Capture capture = SmallJob();
+TEST_P(AllViews, ColumnNamesEndInTheirUnitAndHaveAMeaning) {
+  const capture::Capture capture = SmallJob();
   const MadeView made = Make(capture);
   EXPECT_GT(made.grid.rows(), 0u);
   std::set<std::string_view> names;
@@ -68,8 +68,8 @@ TEST_P(AllViews, ColumnsEndInTheirUnitAndSayWhatTheyMean) {
   for (const Alias& alias : view().aliases) EXPECT_TRUE(names.count(alias.column)) << alias.name;
 }
 
-TEST_P(AllViews, EveryTableByEveryMethodHasTheColumnsThatAreShown) {
-  const store::Capture capture = SmallJob();
+TEST_P(AllViews, EveryTableAndMethodHasTheDefaultColumns) {
+  const capture::Capture capture = SmallJob();
   std::vector<ViewOptions> all = {{}};
   for (const SubTable& t : view().tables) all.push_back({.table = t.name});
   for (const Method& m : view().methods) {
@@ -90,7 +90,7 @@ TEST_P(AllViews, EveryTableByEveryMethodHasTheColumnsThatAreShown) {
 }
 
 TEST_P(AllViews, EveryGroupingMakesATable) {
-  const store::Capture capture = SmallJob();
+  const capture::Capture capture = SmallJob();
   const size_t rows = Make(capture).grid.rows();
   for (const GroupName& group : view().groupings) {
     const size_t grouped = Make(capture, {.group_by = {group.group}}).grid.rows();
@@ -103,11 +103,11 @@ TEST_P(AllViews, EveryGroupingMakesATable) {
   }
 }
 
-TEST_P(AllViews, AnEmptyCaptureMakesAnEmptyTableOrOneThatSaysSo) {
+TEST_P(AllViews, AnEmptyCaptureGivesATable) {
   TimelineBuilder t;
   t.Rank(0);
-  store::Capture capture = t.Build();
-  store::Finish(capture);
+  capture::Capture capture = t.Build();
+  capture::Finish(capture);
   const MadeView made = Make(capture);
   EXPECT_FALSE(TextTable(made.grid, 80).empty());
   EXPECT_THAT(JsonTable(view().name, made), ::testing::HasSubstr("\"rows\""));
@@ -117,4 +117,4 @@ INSTANTIATE_TEST_SUITE_P(Views, AllViews, ::testing::Range<size_t>(0, Views().si
                          [](const auto& view) { return std::string(Views()[view.param].name); });
 
 }  // namespace
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

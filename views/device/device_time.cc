@@ -8,11 +8,11 @@
 namespace lockstep::views {
 namespace {
 
-uint8_t KindOf(const store::DeviceActivity& a) {
-  return a.kind != store::ActivityKind::kKernel ? kCopying : a.communication ? kCommunicating : kComputing;
+uint8_t KindOf(const capture::DeviceActivity& a) {
+  return a.kind != capture::ActivityKind::kKernel ? kCopying : a.communication ? kCommunicating : kComputing;
 }
 
-DeviceTime TimeOf(const store::RankData& rank, const std::vector<DeviceWork>& work) {
+DeviceTime TimeOf(const capture::RankData& rank, const std::vector<DeviceWork>& work) {
   struct Edge {
     HostTime at;
     int change;
@@ -44,7 +44,7 @@ void AddGap(StreamIdle& idle, Nanos gap, bool launched_late, Nanos consecutive) 
   (launched_late ? idle.host_wait : gap < consecutive ? idle.kernel_wait : idle.other) += gap;
 }
 
-void AddStreams(const store::RankData& rank, DeviceRule rule, Nanos consecutive,
+void AddStreams(const capture::RankData& rank, DeviceRule rule, Nanos consecutive,
                 std::vector<StreamIdle>& out) {
   struct Stream {
     StreamIdle idle;
@@ -52,14 +52,14 @@ void AddStreams(const store::RankData& rank, DeviceRule rule, Nanos consecutive,
   };
   std::map<StreamId, Stream> streams;
   for (const DeviceWork& w : DeviceWorkOf(rank, rule)) {
-    const store::DeviceActivity& a = *w.activity;
+    const capture::DeviceActivity& a = *w.activity;
     Stream& s =
         streams
             .try_emplace(a.stream, Stream{{.rank = rank.rank, .device = rank.device, .stream = a.stream}, {}})
             .first->second;
     const bool neighbours = rule == DeviceRule::kHta;
     if (s.end && (neighbours || a.start > *s.end)) {
-      // HTA blames the host where it does not know the launch.
+      // HTA charges a gap to the host if the launch is unknown.
       const bool late = w.launch == nullptr ? neighbours : w.launch->start > *s.end;
       AddGap(s.idle, a.start - *s.end, late, consecutive);
     }
@@ -70,7 +70,7 @@ void AddStreams(const store::RankData& rank, DeviceRule rule, Nanos consecutive,
 
 }  // namespace
 
-Nanos DeviceTime::With(uint8_t kinds) const {
+Nanos DeviceTime::TimeWithAll(uint8_t kinds) const {
   Nanos sum;
   for (size_t mask = 0; mask < together.size(); ++mask) {
     if ((mask & kinds) == kinds) sum += together[mask];
@@ -78,18 +78,18 @@ Nanos DeviceTime::With(uint8_t kinds) const {
   return sum;
 }
 
-std::vector<DeviceTime> DeviceTimesOf(const store::Capture& capture, DeviceRule rule) {
+std::vector<DeviceTime> DeviceTimesOf(const capture::Capture& capture, DeviceRule rule) {
   std::vector<DeviceTime> times;
-  for (const store::RankData& rank : capture.ranks) {
+  for (const capture::RankData& rank : capture.ranks) {
     const std::vector<DeviceWork> work = DeviceWorkOf(rank, rule);
     if (!work.empty()) times.push_back(TimeOf(rank, work));
   }
   return times;
 }
 
-std::vector<StreamIdle> StreamIdleOf(const store::Capture& capture, DeviceRule rule, Nanos consecutive) {
+std::vector<StreamIdle> StreamIdleOf(const capture::Capture& capture, DeviceRule rule, Nanos consecutive) {
   std::vector<StreamIdle> idle;
-  for (const store::RankData& rank : capture.ranks) AddStreams(rank, rule, consecutive, idle);
+  for (const capture::RankData& rank : capture.ranks) AddStreams(rank, rule, consecutive, idle);
   return idle;
 }
 

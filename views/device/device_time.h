@@ -1,7 +1,7 @@
-// Where each device's time went, and why its streams stood still (Holistic Trace Analysis' temporal
-// breakdown, kernel types and idle time).
-#ifndef LOCKSTEP_AGGREGATOR_VIEWS_DEVICE_TIME_H_
-#define LOCKSTEP_AGGREGATOR_VIEWS_DEVICE_TIME_H_
+// Divides the time of each device by kind of work, and the gaps of its streams by reason (Holistic Trace
+// Analysis' temporal breakdown, kernel types and idle time).
+#ifndef LOCKSTEP_VIEWS_DEVICE_DEVICE_TIME_H_
+#define LOCKSTEP_VIEWS_DEVICE_DEVICE_TIME_H_
 
 #include <array>
 #include <cstdint>
@@ -12,45 +12,45 @@
 
 namespace lockstep::views {
 
-// Kinds of work that a moment of a device may hold together: a bit each.
+// Kinds of work that a device may run at the same time, one bit each.
 enum DeviceKind : uint8_t { kComputing = 1, kCommunicating = 2, kCopying = 4 };
 inline constexpr size_t kDeviceKinds = 8;
 
-// Of one entry of the capture, from its first start to its last end.
+// The time of one entry of the capture, from its first start to its last end.
 struct DeviceTime {
   RankId rank;
   DeviceId device;
   Nanos span;
-  // By the kinds that ran together; [0] is idle. They sum to `span`.
+  // By the kinds that ran at the same time; [0] is idle time. They sum to `span`.
   std::array<Nanos, kDeviceKinds> together;
 
-  Nanos With(uint8_t kinds) const;  // moments that hold all of these, whatever else
+  Nanos TimeWithAll(uint8_t kinds) const;  // time in which all these kinds ran, with or without others
   Nanos idle() const { return together[0]; }
 };
 
-// By entry; those that did nothing are left out.
-std::vector<DeviceTime> DeviceTimesOf(const store::Capture& capture, DeviceRule rule);
+// Returns one row per entry of the capture. Devices without work are left out.
+std::vector<DeviceTime> DeviceTimesOf(const capture::Capture& capture, DeviceRule rule);
 
-// Of one stream: the gaps between what ran on it, by why the next piece did not follow at once.
+// The gaps between activities of one stream, by the reason why the next activity did not follow at once.
 struct StreamIdle {
   RankId rank;
   DeviceId device;
   StreamId stream;
   uint64_t gaps = 0;
-  Nanos host_wait;    // it was launched only after the stream had run dry
-  Nanos kernel_wait;  // it was launched in time, and the gap is shorter than `consecutive`: what one kernel
-                      // after the other costs
-  Nanos other;        // it was launched in time and held back: by an event, another stream, a full device
+  Nanos host_wait;    // launched only after the stream had become idle
+  Nanos kernel_wait;  // launched in time, and the gap is shorter than `consecutive`: the usual gap between
+                      // two kernels
+  Nanos other;        // launched in time, but delayed by an event, another stream or a full device
 };
 
-// HTA's limit below which a gap is what launching costs.
+// HTA's limit: a shorter gap counts as the cost of launching.
 inline constexpr Nanos kConsecutive = Nanos::Micros(30);
 
-// By entry, then stream. By Lockstep's rule a gap begins where all that ran on the stream has ended; HTA
-// takes neighbours, and where they overlap a gap less than nothing.
-std::vector<StreamIdle> StreamIdleOf(const store::Capture& capture, DeviceRule rule,
+// Sorted by entry, then stream. By Lockstep's rule, a gap begins when all earlier work of the stream has
+// ended. HTA subtracts the times of neighbours, so its gap is negative if they overlap.
+std::vector<StreamIdle> StreamIdleOf(const capture::Capture& capture, DeviceRule rule,
                                      Nanos consecutive = kConsecutive);
 
 }  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_VIEWS_DEVICE_TIME_H_
+#endif  // LOCKSTEP_VIEWS_DEVICE_DEVICE_TIME_H_

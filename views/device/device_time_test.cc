@@ -7,14 +7,14 @@
 namespace lockstep::views {
 namespace {
 
-using store::TimelineBuilder;
+using capture::TimelineBuilder;
+using capture::Us;
 
-Nanos Us(int64_t us) { return Nanos::Micros(us); }
-
-TEST(DeviceTime, EveryMomentFromFirstToLastIsOfOneSetOfKinds) {
+TEST(DeviceTime, EachMomentCountsForExactlyOneSetOfKinds) {
   TimelineBuilder t;
   const uint32_t group = t.Group("dp", {0});
-  // Computing 10-40, communicating 30-60, copying 55-70, nothing until 80, computing 80-90.
+  // The device computes from 10 to 40 us, communicates from 30 to 60, copies from 55 to 70, is idle until 80,
+  // and computes from 80 to 90.
   t.Rank(0).Kernel("gemm", 10, 30).AllReduce(group, 30, 30).Copy(4096, 55, 15).Kernel("gemm", 80, 10);
   t.Rank(1);
   const auto times = DeviceTimesOf(t.Build(), DeviceRule::kLockstep);
@@ -27,20 +27,20 @@ TEST(DeviceTime, EveryMomentFromFirstToLastIsOfOneSetOfKinds) {
   EXPECT_EQ(time.together[kCommunicating], Us(15));
   EXPECT_EQ(time.together[kCommunicating | kCopying], Us(5));
   EXPECT_EQ(time.together[kCopying], Us(10));
-  EXPECT_EQ(time.With(kComputing), Us(40));
-  EXPECT_EQ(time.With(kCommunicating), Us(30));
+  EXPECT_EQ(time.TimeWithAll(kComputing), Us(40));
+  EXPECT_EQ(time.TimeWithAll(kCommunicating), Us(30));
   Nanos sum;
   for (const Nanos part : time.together) sum += part;
   EXPECT_EQ(sum, time.span);
 }
 
-TEST(StreamIdle, AGapIsTheHostsWhereTheLaunchCameAfterIt) {
+TEST(StreamIdle, AGapBeforeALateLaunchIsTheHosts) {
   TimelineBuilder t;
   t.Rank(0)
       .Kernel("first", 10, 10, 7, 1)
-      .Kernel("in time", 25, 5, 7, 2)  // 5 after the first: what launching costs
-      .Kernel("held", 100, 5, 7, 3)    // 70 later, though launched long before
-      .Kernel("late", 200, 5, 7, 190)  // launched 85 after the stream had run dry
+      .Kernel("in time", 25, 5, 7, 2)  // 5 us after the first: the cost of launching
+      .Kernel("held", 100, 5, 7, 3)    // 70 us later, although launched long before
+      .Kernel("late", 200, 5, 7, 190)  // launched 85 us after the stream became idle
       .Kernel("elsewhere", 12, 3, 8, 4);
   const auto idle = StreamIdleOf(t.Build(), DeviceRule::kLockstep);
   ASSERT_EQ(idle.size(), 2u);
@@ -52,10 +52,10 @@ TEST(StreamIdle, AGapIsTheHostsWhereTheLaunchCameAfterIt) {
   EXPECT_EQ(idle[1].gaps, 0u);
 }
 
-TEST(StreamIdle, OverlappingWorkLeavesNoGapAndHtaCountsItNegative) {
+TEST(StreamIdle, OverlappingWorkLeavesNoGapExceptByHtasRule) {
   TimelineBuilder t;
   t.Rank(0).Kernel("long", 10, 100, 7, 1).Kernel("inside", 20, 10, 7, 2).Kernel("after", 120, 10, 7, 3);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const auto ours = StreamIdleOf(capture, DeviceRule::kLockstep);
   EXPECT_EQ(ours[0].gaps, 1u);
   EXPECT_EQ(ours[0].kernel_wait, Us(10));
@@ -65,7 +65,7 @@ TEST(StreamIdle, OverlappingWorkLeavesNoGapAndHtaCountsItNegative) {
   EXPECT_EQ(hta[0].other, Us(90)) << "120 - 30";
 }
 
-TEST(DeviceWork, HtaLeavesOutTheLastStepAndWhatHasNoLaunch) {
+TEST(DeviceWork, HtasRuleExcludesTheLastStepAndWorkWithoutALaunch) {
   TimelineBuilder t;
   t.Rank(0)
       .Step(1, 0, 100)
@@ -74,7 +74,7 @@ TEST(DeviceWork, HtaLeavesOutTheLastStepAndWhatHasNoLaunch) {
       .Kernel("one", 20, 10, 7, 10)
       .Kernel("queued over the border", 110, 10, 7, 90)
       .Kernel("two", 130, 10, 7, 120);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   EXPECT_EQ(DeviceWorkOf(capture.ranks[0], DeviceRule::kLockstep).size(), 4u);
   EXPECT_EQ(DeviceWorkOf(capture.ranks[0], DeviceRule::kHta).size(), 2u);
 }

@@ -5,12 +5,13 @@
 namespace lockstep::views {
 namespace {
 
-// When the last of several steps began; the end of time where there are fewer: HTA then leaves out nothing.
-HostTime LastStep(const store::RankData& rank) {
+// Returns the start of the last step. With fewer than two steps it returns the end of time, because HTA then
+// leaves out nothing.
+HostTime LastStep(const capture::RankData& rank) {
   size_t steps = 0;
   HostTime last = HostTime::Min();
-  for (const store::HostRange& range : rank.ranges) {
-    if (range.kind != store::RangeKind::kStep) continue;
+  for (const capture::HostRange& range : rank.ranges) {
+    if (range.kind != capture::RangeKind::kStep) continue;
     ++steps;
     last = std::max(last, range.start);
   }
@@ -19,7 +20,7 @@ HostTime LastStep(const store::RankData& rank) {
 
 }  // namespace
 
-std::vector<DeviceWork> DeviceWorkOf(const store::RankData& rank, DeviceRule rule) {
+std::vector<DeviceWork> DeviceWorkOf(const capture::RankData& rank, DeviceRule rule) {
   std::vector<DeviceWork> work = analysis::DeviceWorkOf(rank);
   const HostTime until = rule == DeviceRule::kHta ? LastStep(rank) : HostTime::Max();
   if (until != HostTime::Max())

@@ -1,6 +1,6 @@
-// What counts of a device's work.
-#ifndef LOCKSTEP_AGGREGATOR_VIEWS_DEVICE_WORK_H_
-#define LOCKSTEP_AGGREGATOR_VIEWS_DEVICE_WORK_H_
+// Selects the device work that counts in the views of devices.
+#ifndef LOCKSTEP_VIEWS_DEVICE_DEVICE_WORK_H_
+#define LOCKSTEP_VIEWS_DEVICE_DEVICE_WORK_H_
 
 #include <cstdint>
 #include <vector>
@@ -11,17 +11,17 @@
 namespace lockstep::views {
 
 enum class DeviceRule : uint8_t {
-  kLockstep,  // all that was recorded
-  // Holistic Trace Analysis': where there are two ProfilerSteps or more, only what was launched before the
-  // last one began, by a call that was recorded.
+  kLockstep,  // all recorded work
+  // The rule of Holistic Trace Analysis. With two or more ProfilerSteps, only work counts that a recorded
+  // call launched before the last step began.
   kHta,
 };
 
 using analysis::DeviceWork;
 
-// In the order of starts. Points into `rank`.
-std::vector<DeviceWork> DeviceWorkOf(const store::RankData& rank, DeviceRule rule);
+// Returns the work in the order of starts. It points into `rank`.
+std::vector<DeviceWork> DeviceWorkOf(const capture::RankData& rank, DeviceRule rule);
 
 }  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_VIEWS_DEVICE_WORK_H_
+#endif  // LOCKSTEP_VIEWS_DEVICE_DEVICE_WORK_H_

@@ -20,7 +20,7 @@ using analysis::Normalize;
 using analysis::Subtract;
 using Set = analysis::IntervalSet<HostTime>;
 
-// Communication of one step, cut.
+// The communication of one step: all of it, its transfer, and its unsplit part.
 struct Cut {
   std::vector<HostInterval> all, transfer, unsplit;
 };
@@ -46,7 +46,8 @@ CommunicationStep StepRow(RankId rank, std::optional<int64_t> number, const Host
   return row;
 }
 
-// `cuts` may be fewer or more than the steps: rows without a step have a cut only.
+// Returns the mean of the rows. `steps` is the number of steps. `cuts` is the number of rows with
+// communication, which may include communication outside of all steps.
 CommunicationStep MeanOf(const std::vector<CommunicationStep>& rows, int64_t steps, int64_t cuts) {
   CommunicationStep mean{.rank = rows.front().rank, .mean = true};
   const auto of = [&](Nanos CommunicationStep::*member, int64_t n) {
@@ -60,7 +61,7 @@ CommunicationStep MeanOf(const std::vector<CommunicationStep>& rows, int64_t ste
   for (Nanos CommunicationStep::*member :
        {&CommunicationStep::transfer, &CommunicationStep::wait, &CommunicationStep::unsplit})
     of(member, cuts);
-  // What is cut off in each mean would be missing in the sum.
+  // The means are rounded down. Their sum therefore replaces the mean length.
   mean.length = mean.computation + mean.overlap + mean.communication + mean.other;
   return mean;
 }
@@ -105,14 +106,14 @@ class OurRule {
 
  private:
   void AddSteps(size_t r) {
-    const store::RankData& rank = in_.capture.ranks[r];
+    const capture::RankData& rank = in_.capture.ranks[r];
     const analysis::RankSteps& steps = in_.steps.ranks[r];
     if (steps.steps.empty()) return;
     const analysis::StepKinds kinds = analysis::KindsOf(in_.capture, rank);
-    const std::vector<HostInterval> slots = analysis::StepSlots(steps);
+    const std::vector<HostInterval> slots = analysis::StepIntervals(steps);
     std::vector<Cut> cuts(slots.size());
     for (size_t i = 0; i < rank.collectives.size(); ++i) {
-      const store::DeviceActivity& a = rank.activities[rank.collectives[i].activity];
+      const capture::DeviceActivity& a = rank.activities[rank.collectives[i].activity];
       const analysis::Part& part = times_.parts[r][i];
       for (size_t s = 0; s < slots.size(); ++s) {
         const HostInterval within{std::max(a.start, slots[s].start), std::min(a.end, slots[s].end)};
@@ -136,14 +137,14 @@ class OurRule {
   }
 
   void AddOps(size_t r) {
-    const store::RankData& rank = in_.capture.ranks[r];
+    const capture::RankData& rank = in_.capture.ranks[r];
     for (size_t i = 0; i < rank.collectives.size(); ++i) {
-      const store::Collective& c = rank.collectives[i];
-      const store::DeviceActivity& a = rank.activities[c.activity];
+      const capture::Collective& c = rank.collectives[i];
+      const capture::DeviceActivity& a = rank.activities[c.activity];
       const analysis::Part& part = times_.parts[r][i];
       const Nanos length = a.end - a.start;
       CommunicationOp& row =
-          ops_[{op_ranks_ == OpRanks::kEach ? rank.rank : kNoRank, store::CollectiveOpName(c.op)}];
+          ops_[{op_ranks_ == OpRanks::kEach ? rank.rank : kNoRank, capture::CollectiveOpName(c.op)}];
       AddOp(row, c.bytes >= 0 ? std::optional(c.bytes) : std::nullopt, length,
             part.split ? std::optional(length - part.wait) : std::nullopt,
             part.split ? std::optional(part.wait) : std::nullopt);
@@ -178,7 +179,7 @@ class TensorBoardRule {
   }
 
  private:
-  // The i-th operation of each rank is the same one.
+  // The i-th operation of each rank counts as the same collective.
   Nanos Shortest(size_t i) const {
     Nanos least = Nanos::Max();
     for (const auto& ops : ops_) least = std::min(least, ops[i].time.length());
@@ -189,7 +190,7 @@ class TensorBoardRule {
     const RankId rank = processes_[p].rank;
     if (steps_[p].empty()) return;
     const analysis::StepKinds kinds = TensorBoardKinds(in_.capture, processes_[p]);
-    // Without a GPU the host computes.
+    // Without a GPU, the host computes.
     const Set& compute = kinds.kernel.empty() ? kinds.cpu_exec : kinds.kernel;
     std::map<std::optional<int64_t>, Cut> cuts;
     for (size_t i = 0; i < ops_[p].size() && !out_.withheld; ++i) {
@@ -213,7 +214,7 @@ class TensorBoardRule {
     out_.steps.insert(out_.steps.end(), rows.begin(), rows.end());
   }
 
-  // Of all calls of one name together: what overlaps counts once.
+  // Sums all calls of each name. Overlapping calls count once.
   void AddOps(size_t p) {
     struct Times {
       std::vector<HostInterval> all, transfer;

@@ -1,8 +1,7 @@
-// The distributed view: how much of each rank's communication hides behind its computation, how much of it is
-// transfer and how much waiting for others, and what each operation costs (torch-tb-profiler's distributed
-// view).
-#ifndef LOCKSTEP_AGGREGATOR_VIEWS_DISTRIBUTED_H_
-#define LOCKSTEP_AGGREGATOR_VIEWS_DISTRIBUTED_H_
+// The distributed view: per rank, the communication hidden behind computation, the transfer, the waiting for
+// other ranks, and the cost of each operation (torch-tb-profiler's distributed view).
+#ifndef LOCKSTEP_VIEWS_DEVICE_DISTRIBUTED_H_
+#define LOCKSTEP_VIEWS_DEVICE_DISTRIBUTED_H_
 
 #include <cstdint>
 #include <optional>
@@ -16,53 +15,55 @@
 
 namespace lockstep::views {
 
-// How communication is found and cut.
+// The rule that finds and splits communication.
 enum class CommunicationRule : uint8_t {
-  kLockstep,     // communication kernels; waiting as analysis/collectives.h tells it
-  kTensorBoard,  // tensorboard_rules.h; transfer is the end of each operation, as long as the shortest among
-                 // the ranks. Needs frames
+  kLockstep,     // communication kernels, split as in analysis/prepare/collectives.h
+  kTensorBoard,  // as in tensorboard_rules.h; transfer is the last part of each operation, as long as the
+                 // shortest one among the ranks. Needs frames
 };
 
 struct CommunicationStep {
   RankId rank;
-  bool mean = false;            // over the rank's steps
-  std::optional<int64_t> step;  // nullopt: the mean, or outside of all steps
-  // Disjoint, and sum to `length`. Computation and communication: where only that goes on. Zero outside of
-  // steps.
+  bool mean = false;            // this row is the mean of the rank's steps
+  std::optional<int64_t> step;  // nullopt: the mean, or communication outside of all steps
+  // These are disjoint and sum to `length`. `computation` and `communication` hold the time in which only
+  // that runs. All are zero outside of steps.
   Nanos computation, overlap, communication, other;
   Nanos length;
-  // Disjoint, and sum to all communication, hidden or not.
+  // These are disjoint and sum to all communication, hidden or not.
   Nanos transfer, wait, unsplit;
 };
 
 struct CommunicationOp {
-  RankId rank = kNoRank;  // kNoRank: all
+  RankId rank = kNoRank;  // kNoRank: all ranks
   std::string_view name;
   uint64_t calls = 0;
-  std::optional<int64_t> bytes;  // nullopt where any call's are unknown
+  std::optional<int64_t> bytes;  // nullopt: the bytes of a call are unknown
   Nanos latency;
-  // Of the calls of which it is known; nullopt: of none.
+  // Sums over the calls for which they are known; nullopt: for no call.
   std::optional<Nanos> transfer, wait;
 };
 
 struct Distributed {
-  std::vector<CommunicationStep> steps;  // by rank: the mean, then each step in order, then what lies in none
-  std::vector<CommunicationOp> ops;      // by rank, the longest first
-  bool withheld = false;  // kTensorBoard: ranks have different numbers of operations, so none are compared
+  std::vector<CommunicationStep>
+      steps;  // by rank: the mean, each step in order, then communication outside of all steps
+  std::vector<CommunicationOp> ops;  // by rank, longest first
+  bool withheld =
+      false;  // kTensorBoard: the ranks have different numbers of operations, so these are not compared
 };
 
 struct DistributedInput {
-  const store::Capture& capture;
-  const align::Matches& matches;
-  const align::ClockModel& clock;
+  const capture::Capture& capture;
+  const capture::Matches& matches;
+  const capture::ClockModel& clock;
   const analysis::Steps& steps;
 };
 
 enum class OpRanks : uint8_t { kTogether, kEach };
 
-// Texts point into the capture, or live as long as the program.
+// Texts point into the capture, or are literals.
 Distributed DistributedOf(const DistributedInput& input, CommunicationRule rule, OpRanks op_ranks);
 
 }  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_VIEWS_DISTRIBUTED_H_
+#endif  // LOCKSTEP_VIEWS_DEVICE_DISTRIBUTED_H_

@@ -9,13 +9,12 @@
 namespace lockstep::views {
 namespace {
 
-using store::FrameKind;
-using store::TimelineBuilder;
+using capture::FrameKind;
+using capture::TimelineBuilder;
+using capture::Us;
 
-Nanos Us(double us) { return Nanos(static_cast<int64_t>(us * 1000)); }
-
-// Two ranks, two steps of 100 us. In each a kernel of 40 us, and an all-reduce for which rank 1 comes 10 us
-// late; on rank 0 its first 5 us hide behind the kernel.
+// Two ranks run two steps of 100 us. Each step has a kernel of 40 us, and an all-reduce to which rank 1 comes
+// 10 us late. On rank 0, the kernel hides the first 5 us of the all-reduce.
 class TwoRanks : public ::testing::Test {
  protected:
   TwoRanks() {
@@ -32,7 +31,7 @@ class TwoRanks : public ::testing::Test {
       }
     }
     capture_ = t.Build();
-    store::Finish(capture_);
+    capture::Finish(capture_);
     for (uint32_t rank = 0; rank < 2; ++rank) {
       FramesBuilder frames(capture_);
       for (int step = 0; step < 2; ++step) {
@@ -44,10 +43,10 @@ class TwoRanks : public ::testing::Test {
       }
       frames.Frame("nccl:broadcast", 180, 183).To(rank);
     }
-    matches_ = align::Match(capture_);
-    clock_ = align::EstimateClocks(capture_, matches_);
+    matches_ = capture::Match(capture_);
+    clock_ = capture::EstimateClocks(capture_, matches_);
     std::vector<analysis::CallIndex> calls;
-    for (const store::RankData& rank : capture_.ranks) calls.emplace_back(rank);
+    for (const capture::RankData& rank : capture_.ranks) calls.emplace_back(rank);
     steps_ = analysis::FindSteps(capture_, clock_, calls);
   }
 
@@ -55,13 +54,13 @@ class TwoRanks : public ::testing::Test {
     return DistributedOf({capture_, matches_, clock_, steps_}, rule, ranks);
   }
 
-  store::Capture capture_;
-  align::Matches matches_;
-  align::ClockModel clock_;
+  capture::Capture capture_;
+  capture::Matches matches_;
+  capture::ClockModel clock_;
   analysis::Steps steps_;
 };
 
-TEST_F(TwoRanks, OurRuleCutsCommunicationIntoOverlapTransferAndWaiting) {
+TEST_F(TwoRanks, LockstepsRuleSplitsCommunicationIntoOverlapTransferAndWaiting) {
   const Distributed distributed = Of(CommunicationRule::kLockstep);
   ASSERT_EQ(distributed.steps.size(), 6u);
   const CommunicationStep& mean = distributed.steps[0];
@@ -81,7 +80,7 @@ TEST_F(TwoRanks, OurRuleCutsCommunicationIntoOverlapTransferAndWaiting) {
     EXPECT_EQ(s.computation + s.overlap + s.communication + s.other, s.length);
 }
 
-TEST_F(TwoRanks, OperationsSumOverRanksOrStandForEach) {
+TEST_F(TwoRanks, GroupsOperationsOverRanksOrPerRank) {
   const Distributed together = Of(CommunicationRule::kLockstep);
   ASSERT_EQ(together.ops.size(), 1u);
   EXPECT_EQ(together.ops[0].calls, 4u);
@@ -95,12 +94,12 @@ TEST_F(TwoRanks, OperationsSumOverRanksOrStandForEach) {
   EXPECT_EQ(each.ops[1].latency, Us(40));
 }
 
-TEST_F(TwoRanks, TensorBoardsRuleTimesFramesOfTheHost) {
+TEST_F(TwoRanks, TensorBoardsRuleUsesHostFrames) {
   const Distributed distributed = Of(CommunicationRule::kTensorBoard, OpRanks::kEach);
   EXPECT_FALSE(distributed.withheld);
   const CommunicationStep& first = distributed.steps[1];
   EXPECT_EQ(first.length, Us(100));
-  // Every kernel computes: 10 to 75. The frame from 20 to 30 lies in it.
+  // Every kernel counts as computation, from 10 to 75 us. The frame from 20 to 30 us is inside that time.
   EXPECT_EQ(first.computation, Us(55));
   EXPECT_EQ(first.overlap, Us(10));
   EXPECT_EQ(first.communication, Nanos());
@@ -117,7 +116,7 @@ TEST_F(TwoRanks, TensorBoardsRuleTimesFramesOfTheHost) {
   EXPECT_EQ(distributed.ops[1].bytes, 0);
 }
 
-TEST_F(TwoRanks, TensorBoardComparesNothingWhereNumbersDiffer) {
+TEST_F(TwoRanks, TensorBoardsRuleComparesNothingIfCountsDiffer) {
   FramesBuilder(capture_).Frame("nccl:all_reduce", 10, 20).To(1);
   const Distributed distributed = Of(CommunicationRule::kTensorBoard);
   EXPECT_TRUE(distributed.withheld);
@@ -125,7 +124,7 @@ TEST_F(TwoRanks, TensorBoardComparesNothingWhereNumbersDiffer) {
   EXPECT_FALSE(distributed.steps.empty());
 }
 
-TEST_F(TwoRanks, TheOverviewSumsToTheStepByEitherRule) {
+TEST_F(TwoRanks, TheOverviewSumsToTheStepByBothRules) {
   for (const OverviewRule rule : {OverviewRule::kLockstep, OverviewRule::kTensorBoard}) {
     const std::vector<RankOverview> rows = OverviewOf(capture_, steps_, rule);
     ASSERT_EQ(rows.size(), 2u);
@@ -140,9 +139,9 @@ TEST_F(TwoRanks, TheOverviewSumsToTheStepByEitherRule) {
   }
 }
 
-TEST_F(TwoRanks, EligibleTimeIsThatOfTheOperatorsThatCouldUseTensorCores) {
+TEST_F(TwoRanks, EligibleTimeCountsOperatorsThatCouldUseTensorCores) {
   const std::vector<RankOverview> rows = OverviewOf(capture_, steps_, OverviewRule::kLockstep);
-  // Both launches of a step lie in aten::mm.
+  // Both launches of a step are inside aten::mm.
   EXPECT_DOUBLE_EQ(*rows[0].eligible_fraction, 1.0);
   EXPECT_DOUBLE_EQ(*rows[0].eligible_tensor_core_fraction, 0.0);
 }

@@ -14,21 +14,21 @@
 namespace lockstep::views {
 namespace {
 
-using store::kNone;
+using capture::kNone;
 
-// A row in the making.
+// A row under construction.
 struct Waiting {
   HostWaitRow row;
   absl::flat_hash_map<std::pair<NameId, std::string_view>, Nanos> awaited;
   bool unsplit = false;
 };
 
-enum class Later : uint8_t { kSomething, kNothing };
+enum class MoreWork : uint8_t { kSomething, kNothing };
 
-// Cuts `whole` into stretches of the running activity that ends last and stretches where none of `work` runs,
-// which are told whether any comes later. `work` is in the order of starts.
+// Divides `whole` into parts. In a part with running work, on_run receives the running activity that ends
+// last. In other parts, on_gap receives whether more work follows. `work` is in the order of starts.
 template <typename OnRun, typename OnGap>
-void Sweep(const std::vector<store::DeviceActivity>& activities, const HostInterval& whole,
+void Sweep(const std::vector<capture::DeviceActivity>& activities, const HostInterval& whole,
            const std::vector<uint32_t>& work, const OnRun& on_run, const OnGap& on_gap) {
   const auto ends_first = [&](uint32_t a, uint32_t b) {
     return std::tie(activities[a].end, a) < std::tie(activities[b].end, b);
@@ -40,7 +40,7 @@ void Sweep(const std::vector<store::DeviceActivity>& activities, const HostInter
     while (!running.empty() && activities[running.top()].end <= at) running.pop();
     HostTime until = next < work.size() ? std::min(whole.end, activities[work[next]].start) : whole.end;
     if (running.empty()) {
-      on_gap(HostInterval{at, until}, next < work.size() ? Later::kSomething : Later::kNothing);
+      on_gap(HostInterval{at, until}, next < work.size() ? MoreWork::kSomething : MoreWork::kNothing);
     } else {
       until = std::min(until, activities[running.top()].end);
       on_run(running.top(), HostInterval{at, until});
@@ -49,10 +49,10 @@ void Sweep(const std::vector<store::DeviceActivity>& activities, const HostInter
   }
 }
 
-// The waits of one process.
+// Collects the waits of one process.
 class ProcessWaits {
  public:
-  ProcessWaits(const store::Capture& capture, const analysis::CollectiveTimes& times,
+  ProcessWaits(const capture::Capture& capture, const analysis::CollectiveTimes& times,
                const analysis::CallNames& names, const Process& process)
       : capture_(capture), times_(times), names_(names), process_(process) {
     if (process.frames == nullptr) return;
@@ -78,13 +78,13 @@ class ProcessWaits {
 
  private:
   void AddEntry(uint32_t entry, HostWaits& out) {
-    const store::RankData& rank = capture_.ranks[entry];
+    const capture::RankData& rank = capture_.ranks[entry];
     const AwaitedWork work(rank);
-    for (const store::ApiCall& call : rank.api_calls) {
+    for (const capture::ApiCall& call : rank.api_calls) {
       const analysis::CallRole role = names_.Of(call.name);
       if (role == analysis::CallRole::kSynchronizes) {
         const AwaitedWork::Target target = work.TargetOf(call);
-        out.unnamed += target.told ? 0 : 1;
+        out.unnamed += target.is_named ? 0 : 1;
         Cut(entry, call, work, work.Unfinished(target, {call.start, call.end}));
       } else if (role == analysis::CallRole::kCopies) {
         const uint32_t copy = work.BlockingCopy(call);
@@ -96,8 +96,8 @@ class ProcessWaits {
     }
   }
 
-  // Shares the call's length out among what ran in it.
-  void Cut(uint32_t entry, const store::ApiCall& call, const AwaitedWork& all,
+  // Divides the length of the call over the work that ran during it.
+  void Cut(uint32_t entry, const capture::ApiCall& call, const AwaitedWork& all,
            const std::vector<uint32_t>& work) {
     Waiting& w = RowOf(call);
     ++w.row.calls;
@@ -106,8 +106,8 @@ class ProcessWaits {
     const auto charge = [&](uint32_t activity, const HostInterval& part) {
       Charge(entry, activity, part, w);
     };
-    Sweep(activities, {call.start, call.end}, work, charge, [&](const HostInterval& gap, Later later) {
-      if (later == Later::kNothing) {
+    Sweep(activities, {call.start, call.end}, work, charge, [&](const HostInterval& gap, MoreWork later) {
+      if (later == MoreWork::kNothing) {
         w.row.after += gap.end - gap.start;
         return;
       }
@@ -115,17 +115,17 @@ class ProcessWaits {
         w.row.queued += part.end - part.start;
         w.awaited[{activities[activity].name, LaunchedBy(entry, activity)}] += part.end - part.start;
       };
-      const auto idle = [&](const HostInterval& part, Later) { w.row.latency += part.end - part.start; };
+      const auto idle = [&](const HostInterval& part, MoreWork) { w.row.latency += part.end - part.start; };
       Sweep(activities, gap, all.Unfinished({.stream = std::nullopt, .launched_before = call.start}, gap),
             queue, idle);
     });
   }
 
   void Charge(uint32_t entry, uint32_t activity, const HostInterval& part, Waiting& w) {
-    const store::DeviceActivity& a = capture_.ranks[entry].activities[activity];
+    const capture::DeviceActivity& a = capture_.ranks[entry].activities[activity];
     const Nanos length = part.end - part.start;
     w.awaited[{a.name, LaunchedBy(entry, activity)}] += length;
-    if (a.kind != store::ActivityKind::kKernel) {
+    if (a.kind != capture::ActivityKind::kKernel) {
       w.row.copy += length;
     } else if (!a.communication) {
       w.row.compute += length;
@@ -148,7 +148,7 @@ class ProcessWaits {
     return node == kNone ? "" : NameOf(node);
   }
 
-  Waiting& RowOf(const store::ApiCall& call) {
+  Waiting& RowOf(const capture::ApiCall& call) {
     std::string_view called_by, range;
     uint32_t node = process_.frames == nullptr ? kNone : tree_.At(*process_.frames, call.thread, call.start);
     for (; node != kNone; node = tree_.nodes[node].parent) {
@@ -173,24 +173,25 @@ class ProcessWaits {
     return waiting_[it->second];
   }
 
-  const store::HostFrame& FrameOf(uint32_t node) const {
+  const capture::HostFrame& FrameOf(uint32_t node) const {
     return process_.frames->frames[tree_.nodes[node].frame];
   }
   std::string_view NameOf(uint32_t node) const { return capture_.Text(FrameOf(node).name); }
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   const analysis::CollectiveTimes& times_;
   const analysis::CallNames& names_;
   const Process& process_;
   HostTree tree_;
-  absl::flat_hash_map<uint32_t, std::vector<uint32_t>> launched_by_;  // by entry: the node of each activity
+  absl::flat_hash_map<uint32_t, std::vector<uint32_t>>
+      launched_by_;  // by entry: the node that launched each activity
   absl::flat_hash_map<std::tuple<ThreadId, NameId, std::string_view, std::string_view>, size_t> places_;
   std::vector<Waiting> waiting_;
 };
 
 }  // namespace
 
-HostWaits HostWaitsOf(const store::Capture& capture, const analysis::CollectiveTimes& times,
+HostWaits HostWaitsOf(const capture::Capture& capture, const analysis::CollectiveTimes& times,
                       const std::vector<RankId>& only) {
   HostWaits out;
   const analysis::CallNames names(capture);

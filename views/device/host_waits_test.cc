@@ -9,12 +9,12 @@
 namespace lockstep::views {
 namespace {
 
-using store::TimelineBuilder;
+using capture::TimelineBuilder;
 
 constexpr char kSync[] = "cudaStreamSynchronize";
 
-analysis::CollectiveTimes TimesOf(const store::Capture& capture) {
-  return analysis::TimeCollectives(capture, align::Match(capture), align::ClockModel());
+analysis::CollectiveTimes TimesOf(const capture::Capture& capture) {
+  return analysis::TimeCollectives(capture, capture::Match(capture), capture::ClockModel());
 }
 
 void ExpectWhole(const HostWaitRow& row) {
@@ -23,16 +23,17 @@ void ExpectWhole(const HostWaitRow& row) {
             row.blocked);
 }
 
-TEST(HostWaits, ACallIsBlamedOnTheWorkOfItsStream) {
+TEST(HostWaits, AttributesACallToTheWorkOfItsStream) {
   TimelineBuilder t;
-  // On the stream: before the call's start, a gap of 5, and 10 more; it returns 3 after the end.
+  // On the stream, work runs since before the call, then a gap of 5 us and 10 us more. The call returns 3 us
+  // after their end.
   t.Rank(0)
       .Kernel("gemm", 10, 30, 7, 1)
       .Kernel("relu", 45, 10, 7, 2)
       .Kernel("elsewhere", 62, 10, 8, 3)
       .StreamSynchronize(7, 20, 38);
   t.Rank(0).Kernel("later", 57, 5, 7, 56);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   FramesBuilder(capture)
       .Frame("aten::mm", 0.5, 1.5)
       .Frame("aten::item", 18, 60)
@@ -47,7 +48,7 @@ TEST(HostWaits, ACallIsBlamedOnTheWorkOfItsStream) {
   EXPECT_EQ(row.blocked, Nanos::Micros(38));
   EXPECT_EQ(row.compute, Nanos::Micros(30));
   EXPECT_EQ(row.latency, Nanos::Micros(5));
-  EXPECT_EQ(row.after, Nanos::Micros(3)) << "what was launched during the call is not waited for";
+  EXPECT_EQ(row.after, Nanos::Micros(3)) << "the call does not wait for work launched during it";
   ExpectWhole(row);
   ASSERT_EQ(row.awaited.size(), 2u);
   EXPECT_EQ(row.awaited[0].name, "gemm");
@@ -57,27 +58,27 @@ TEST(HostWaits, ACallIsBlamedOnTheWorkOfItsStream) {
   EXPECT_EQ(waits.unnamed, 0u);
 }
 
-TEST(HostWaits, WhoWaitsForCommunicationWaitsForTheLastRank) {
+TEST(HostWaits, AttributesWaitingInCommunicationToTheLastRank) {
   TimelineBuilder t;
   const uint32_t group = t.Group("dp", {0, 1});
   t.Rank(0).AllReduce(group, 10, 50).StreamSynchronize(15, 20, 40);
   t.Rank(1).AllReduce(group, 50, 10);
-  store::Capture capture = t.Build();
-  store::Finish(capture);
+  capture::Capture capture = t.Build();
+  capture::Finish(capture);
   const HostWaits waits = HostWaitsOf(capture, TimesOf(capture), {RankId(0)});
   ASSERT_EQ(waits.rows.size(), 1u);
-  // Its kernel waited 40 from 10 on, of which 30 lie in the call.
+  // The kernel waited for 40 us from 10 us on. Of these, 30 us are inside the call.
   EXPECT_EQ(waits.rows[0].other_ranks, Nanos::Micros(30));
   EXPECT_EQ(waits.rows[0].transfer, Nanos::Micros(10));
   ExpectWhole(waits.rows[0]);
 }
 
-TEST(HostWaits, CommunicationThatCannotBeSplitSaysSo) {
+TEST(HostWaits, UnsplitCommunicationHasUnknownWaiting) {
   TimelineBuilder t;
   const uint32_t group = t.Group("dp", {0, 1});
   t.Rank(0).AllReduce(group, 10, 50).StreamSynchronize(15, 20, 40);
-  store::Capture capture = t.Build();
-  store::Finish(capture);
+  capture::Capture capture = t.Build();
+  capture::Finish(capture);
   const HostWaits waits = HostWaitsOf(capture, TimesOf(capture), {});
   ASSERT_EQ(waits.rows.size(), 1u);
   EXPECT_FALSE(waits.rows[0].other_ranks);
@@ -85,10 +86,10 @@ TEST(HostWaits, CommunicationThatCannotBeSplitSaysSo) {
   ExpectWhole(waits.rows[0]);
 }
 
-TEST(HostWaits, OfSeveralStreamsTheOneThatEndsLast) {
+TEST(HostWaits, AttributesADeviceWideCallToTheStreamThatEndsLast) {
   TimelineBuilder t;
   t.Rank(0).Kernel("short", 10, 20, 7, 1).Kernel("long", 12, 40, 8, 2).Api("cudaDeviceSynchronize", 15, 40);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const HostWaits waits = HostWaitsOf(capture, TimesOf(capture), {});
   ASSERT_EQ(waits.rows.size(), 1u);
   ASSERT_EQ(waits.rows[0].awaited.size(), 1u);
@@ -98,28 +99,27 @@ TEST(HostWaits, OfSeveralStreamsTheOneThatEndsLast) {
   EXPECT_EQ(waits.unnamed, 1u);
 }
 
-TEST(HostWaits, WorkThatStandsBehindOtherStreamsIsQueued) {
+TEST(HostWaits, CountsTimeBehindOtherStreamsAsQueued) {
   TimelineBuilder t;
   t.Rank(0).Kernel("other", 5, 45, 8, 1).Kernel("reduce", 52, 3, 7, 2).StreamSynchronize(7, 20, 35);
   t.Rank(0).Kernel("later", 50, 1, 9, 40);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const HostWaits waits = HostWaitsOf(capture, TimesOf(capture), {});
   ASSERT_EQ(waits.rows.size(), 1u);
   EXPECT_EQ(waits.rows[0].queued, Nanos::Micros(30));
-  EXPECT_EQ(waits.rows[0].latency, Nanos::Micros(2))
-      << "what was launched during the call is in nobody's way";
+  EXPECT_EQ(waits.rows[0].latency, Nanos::Micros(2)) << "work launched during the call delays no other work";
   EXPECT_EQ(waits.rows[0].compute, Nanos::Micros(3));
   EXPECT_EQ(waits.rows[0].awaited.at(0).name, "other");
   EXPECT_EQ(waits.rows[0].awaited[0].time, Nanos::Micros(30));
   ExpectWhole(waits.rows[0]);
 }
 
-TEST(HostWaits, ACopyBlocksWhereItsCallStaysForItsEnd) {
+TEST(HostWaits, ACopyBlocksIfItsCallReturnsAfterItsEnd) {
   TimelineBuilder t;
   t.Rank(0).Kernel("gemm", 10, 30, 9, 1).Copy(4096, 40, 5, 9, 20).Copy(4096, 60, 5, 9, 50);
-  store::Capture capture = t.Build();
-  for (store::ApiCall& call : capture.ranks[0].api_calls) {
-    // The first copy's call returns after its end, the other's does not.
+  capture::Capture capture = t.Build();
+  for (capture::ApiCall& call : capture.ranks[0].api_calls) {
+    // The call of the first copy returns after the copy's end, the call of the other does not.
     if (call.start == TimelineBuilder::At(20)) call.end = TimelineBuilder::At(46);
   }
   const HostWaits waits = HostWaitsOf(capture, TimesOf(capture), {});

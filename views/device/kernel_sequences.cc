@@ -10,7 +10,7 @@
 namespace lockstep::views {
 namespace {
 
-using store::kNone;
+using capture::kNone;
 
 struct Piece {
   uint32_t node;
@@ -21,7 +21,8 @@ struct Piece {
   }
 };
 
-// By node. Nodes come before those in them, so what lies in one follows it without a gap.
+// Returns, by node, the end of the nodes inside it. A node comes before the nodes inside it, so these follow
+// it directly.
 std::vector<uint32_t> EndsOf(const HostTree& tree) {
   std::vector<uint32_t> ends(tree.nodes.size());
   for (uint32_t i = static_cast<uint32_t>(ends.size()); i-- > 0;) {
@@ -32,11 +33,11 @@ std::vector<uint32_t> EndsOf(const HostTree& tree) {
   return ends;
 }
 
-std::vector<Piece> PiecesOf(const store::Capture& capture, const HostTree& tree) {
+std::vector<Piece> PiecesOf(const capture::Capture& capture, const HostTree& tree) {
   std::vector<Piece> pieces;
   for (const Launch& launch : tree.launches) {
     if (launch.node == kNone) continue;
-    const store::DeviceActivity& a =
+    const capture::DeviceActivity& a =
         capture.ranks[launch.activity.entry].activities[launch.activity.activity];
     pieces.push_back({launch.node, a.start, a.name});
   }
@@ -44,9 +45,9 @@ std::vector<Piece> PiecesOf(const store::Capture& capture, const HostTree& tree)
   return pieces;
 }
 
-class Table {
+class SequenceTable {
  public:
-  Table(const store::Capture& capture, LaunchRanks ranks) : capture_(capture), ranks_(ranks) {}
+  SequenceTable(const capture::Capture& capture, LaunchRanks ranks) : capture_(capture), ranks_(ranks) {}
 
   void Add(const Process& process) {
     const HostTree tree = BuildHostTree(capture_, process, kOperatorsAndAnnotations);
@@ -105,7 +106,7 @@ class Table {
     row.device += node.device;
   }
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   const LaunchRanks ranks_;
   KernelSequences out_;
   absl::flat_hash_map<Key, size_t> places_;
@@ -113,8 +114,8 @@ class Table {
 
 }  // namespace
 
-KernelSequences KernelSequencesOf(const store::Capture& capture, LaunchRanks ranks) {
-  Table table(capture, ranks);
+KernelSequences KernelSequencesOf(const capture::Capture& capture, LaunchRanks ranks) {
+  SequenceTable table(capture, ranks);
   for (const Process& process : ProcessesOf(capture)) {
     if (process.frames != nullptr) table.Add(process);
   }

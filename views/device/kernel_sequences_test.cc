@@ -9,29 +9,30 @@
 namespace lockstep::views {
 namespace {
 
-using store::FrameKind;
-using store::TimelineBuilder;
+using capture::FrameKind;
+using capture::TimelineBuilder;
 
-std::string TextOf(const store::Capture& capture, const KernelSequence& row) {
+std::string TextOf(const capture::Capture& capture, const KernelSequence& row) {
   std::string text(row.op);
   for (const NameId name : row.work) text += " " + std::string(capture.Text(name));
   return text;
 }
 
-// Three calls of an operator per rank, the second of which does something else.
-store::Capture TwoRanks() {
+// Each rank calls an operator three times. The second call does different work.
+capture::Capture TwoSequenceRanks() {
   TimelineBuilder t;
   for (int rank = 0; rank < 2; ++rank) {
     for (int call = 0; call < 3; ++call) {
       const double at = 1000 * call;
-      // Launched in this order, started in another: the last one on another stream before the second.
+      // Launched in this order, but started in another one: the last, on another stream, starts before the
+      // second.
       t.Rank(rank)
           .Kernel("norm", at + 100, 10, 7, at + 10)
           .Kernel(call == 1 ? "scale_slow" : "scale", at + 120, 20, 7, at + 20)
           .Kernel("add", at + 110, 5, 8, at + 30);
     }
   }
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   for (uint32_t rank = 0; rank < 2; ++rank) {
     FramesBuilder frames(capture);
     for (int call = 0; call < 3; ++call) {
@@ -45,8 +46,8 @@ store::Capture TwoRanks() {
   return capture;
 }
 
-TEST(KernelSequences, CallsThatDoTheSameAreOneRow) {
-  const store::Capture capture = TwoRanks();
+TEST(KernelSequences, GroupsCallsWithEqualWork) {
+  const capture::Capture capture = TwoSequenceRanks();
   const KernelSequences sequences = KernelSequencesOf(capture, LaunchRanks::kTogether);
   ASSERT_EQ(sequences.rows.size(), 2u) << "operators with fewer than three pieces have none";
   EXPECT_EQ(TextOf(capture, sequences.rows[0]), "layer norm add scale");
@@ -58,8 +59,8 @@ TEST(KernelSequences, CallsThatDoTheSameAreOneRow) {
   EXPECT_EQ(sequences.longer, 0u);
 }
 
-TEST(KernelSequences, RanksCanBeToldApart) {
-  const store::Capture capture = TwoRanks();
+TEST(KernelSequences, GroupsByRank) {
+  const capture::Capture capture = TwoSequenceRanks();
   const KernelSequences sequences = KernelSequencesOf(capture, LaunchRanks::kEach);
   ASSERT_EQ(sequences.rows.size(), 4u);
   EXPECT_EQ(sequences.rows[0].rank, RankId(0));
@@ -67,11 +68,11 @@ TEST(KernelSequences, RanksCanBeToldApart) {
   EXPECT_EQ(sequences.rows[1].calls, 2u);
 }
 
-TEST(KernelSequences, AWholePassIsNoSequence) {
+TEST(KernelSequences, AWholePassIsNotASequence) {
   TimelineBuilder t;
   for (int i = 0; i < static_cast<int>(kLongestSequence) + 1; ++i)
     t.Rank(0).Kernel("k", 500 + 2 * i, 1, 7, i * 3);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   FramesBuilder(capture).Frame("pass", 0, 400).Frame("half", 0, 150).To(0);
   const KernelSequences sequences = KernelSequencesOf(capture, LaunchRanks::kTogether);
   EXPECT_EQ(sequences.longer, 1u);
@@ -79,7 +80,7 @@ TEST(KernelSequences, AWholePassIsNoSequence) {
   EXPECT_EQ(sequences.rows[0].op, "half");
 }
 
-TEST(KernelSequences, WithoutFramesThereIsNone) {
+TEST(KernelSequences, HasNoRowsWithoutFrames) {
   TimelineBuilder t;
   t.Rank(0).Kernel("a", 10, 1, 7, 0).Kernel("b", 20, 1, 7, 1).Kernel("c", 30, 1, 7, 2);
   EXPECT_TRUE(KernelSequencesOf(t.Build(), LaunchRanks::kTogether).rows.empty());

@@ -13,14 +13,14 @@
 namespace lockstep::views {
 namespace {
 
-using store::ActivityKind;
-using store::kNone;
+using capture::ActivityKind;
+using capture::kNone;
 
 struct Key {
   RankId rank;
   NameId name;
   NameId launched_by;
-  // Grid, block, registers, shared memory.
+  // Holds grid, block, registers and shared memory.
   std::array<uint32_t, 9> launch{};
 
   friend bool operator==(const Key&, const Key&) = default;
@@ -30,7 +30,7 @@ struct Key {
   }
 };
 
-std::array<uint32_t, 9> LaunchOf(const store::KernelDetail& d) {
+std::array<uint32_t, 9> LaunchOf(const capture::KernelDetail& d) {
   return {d.grid[0],
           d.grid[1],
           d.grid[2],
@@ -42,7 +42,7 @@ std::array<uint32_t, 9> LaunchOf(const store::KernelDetail& d) {
           d.dynamic_shared_bytes};
 }
 
-// A mean over calls, weighted by how long they took.
+// A mean over calls, weighted by their duration.
 class WeightedMean {
  public:
   void Add(std::optional<double> value, Nanos weight) {
@@ -56,9 +56,9 @@ class WeightedMean {
   double sum_ = 0, weight_ = 0;
 };
 
-class Table {
+class KernelTable {
  public:
-  Table(const store::Capture& capture, const KernelGrouping& grouping)
+  KernelTable(const capture::Capture& capture, const KernelGrouping& grouping)
       : capture_(capture), grouping_(grouping) {}
 
   void Add(const Process& process) {
@@ -66,7 +66,7 @@ class Table {
     absl::flat_hash_map<uint32_t, std::vector<NameId>> operators;
     if (grouping_.by_launch && process.frames != nullptr) operators = OperatorsAround(process);
     for (const uint32_t entry : process.entries) {
-      const store::RankData& rank = capture_.ranks[entry];
+      const capture::RankData& rank = capture_.ranks[entry];
       const auto around = operators.find(entry);
       for (uint32_t i = 0; i < rank.activities.size(); ++i) {
         if (rank.activities[i].kind != ActivityKind::kKernel) continue;
@@ -95,7 +95,7 @@ class Table {
   };
 
   absl::flat_hash_map<uint32_t, std::vector<NameId>> OperatorsAround(const Process& process) const {
-    const HostTree tree = BuildHostTree(capture_, process, FrameKinds{store::FrameKind::kOperator});
+    const HostTree tree = BuildHostTree(capture_, process, FrameKinds{capture::FrameKind::kOperator});
     absl::flat_hash_map<uint32_t, std::vector<NameId>> around;
     for (const uint32_t entry : process.entries)
       around[entry].resize(capture_.ranks[entry].activities.size());
@@ -107,8 +107,8 @@ class Table {
     return around;
   }
 
-  void Add(const store::RankData& rank, const store::DeviceActivity& a, NameId launched_by) {
-    const store::KernelDetail* detail =
+  void Add(const capture::RankData& rank, const capture::DeviceActivity& a, NameId launched_by) {
+    const capture::KernelDetail* detail =
         a.detail < rank.kernel_details.size() ? &rank.kernel_details[a.detail] : nullptr;
     Key key{.rank = grouping_.by_rank ? rank.rank : kNoRank, .name = a.name, .launched_by = launched_by};
     if (grouping_.by_launch && detail != nullptr) key.launch = LaunchOf(*detail);
@@ -134,7 +134,7 @@ class Table {
     means_[it->second].occupancy.Add(analysis::EstimatedOccupancy(*detail, rank.properties), length);
   }
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   const KernelGrouping grouping_;
   std::vector<KernelRow> rows_;
   std::vector<Means> means_;
@@ -144,8 +144,8 @@ class Table {
 
 }  // namespace
 
-std::vector<KernelRow> KernelsOf(const store::Capture& capture, const KernelGrouping& grouping) {
-  Table table(capture, grouping);
+std::vector<KernelRow> KernelsOf(const capture::Capture& capture, const KernelGrouping& grouping) {
+  KernelTable table(capture, grouping);
   for (const Process& process : ProcessesOf(capture)) table.Add(process);
   return table.Take();
 }

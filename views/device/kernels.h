@@ -1,7 +1,7 @@
-// The kernel view: the time of every kernel, by name, or by what launched it with which parameters
+// The kernel view: the time of every kernel, by name, or also by operator and launch parameters
 // (torch-tb-profiler's kernel view).
-#ifndef LOCKSTEP_AGGREGATOR_VIEWS_KERNELS_H_
-#define LOCKSTEP_AGGREGATOR_VIEWS_KERNELS_H_
+#ifndef LOCKSTEP_VIEWS_DEVICE_KERNELS_H_
+#define LOCKSTEP_VIEWS_DEVICE_KERNELS_H_
 
 #include <cstdint>
 #include <optional>
@@ -18,24 +18,25 @@ struct KernelGrouping {
 };
 
 struct KernelRow {
-  RankId rank = kNoRank;  // kNoRank: all
+  RankId rank = kNoRank;  // kNoRank: all ranks
   std::string_view name;
   bool communication = false;
-  bool tensor_cores = false;  // as the name says
-  // With by_launch: of the innermost operator around the launch. Empty: none, or frames were not kept.
+  bool tensor_cores = false;  // by the kernel's name
+  // With by_launch: the innermost operator around the launch. Empty: none, or frames were not kept.
   std::string_view launched_by;
-  bool tensor_core_eligible = false;          // that operator could use them
-  std::optional<store::KernelDetail> launch;  // with by_launch, where the source tells
+  bool tensor_core_eligible = false;            // that operator can use tensor cores
+  std::optional<capture::KernelDetail> launch;  // with by_launch; nullopt: unknown
   uint64_t calls = 0;
   Nanos total, least, most;
   double fraction = 0;  // of the time of all kernels
-  // Means weighted by duration, over the calls that tell. Blocks: of the grid, per multiprocessor.
+  // Means weighted by duration, over the calls for which they are known. `blocks_per_sm` counts the grid's
+  // blocks per multiprocessor.
   std::optional<double> blocks_per_sm, occupancy;
 };
 
-// Texts point into `capture`. The most time first.
-std::vector<KernelRow> KernelsOf(const store::Capture& capture, const KernelGrouping& grouping);
+// Texts point into `capture`. Rows are sorted by total time, longest first.
+std::vector<KernelRow> KernelsOf(const capture::Capture& capture, const KernelGrouping& grouping);
 
 }  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_VIEWS_KERNELS_H_
+#endif  // LOCKSTEP_VIEWS_DEVICE_KERNELS_H_

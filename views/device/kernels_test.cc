@@ -7,11 +7,10 @@
 namespace lockstep::views {
 namespace {
 
-using store::TimelineBuilder;
+using capture::TimelineBuilder;
+using capture::Us;
 
-Nanos Us(double us) { return Nanos(static_cast<int64_t>(us * 1000)); }
-
-store::Capture SomeKernels() {
+capture::Capture SomeKernels() {
   TimelineBuilder t;
   t.Rank(0)
       .Kernel("gemm", 100, 10, 7, 5)
@@ -19,17 +18,17 @@ store::Capture SomeKernels() {
       .Kernel("relu", 160, 4, 7, 26)
       .Copy(100, 170, 50);
   t.Rank(1).Kernel("gemm", 100, 20);
-  store::Capture capture = t.Build();
-  store::RankData& rank = capture.ranks[0];
+  capture::Capture capture = t.Build();
+  capture::RankData& rank = capture.ranks[0];
   rank.properties.sms = 4;
   for (const uint32_t blocks : {8u, 2u}) {
-    store::KernelDetail detail{.grid = {blocks, 1, 1}, .block = {128, 1, 1}, .registers = 32};
+    capture::KernelDetail detail{.grid = {blocks, 1, 1}, .block = {128, 1, 1}, .registers = 32};
     detail.occupancy_percent = blocks == 8 ? 50 : 10;
     rank.kernel_details.push_back(detail);
   }
   rank.activities[0].detail = 0;
   rank.activities[1].detail = 1;
-  rank.activities[2].detail = store::kNone;
+  rank.activities[2].detail = capture::kNone;
   FramesBuilder(capture)
       .Frame("aten::mm", 0, 10)
       .Frame("aten::matmul", 20, 40)
@@ -38,8 +37,8 @@ store::Capture SomeKernels() {
   return capture;
 }
 
-TEST(Kernels, OneRowANameWithMeansWeightedByLength) {
-  const store::Capture capture = SomeKernels();
+TEST(Kernels, HasARowPerNameWithMeansWeightedByLength) {
+  const capture::Capture capture = SomeKernels();
   const std::vector<KernelRow> rows = KernelsOf(capture, {});
   ASSERT_EQ(rows.size(), 2u) << "a copy is no kernel";
   EXPECT_EQ(rows[0].name, "gemm");
@@ -48,15 +47,15 @@ TEST(Kernels, OneRowANameWithMeansWeightedByLength) {
   EXPECT_EQ(rows[0].least, Us(10));
   EXPECT_EQ(rows[0].most, Us(30));
   EXPECT_DOUBLE_EQ(rows[0].fraction, 60.0 / 64);
-  // 10 us of 2 blocks and 30 us of half a block; the other rank tells nothing.
+  // 10 us of 2 blocks, and 30 us of half a block. The other rank has no value.
   EXPECT_DOUBLE_EQ(*rows[0].blocks_per_sm, (10 * 2 + 30 * 0.5) / 40);
   EXPECT_NEAR(*rows[0].occupancy, (10 * 0.5 + 30 * 0.1) / 40, 1e-12);
   EXPECT_FALSE(rows[1].blocks_per_sm);
   EXPECT_FALSE(rows[0].launch);
 }
 
-TEST(Kernels, ByLaunchTellsParametersAndOperatorsApart) {
-  const store::Capture capture = SomeKernels();
+TEST(Kernels, GroupingByLaunchSeparatesParametersAndOperators) {
+  const capture::Capture capture = SomeKernels();
   const std::vector<KernelRow> rows = KernelsOf(capture, {.by_rank = true, .by_launch = true});
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_EQ(rows[0].launched_by, "aten::mm");

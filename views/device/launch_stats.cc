@@ -12,7 +12,7 @@
 namespace lockstep::views {
 namespace {
 
-// In the making: delays are kept for their median.
+// Sums under construction. Delays are kept to compute their median.
 struct Launches {
   LaunchStat stat;
   std::vector<int64_t> delays;
@@ -72,9 +72,9 @@ class LaunchTable {
   std::map<std::pair<RankId, NameId>, Launches> named_;
 };
 
-// HTA counts only work that was launched by itself: none of a graph's.
-std::map<StreamId, analysis::QueueLevels> QueuesOf(const store::Capture& capture, const store::RankData& rank,
-                                                   DeviceRule rule) {
+// HTA counts only work with its own launch call, and not the work of a graph.
+std::map<StreamId, analysis::QueueLevels> QueuesOf(const capture::Capture& capture,
+                                                   const capture::RankData& rank, DeviceRule rule) {
   std::vector<DeviceWork> work = DeviceWorkOf(rank, rule);
   if (rule == DeviceRule::kHta) {
     std::erase_if(work, [&](const DeviceWork& w) {
@@ -102,9 +102,9 @@ StreamQueue QueueOf(StreamQueue queue, const std::vector<analysis::Level>& level
 
 }  // namespace
 
-std::vector<LaunchStat> LaunchStatsOf(const store::Capture& capture, LaunchRanks ranks, DeviceRule rule) {
+std::vector<LaunchStat> LaunchStatsOf(const capture::Capture& capture, LaunchRanks ranks, DeviceRule rule) {
   LaunchTable table;
-  for (const store::RankData& rank : capture.ranks) {
+  for (const capture::RankData& rank : capture.ranks) {
     for (const DeviceWork& w : DeviceWorkOf(rank, rule)) {
       if (w.launch == nullptr || (rule == DeviceRule::kHta && !CountsForHta(capture.Text(w.launch->name))))
         continue;
@@ -114,9 +114,9 @@ std::vector<LaunchStat> LaunchStatsOf(const store::Capture& capture, LaunchRanks
   return table.Rows();
 }
 
-std::vector<StreamQueue> StreamQueuesOf(const store::Capture& capture, DeviceRule rule) {
+std::vector<StreamQueue> StreamQueuesOf(const capture::Capture& capture, DeviceRule rule) {
   std::vector<StreamQueue> out;
-  for (const store::RankData& rank : capture.ranks) {
+  for (const capture::RankData& rank : capture.ranks) {
     for (const auto& [stream, queue] : QueuesOf(capture, rank, rule)) {
       out.push_back(
           QueueOf({.rank = rank.rank, .device = rank.device, .stream = stream, .launches = queue.launches},
@@ -126,9 +126,9 @@ std::vector<StreamQueue> StreamQueuesOf(const store::Capture& capture, DeviceRul
   return out;
 }
 
-std::vector<CopyRate> CopyRatesOf(const store::Capture& capture, DeviceRule rule) {
+std::vector<CopyRate> CopyRatesOf(const capture::Capture& capture, DeviceRule rule) {
   std::vector<CopyRate> out;
-  for (const store::RankData& rank : capture.ranks) {
+  for (const capture::RankData& rank : capture.ranks) {
     const auto first = static_cast<std::ptrdiff_t>(out.size());
     for (const auto& [name, copies] : analysis::CopiesOf(rank, DeviceWorkOf(rank, rule))) {
       CopyRate& rate = out.emplace_back(CopyRate{.rank = rank.rank,
@@ -150,9 +150,9 @@ std::vector<CopyRate> CopyRatesOf(const store::Capture& capture, DeviceRule rule
   return out;
 }
 
-std::vector<QueuePoint> QueueSeriesOf(const store::Capture& capture, DeviceRule rule) {
+std::vector<QueuePoint> QueueSeriesOf(const capture::Capture& capture, DeviceRule rule) {
   std::vector<QueuePoint> out;
-  for (const store::RankData& rank : capture.ranks) {
+  for (const capture::RankData& rank : capture.ranks) {
     for (const auto& [stream, queue] : QueuesOf(capture, rank, rule)) {
       for (const analysis::Level& level : queue.levels) {
         out.push_back({rank.rank, rank.device, stream, level.at, static_cast<uint64_t>(level.value)});
@@ -162,9 +162,9 @@ std::vector<QueuePoint> QueueSeriesOf(const store::Capture& capture, DeviceRule 
   return out;
 }
 
-std::vector<CopyRatePoint> CopyRateSeriesOf(const store::Capture& capture, DeviceRule rule) {
+std::vector<CopyRatePoint> CopyRateSeriesOf(const capture::Capture& capture, DeviceRule rule) {
   std::vector<CopyRatePoint> out;
-  for (const store::RankData& rank : capture.ranks) {
+  for (const capture::RankData& rank : capture.ranks) {
     for (const auto& [name, copies] : analysis::CopiesOf(rank, DeviceWorkOf(rank, rule))) {
       for (const analysis::Level& level : copies.levels)
         out.push_back({rank.rank, rank.device, name, level.at, level.value});

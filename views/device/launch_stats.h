@@ -1,7 +1,7 @@
-// How late device work came after its launch, how much of it was queued, and how fast copies were (Holistic
-// Trace Analysis' launch statistics, queue length and memory bandwidth).
-#ifndef LOCKSTEP_AGGREGATOR_VIEWS_LAUNCH_STATS_H_
-#define LOCKSTEP_AGGREGATOR_VIEWS_LAUNCH_STATS_H_
+// Computes launch delays, queue lengths, and rates of copies (Holistic Trace Analysis' launch statistics,
+// queue length and memory bandwidth).
+#ifndef LOCKSTEP_VIEWS_DEVICE_LAUNCH_STATS_H_
+#define LOCKSTEP_VIEWS_DEVICE_LAUNCH_STATS_H_
 
 #include <cstdint>
 #include <optional>
@@ -14,58 +14,59 @@ namespace lockstep::views {
 
 enum class LaunchRanks : uint8_t { kTogether, kEach };
 
-// HTA's limits.
+// Limits of HTA.
 inline constexpr Nanos kLongCall = Nanos::Micros(50);
 inline constexpr Nanos kLateStart = Nanos::Micros(100);
 
-// Of all kernels, copies and sets of one name, of which the launch was recorded. Delay: from the end of the
-// call to the start on the device, nothing where the device was there first.
+// All kernels, copies and sets of one name with a recorded launch. The delay lasts from the end of the call
+// to the start on the device; it is 0 if the activity started before the call ended.
 struct LaunchStat {
-  RankId rank = kNoRank;       // kNoRank: all
-  std::optional<NameId> name;  // nullopt: all
+  RankId rank = kNoRank;       // kNoRank: all ranks
+  std::optional<NameId> name;  // nullopt: all names
   uint64_t calls = 0;
   Nanos host, device, delay;  // sums
   Nanos median_delay, longest_delay;
-  uint64_t shorter_than_call = 0;  // ran shorter on the device than the call took
-  uint64_t long_calls = 0;         // took more than kLongCall
-  uint64_t late_starts = 0;        // a delay of more than kLateStart
+  uint64_t shorter_than_call = 0;  // activities shorter than their call
+  uint64_t long_calls = 0;         // calls longer than kLongCall
+  uint64_t late_starts = 0;        // delays longer than kLateStart
 };
 
-// For each rank, or once for all: what holds for all work, then each name, the most delay first. kHta:
-// kernels, copies and sets launched by cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and
-// cudaMemsetAsync, as there.
-std::vector<LaunchStat> LaunchStatsOf(const store::Capture& capture, LaunchRanks ranks, DeviceRule rule);
+// Returns, for each rank or for all ranks together, a row for all work and then a row per name, longest delay
+// first. With kHta, only work launched by cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and
+// cudaMemsetAsync counts, as in HTA.
+std::vector<LaunchStat> LaunchStatsOf(const capture::Capture& capture, LaunchRanks ranks, DeviceRule rule);
 
-// HTA's limit at which a launch blocks.
+// HTA's limit: a launch blocks if this much work is queued.
 inline constexpr uint64_t kFullQueue = 1024;
 
-// Of one stream: work whose launch has begun and which has not started.
+// The queue of one stream: work whose launch began and that has not started.
 struct StreamQueue {
   RankId rank;
   DeviceId device;
   StreamId stream;
   uint64_t launches = 0;
-  double mean = 0;  // over the time from the first launch to the last start
+  double mean = 0;  // from the first launch to the last start
   uint64_t longest = 0;
-  Nanos full;  // how long it was kFullQueue or more
+  Nanos full;  // time with kFullQueue or more
 };
-std::vector<StreamQueue> StreamQueuesOf(const store::Capture& capture, DeviceRule rule);
+std::vector<StreamQueue> StreamQueuesOf(const capture::Capture& capture, DeviceRule rule);
 
-// Of one kind of copy or set.
+// The rate of one kind of copy or set.
 struct CopyRate {
   RankId rank;
   DeviceId device;
   NameId name;
   uint64_t copies = 0;
   uint64_t bytes = 0;
-  uint64_t unknown = 0;  // copies that do not tell their bytes, or took no time; they are in no rate
-  Nanos busy;            // when any of them ran
-  std::optional<double> bytes_per_s;       // while they ran
-  std::optional<double> peak_bytes_per_s;  // of all that ran at once
+  uint64_t unknown = 0;  // copies with unknown bytes or without duration; the rates leave them out
+  Nanos busy;            // time in which any of them ran
+  std::optional<double> bytes_per_s;       // over the busy time
+  std::optional<double> peak_bytes_per_s;  // of all that ran at the same time
 };
-std::vector<CopyRate> CopyRatesOf(const store::Capture& capture, DeviceRule rule);
+std::vector<CopyRate> CopyRatesOf(const capture::Capture& capture, DeviceRule rule);
 
-// From `at` until the stream's next point. A row for each moment at which it changes, stream by stream.
+// The length of a queue from `at` until the stream's next point. There is a point for each change, stream by
+// stream.
 struct QueuePoint {
   RankId rank;
   DeviceId device;
@@ -73,9 +74,9 @@ struct QueuePoint {
   HostTime at;
   uint64_t queued = 0;
 };
-std::vector<QueuePoint> QueueSeriesOf(const store::Capture& capture, DeviceRule rule);
+std::vector<QueuePoint> QueueSeriesOf(const capture::Capture& capture, DeviceRule rule);
 
-// The same of a kind of copy.
+// The rate of a kind of copy from `at` until its next point.
 struct CopyRatePoint {
   RankId rank;
   DeviceId device;
@@ -83,8 +84,8 @@ struct CopyRatePoint {
   HostTime at;
   double bytes_per_s = 0;
 };
-std::vector<CopyRatePoint> CopyRateSeriesOf(const store::Capture& capture, DeviceRule rule);
+std::vector<CopyRatePoint> CopyRateSeriesOf(const capture::Capture& capture, DeviceRule rule);
 
 }  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_VIEWS_LAUNCH_STATS_H_
+#endif  // LOCKSTEP_VIEWS_DEVICE_LAUNCH_STATS_H_

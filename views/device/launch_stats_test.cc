@@ -7,23 +7,22 @@
 namespace lockstep::views {
 namespace {
 
-using store::TimelineBuilder;
+using capture::TimelineBuilder;
+using capture::Us;
 
-Nanos Us(int64_t us) { return Nanos::Micros(us); }
-
-// Of the launches that the builder makes.
-Nanos CallLength(const store::Capture& capture) {
+// Returns the length of the launches that the builder makes.
+Nanos CallLength(const capture::Capture& capture) {
   return capture.ranks[0].api_calls[0].end - capture.ranks[0].api_calls[0].start;
 }
 
-TEST(LaunchStats, DelayIsFromTheEndOfTheCallAndNeverLessThanNothing) {
+TEST(LaunchStats, DelayCountsFromTheEndOfTheCallAndIsNeverNegative) {
   TimelineBuilder t;
   t.Rank(0)
       .Kernel("gemm", 50, 100, 7, 10)
       .Kernel("gemm", 400, 100, 7, 20)
       .Kernel("tiny", 30.5, 0.5, 8, 30)
       .Kernel("unlaunched", 600, 5);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Nanos call = CallLength(capture);
   const auto rows = LaunchStatsOf(capture, LaunchRanks::kTogether, DeviceRule::kLockstep);
   ASSERT_EQ(rows.size(), 3u);
@@ -40,37 +39,37 @@ TEST(LaunchStats, DelayIsFromTheEndOfTheCallAndNeverLessThanNothing) {
   EXPECT_EQ(rows[2].shorter_than_call, call > Nanos(500) ? 1u : 0u);
 }
 
-TEST(StreamQueues, AreAsLongAsWhatWasLaunchedAndHasNotStarted) {
+TEST(StreamQueues, LengthIsTheLaunchedWorkThatHasNotStarted) {
   TimelineBuilder t;
   t.Rank(0).Kernel("a", 10, 30, 7, 0).Kernel("b", 40, 30, 7, 2).Kernel("c", 70, 30, 7, 4);
   const auto queues = StreamQueuesOf(t.Build(), DeviceRule::kLockstep);
   ASSERT_EQ(queues.size(), 1u);
   EXPECT_EQ(queues[0].launches, 3u);
   EXPECT_EQ(queues[0].longest, 3u);
-  // a waits 10, b 38, c 66, over 70.
+  // Over 70 us, a waits 10, b 38 and c 66 us.
   EXPECT_NEAR(queues[0].mean, 114.0 / 70, 1e-9);
   EXPECT_EQ(queues[0].full, Nanos());
 }
 
-TEST(StreamQueues, AFullQueueIsTimed) {
+TEST(StreamQueues, MeasuresTheTimeOfAFullQueue) {
   TimelineBuilder t;
   for (int i = 0; i < 1100; ++i) t.Rank(0).Kernel("k", 5000 + i, 1, 7, i);
   const auto queues = StreamQueuesOf(t.Build(), DeviceRule::kLockstep);
   EXPECT_EQ(queues[0].longest, 1100u);
-  // The 1,024th launch is at 1,023; the kernel after which fewer wait starts at 5,076.
+  // The 1,024th launch is at 1,023 us. Fewer kernels wait after the start at 5,076 us.
   EXPECT_EQ(queues[0].full, Us(5076 - 1023));
 }
 
-TEST(CopyRates, AreBytesOverTheTimeThatCopiesRanAndThoseAtOnceAddUp) {
+TEST(CopyRates, RatesAreBytesOverCopyTimeAndConcurrentCopiesAddUp) {
   TimelineBuilder t;
   t.Rank(0)
       .Copy(1'000'000, 0, 100, 9, -1, 1)
       .Copy(1'000'000, 50, 100, 10, -1, 1)
       .Copy(2'000'000, 200, 50, 9, -1, 2)
       .Copy(0, 300, 5, 9, -1, 2);
-  store::Capture capture = t.Build();
-  for (store::DeviceActivity& a : capture.ranks[0].activities) a.name = kNoName;
-  store::Finish(capture);
+  capture::Capture capture = t.Build();
+  for (capture::DeviceActivity& a : capture.ranks[0].activities) a.name = kNoName;
+  capture::Finish(capture);
   const auto rates = CopyRatesOf(capture, DeviceRule::kLockstep);
   ASSERT_EQ(rates.size(), 2u);
   for (const CopyRate& rate : rates) {

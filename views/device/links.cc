@@ -1,4 +1,4 @@
-#include "aggregator/views/links.h"
+#include "views/device/links.h"
 
 #include <algorithm>
 #include <tuple>
@@ -10,16 +10,16 @@
 namespace lockstep::views {
 namespace {
 
-using store::kNone;
+using capture::kNone;
 
-void AddLaunches(const store::Capture& capture, const Process& process, std::vector<LaunchLink>& out) {
+void AddLaunches(const capture::Capture& capture, const Process& process, std::vector<LaunchLink>& out) {
   HostTree tree;
   if (process.frames != nullptr)
-    tree = BuildHostTree(capture, process, FrameKinds{store::FrameKind::kOperator});
+    tree = BuildHostTree(capture, process, FrameKinds{capture::FrameKind::kOperator});
   for (const uint32_t entry : process.entries) {
-    const store::RankData& rank = capture.ranks[entry];
+    const capture::RankData& rank = capture.ranks[entry];
     const analysis::CallIndex calls(rank);
-    for (const store::DeviceActivity& a : rank.activities) {
+    for (const capture::DeviceActivity& a : rank.activities) {
       LaunchLink& link = out.emplace_back(LaunchLink{.rank = process.rank,
                                                      .activity = capture.Text(a.name),
                                                      .kind = a.kind,
@@ -29,38 +29,38 @@ void AddLaunches(const store::Capture& capture, const Process& process, std::vec
                                                      .correlation = a.correlation});
       const uint32_t place = calls.Of(a.correlation);
       if (place == kNone) continue;
-      const store::ApiCall& call = rank.api_calls[place];
+      const capture::ApiCall& call = rank.api_calls[place];
       link.call = capture.Text(call.name);
       link.call_start = call.start;
       link.thread = call.thread;
       const uint32_t node =
           process.frames == nullptr ? kNone : tree.At(*process.frames, call.thread, call.start);
       if (node == kNone) continue;
-      const store::HostFrame& frame = process.frames->frames[tree.nodes[node].frame];
+      const capture::HostFrame& frame = process.frames->frames[tree.nodes[node].frame];
       link.op = capture.Text(frame.name);
       link.op_start = frame.start;
     }
   }
 }
 
-void AddBackward(const store::Capture& capture, const Process& process, std::vector<BackwardLink>& out) {
-  const store::HostFrames& frames = *process.frames;
-  const HostTree tree = BuildHostTree(capture, process, FrameKinds{store::FrameKind::kOperator});
-  const auto frame_of = [&](uint32_t node) -> const store::HostFrame& {
+void AddBackward(const capture::Capture& capture, const Process& process, std::vector<BackwardLink>& out) {
+  const capture::HostFrames& frames = *process.frames;
+  const HostTree tree = BuildHostTree(capture, process, FrameKinds{capture::FrameKind::kOperator});
+  const auto frame_of = [&](uint32_t node) -> const capture::HostFrame& {
     return frames.frames[tree.nodes[node].frame];
   };
-  const auto detail_of = [&](uint32_t node) -> const store::FrameDetail* {
+  const auto detail_of = [&](uint32_t node) -> const capture::FrameDetail* {
     const uint32_t detail = frame_of(node).detail;
     return detail == kNone ? nullptr : &frames.details[detail];
   };
-  // Outermost ones that carry the number, in the order of their starts.
+  // The outermost operators with each sequence number, in the order of their starts.
   absl::flat_hash_map<int64_t, std::vector<uint32_t>> forward;
   std::vector<uint32_t> backward;
   for (uint32_t i = 0; i < tree.nodes.size(); ++i) {
-    const store::FrameDetail* detail = detail_of(i);
+    const capture::FrameDetail* detail = detail_of(i);
     if (detail == nullptr || detail->sequence < 0) continue;
     const uint32_t parent = tree.nodes[i].parent;
-    const store::FrameDetail* around = parent == kNone ? nullptr : detail_of(parent);
+    const capture::FrameDetail* around = parent == kNone ? nullptr : detail_of(parent);
     const bool back = detail->forward_thread.value() != 0;
     if (around != nullptr && around->sequence == detail->sequence &&
         (around->forward_thread.value() != 0) == back)
@@ -98,7 +98,7 @@ void AddBackward(const store::Capture& capture, const Process& process, std::vec
 
 }  // namespace
 
-std::vector<LaunchLink> LaunchLinksOf(const store::Capture& capture) {
+std::vector<LaunchLink> LaunchLinksOf(const capture::Capture& capture) {
   std::vector<LaunchLink> out;
   for (const Process& process : ProcessesOf(capture)) AddLaunches(capture, process, out);
   std::stable_sort(out.begin(), out.end(), [](const LaunchLink& a, const LaunchLink& b) {
@@ -107,7 +107,7 @@ std::vector<LaunchLink> LaunchLinksOf(const store::Capture& capture) {
   return out;
 }
 
-std::vector<BackwardLink> BackwardLinksOf(const store::Capture& capture) {
+std::vector<BackwardLink> BackwardLinksOf(const capture::Capture& capture) {
   std::vector<BackwardLink> out;
   for (const Process& process : ProcessesOf(capture)) {
     if (process.frames != nullptr) AddBackward(capture, process, out);

@@ -1,4 +1,4 @@
-#include "aggregator/views/links.h"
+#include "views/device/links.h"
 
 #include <gtest/gtest.h>
 
@@ -7,15 +7,14 @@
 namespace lockstep::views {
 namespace {
 
-using store::FrameKind;
-using store::TimelineBuilder;
+using capture::FrameKind;
+using capture::TimelineBuilder;
+using capture::Us;
 
-Nanos Us(double us) { return Nanos(static_cast<int64_t>(us * 1000)); }
-
-TEST(Links, AnActivityKnowsItsCallAndTheOperatorAroundThat) {
+TEST(Links, ActivitiesHaveTheirCallAndItsOperator) {
   TimelineBuilder t;
   t.Rank(0).Kernel("gemm", 100, 30, 7, 15).Kernel("early", 50, 5).Copy(64, 140, 2, 9, 60);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   FramesBuilder(capture)
       .Frame("aten::linear", 10, 30)
       .Frame("aten::mm", 12, 20)
@@ -29,16 +28,16 @@ TEST(Links, AnActivityKnowsItsCallAndTheOperatorAroundThat) {
   EXPECT_EQ(*links[1].op_start, TimelineBuilder::At(12));
   EXPECT_EQ(*links[1].call_start, TimelineBuilder::At(15));
   EXPECT_EQ(links[2].op, "") << "a range is no operator";
-  EXPECT_EQ(links[2].kind, store::ActivityKind::kMemcpy);
+  EXPECT_EQ(links[2].kind, capture::ActivityKind::kMemcpy);
 }
 
-TEST(Links, BackwardOperatorsFindTheirForwardOnesByNumber) {
+TEST(Links, LinksBackwardToForwardOperatorsBySequenceNumber) {
   TimelineBuilder t;
   t.Rank(0).Kernel("gemm", 100, 30, 7, 15).Kernel("dgrad", 300, 40, 7, 205);
-  store::Capture capture = t.Build();
-  const auto forward = [](int64_t sequence) { return store::FrameDetail{.sequence = sequence}; };
+  capture::Capture capture = t.Build();
+  const auto forward = [](int64_t sequence) { return capture::FrameDetail{.sequence = sequence}; };
   const auto backward = [](int64_t sequence) {
-    return store::FrameDetail{.sequence = sequence, .forward_thread = ThreadId(1)};
+    return capture::FrameDetail{.sequence = sequence, .forward_thread = ThreadId(1)};
   };
   FramesBuilder(capture)
       .Frame("aten::linear", 10, 30)
@@ -53,16 +52,15 @@ TEST(Links, BackwardOperatorsFindTheirForwardOnesByNumber) {
       .Detail(backward(5))
       .Frame("LostBackward0", 240, 250, FrameKind::kOperator, 2)
       .Detail(backward(99))
-      // The next iteration counts from 5 again, after the backward pass of this one.
+      // The next iteration starts again at 5, after the backward pass of this one.
       .Frame("aten::linear", 500, 520)
       .Detail(forward(5))
       .To(0);
-  for (store::ApiCall& call : capture.ranks[0].api_calls) {
+  for (capture::ApiCall& call : capture.ranks[0].api_calls) {
     if (call.start > TimelineBuilder::At(100)) call.thread = ThreadId(2);
   }
   const std::vector<BackwardLink> links = BackwardLinksOf(capture);
-  ASSERT_EQ(links.size(), 1u)
-      << "of nested ones the outermost; none for a number that nobody went forward with";
+  ASSERT_EQ(links.size(), 1u) << "of nested ones the outermost; none for a number without a forward operator";
   EXPECT_EQ(links[0].forward, "aten::linear");
   EXPECT_EQ(links[0].forward_start, TimelineBuilder::At(10));
   EXPECT_EQ(links[0].backward, "autograd::engine: MmBackward0");

@@ -13,13 +13,13 @@
 namespace lockstep::views {
 namespace {
 
-using store::ActivityKind;
-using store::kNone;
+using capture::ActivityKind;
+using capture::kNone;
 
-// Which kernels' names say that they use tensor cores; each name is looked at once.
+// Says whether a kernel's name names tensor cores. Each name is examined once.
 class TensorCoreNames {
  public:
-  explicit TensorCoreNames(const store::Capture& capture) : capture_(capture) {}
+  explicit TensorCoreNames(const capture::Capture& capture) : capture_(capture) {}
   bool Has(NameId name) {
     const auto [it, fresh] = known_.try_emplace(name, false);
     if (fresh) it->second = analysis::NamesTensorCores(capture_.Text(name));
@@ -27,18 +27,18 @@ class TensorCoreNames {
   }
 
  private:
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   absl::flat_hash_map<NameId, bool> known_;
 };
 
 double Part(Nanos of, Nanos whole) { return static_cast<double>(of.ns()) / static_cast<double>(whole.ns()); }
 
-// What the rank's kernels did in the window.
-store::RankData KernelsWithin(const store::RankData& rank, const HostInterval& window) {
-  store::RankData within;
+// Returns the rank's kernels, clipped to the window.
+capture::RankData KernelsWithin(const capture::RankData& rank, const HostInterval& window) {
+  capture::RankData within;
   within.properties = rank.properties;
   within.kernel_details = rank.kernel_details;
-  for (store::DeviceActivity a : rank.activities) {
+  for (capture::DeviceActivity a : rank.activities) {
     if (a.kind != ActivityKind::kKernel) continue;
     a.start = std::max(a.start, window.start);
     a.end = std::min(a.end, window.end);
@@ -47,17 +47,17 @@ store::RankData KernelsWithin(const store::RankData& rank, const HostInterval& w
   return within;
 }
 
-void AddTensorBoardFigures(const store::RankData& rank, const HostInterval& window, TensorCoreNames& names,
+void AddTensorBoardFigures(const capture::RankData& rank, const HostInterval& window, TensorCoreNames& names,
                            RankOverview& out) {
-  const store::RankData within = KernelsWithin(rank, window);
+  const capture::RankData within = KernelsWithin(rank, window);
   if (within.activities.empty() || window.length() <= Nanos()) return;
   std::vector<HostInterval> busy;
-  for (const store::DeviceActivity& a : within.activities) busy.push_back({a.start, a.end});
+  for (const capture::DeviceActivity& a : within.activities) busy.push_back({a.start, a.end});
   out.gpu_utilization = Part(analysis::Measure(analysis::Normalize(std::move(busy))), window.length());
   out.sm_efficiency = analysis::SmEfficiency(within, window.length());
   out.occupancy = analysis::AchievedOccupancy(within);
   Nanos all, tensor;
-  for (const store::DeviceActivity& a : rank.activities) {
+  for (const capture::DeviceActivity& a : rank.activities) {
     if (a.kind != ActivityKind::kKernel) continue;
     all += a.end - a.start;
     if (names.Has(a.name)) tensor += a.end - a.start;
@@ -69,11 +69,11 @@ struct Eligible {
   Nanos all, eligible, tensor;
 };
 
-// By entry.
-absl::flat_hash_map<uint32_t, Eligible> EligibleTimes(const store::Capture& capture, const Process& process,
+// The result is by entry.
+absl::flat_hash_map<uint32_t, Eligible> EligibleTimes(const capture::Capture& capture, const Process& process,
                                                       TensorCoreNames& names) {
-  const HostTree tree = BuildHostTree(capture, process, FrameKinds{store::FrameKind::kOperator});
-  // By node: it or what it lies in could use them.
+  const HostTree tree = BuildHostTree(capture, process, FrameKinds{capture::FrameKind::kOperator});
+  // By node: the node, or one around it, can use tensor cores.
   std::vector<char> eligible(tree.nodes.size());
   for (size_t i = 0; i < tree.nodes.size(); ++i) {
     const HostNode& node = tree.nodes[i];
@@ -83,7 +83,7 @@ absl::flat_hash_map<uint32_t, Eligible> EligibleTimes(const store::Capture& capt
   }
   absl::flat_hash_map<uint32_t, Eligible> times;
   for (const Launch& launch : tree.launches) {
-    const store::DeviceActivity& a =
+    const capture::DeviceActivity& a =
         capture.ranks[launch.activity.entry].activities[launch.activity.activity];
     if (a.kind != ActivityKind::kKernel) continue;
     Eligible& of = times[launch.activity.entry];
@@ -95,14 +95,14 @@ absl::flat_hash_map<uint32_t, Eligible> EligibleTimes(const store::Capture& capt
   return times;
 }
 
-void AddOurSteps(const store::Capture& capture, const store::RankData& rank, const analysis::Steps& steps,
+void AddOurSteps(const capture::Capture& capture, const capture::RankData& rank, const analysis::Steps& steps,
                  const analysis::RankSteps& of, RankOverview& out) {
-  const auto breakdowns = analysis::BreakDown(analysis::KindsOf(capture, rank), analysis::StepSlots(of));
+  const auto breakdowns = analysis::BreakDown(analysis::KindsOf(capture, rank), analysis::StepIntervals(of));
   for (size_t i = 0; i < breakdowns.size(); ++i) out.steps.push_back({steps.names[i], breakdowns[i]});
   out.mean = analysis::MeanOf(breakdowns);
 }
 
-void AddTensorBoardSteps(const store::Capture& capture, const Process& process, TensorCoreNames& names,
+void AddTensorBoardSteps(const capture::Capture& capture, const Process& process, TensorCoreNames& names,
                          std::vector<RankOverview>& out) {
   const std::vector<TensorBoardStep> steps = TensorBoardSteps(capture, process);
   if (steps.empty() || process.frames == nullptr) return;
@@ -118,12 +118,12 @@ void AddTensorBoardSteps(const store::Capture& capture, const Process& process, 
 
 }  // namespace
 
-std::vector<RankOverview> OverviewOf(const store::Capture& capture, const analysis::Steps& steps,
+std::vector<RankOverview> OverviewOf(const capture::Capture& capture, const analysis::Steps& steps,
                                      OverviewRule rule) {
   std::vector<RankOverview> out;
   TensorCoreNames names(capture);
   for (size_t r = 0; r < capture.ranks.size(); ++r) {
-    const store::RankData& rank = capture.ranks[r];
+    const capture::RankData& rank = capture.ranks[r];
     RankOverview& row = out.emplace_back(RankOverview{.rank = rank.rank, .device = rank.device.value()});
     if (rank.has_properties) row.properties = &rank.properties;
     if (rule == OverviewRule::kLockstep) AddOurSteps(capture, rank, steps, steps.ranks[r], row);

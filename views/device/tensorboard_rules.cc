@@ -12,9 +12,9 @@
 namespace lockstep::views {
 namespace {
 
-using store::ActivityKind;
-using store::HostFrame;
-using store::kNone;
+using capture::ActivityKind;
+using capture::HostFrame;
+using capture::kNone;
 
 constexpr std::string_view kStepPrefix = "ProfilerStep#";
 constexpr double kStub = 0.8;
@@ -36,21 +36,21 @@ std::optional<int64_t> NumberIn(std::string_view name) {
   return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// What a step's calls launched.
+// The device activities that a step's calls launched.
 struct OnDevice {
   HostTime start = HostTime::Max();
   HostTime end = HostTime::Min();
   uint64_t activities = 0;
 };
 
-std::vector<TensorBoardStep> HostSteps(const store::Capture& capture, const Process& process) {
+std::vector<TensorBoardStep> HostSteps(const capture::Capture& capture, const Process& process) {
   std::vector<TensorBoardStep> steps;
   for (const uint32_t entry : process.entries) {
-    for (const store::HostRange& range : capture.ranks[entry].ranges) {
+    for (const capture::HostRange& range : capture.ranks[entry].ranges) {
       const std::string_view name = capture.Text(range.name);
       if (name.starts_with(kStepPrefix)) steps.push_back({NumberIn(name), {range.start, range.end}});
     }
-    // Entries of one process may each hold its ranges.
+    // Each entry of a process may hold the process's ranges.
     if (!steps.empty()) break;
   }
   std::stable_sort(steps.begin(), steps.end(),
@@ -58,8 +58,8 @@ std::vector<TensorBoardStep> HostSteps(const store::Capture& capture, const Proc
   return steps;
 }
 
-// All of the host, or without one of the device.
-HostInterval WholeOf(const store::Capture& capture, const Process& process) {
+// Returns the interval of the host's operators, or without operators that of the device.
+HostInterval WholeOf(const capture::Capture& capture, const Process& process) {
   HostInterval whole{HostTime::Max(), HostTime::Min()};
   const auto add = [&](HostTime start, HostTime end) {
     whole.start = std::min(whole.start, start);
@@ -67,29 +67,30 @@ HostInterval WholeOf(const store::Capture& capture, const Process& process) {
   };
   if (process.frames != nullptr) {
     for (const HostFrame& f : process.frames->frames) {
-      if (f.kind == store::FrameKind::kOperator) add(f.start, f.end);
+      if (f.kind == capture::FrameKind::kOperator) add(f.start, f.end);
     }
   }
   if (whole.start <= whole.end) return whole;
   for (const uint32_t entry : process.entries) {
-    for (const store::DeviceActivity& a : capture.ranks[entry].activities) add(a.start, a.end);
+    for (const capture::DeviceActivity& a : capture.ranks[entry].activities) add(a.start, a.end);
   }
   return whole;
 }
 
-// Device work by the step that holds the call, and the end of what ran before the first step's.
-std::vector<OnDevice> LaunchedIn(const store::Capture& capture, const Process& process,
+// Returns the device work of each step, by the step that contains its call. `before` receives the end of the
+// work that ran before the first step's work.
+std::vector<OnDevice> LaunchedIn(const capture::Capture& capture, const Process& process,
                                  const std::vector<TensorBoardStep>& steps, HostTime& before) {
   std::vector<OnDevice> of(steps.size());
   std::vector<HostInterval> outside;
   for (const uint32_t entry : process.entries) {
-    const store::RankData& rank = capture.ranks[entry];
+    const capture::RankData& rank = capture.ranks[entry];
     const analysis::CallIndex calls(rank);
-    for (const store::DeviceActivity& a : rank.activities) {
+    for (const capture::DeviceActivity& a : rank.activities) {
       const uint32_t call = calls.Of(a.correlation);
       size_t step = steps.size();
       if (call != kNone) {
-        const store::ApiCall& c = rank.api_calls[call];
+        const capture::ApiCall& c = rank.api_calls[call];
         const auto later =
             std::upper_bound(steps.begin(), steps.end(), c.start,
                              [](HostTime at, const TensorBoardStep& s) { return at < s.time.start; });
@@ -130,7 +131,7 @@ size_t BytesOfType(std::string_view type) {
   return type == "unsigned char" ? 1 : 0;
 }
 
-// Of lists as store::FrameDetail has them: "[[8, 384], []]" and "[\"float\", \"int\"]".
+// Computes bytes from lists in the form of capture::FrameDetail: "[[8, 384], []]" and "[\"float\", \"int\"]".
 int64_t BytesOf(std::string_view shapes, std::string_view types) {
   constexpr int64_t kMost = int64_t{1} << 60;
   int64_t bytes = 0;
@@ -162,7 +163,7 @@ int64_t BytesOf(std::string_view shapes, std::string_view types) {
 
 }  // namespace
 
-std::vector<TensorBoardStep> TensorBoardSteps(const store::Capture& capture, const Process& process) {
+std::vector<TensorBoardStep> TensorBoardSteps(const capture::Capture& capture, const Process& process) {
   std::vector<TensorBoardStep> steps = HostSteps(capture, process);
   if (steps.empty()) {
     const HostInterval whole = WholeOf(capture, process);
@@ -184,22 +185,22 @@ std::vector<TensorBoardStep> TensorBoardSteps(const store::Capture& capture, con
   return steps;
 }
 
-analysis::StepKinds TensorBoardKinds(const store::Capture& capture, const Process& process) {
+analysis::StepKinds TensorBoardKinds(const capture::Capture& capture, const Process& process) {
   std::vector<HostInterval> kernel, memcpy, memset, communication, runtime, loader, cpu;
   for (const uint32_t entry : process.entries) {
-    const store::RankData& rank = capture.ranks[entry];
-    for (const store::DeviceActivity& a : rank.activities) {
+    const capture::RankData& rank = capture.ranks[entry];
+    for (const capture::DeviceActivity& a : rank.activities) {
       (a.kind == ActivityKind::kMemcpy   ? memcpy
        : a.kind == ActivityKind::kMemset ? memset
                                          : kernel)
           .push_back({a.start, a.end});
     }
-    for (const store::ApiCall& c : rank.api_calls) {
+    for (const capture::ApiCall& c : rank.api_calls) {
       if (!c.driver) runtime.push_back({c.start, c.end});
     }
   }
   for (const HostFrame& f : process.frames->frames) {
-    if (f.kind != store::FrameKind::kOperator && f.kind != store::FrameKind::kAnnotation) continue;
+    if (f.kind != capture::FrameKind::kOperator && f.kind != capture::FrameKind::kAnnotation) continue;
     const std::string_view name = capture.Text(f.name);
     if (name.starts_with(kStepPrefix)) continue;
     (IsDataLoader(name) ? loader : IsOp(name) ? communication : cpu).push_back({f.start, f.end});
@@ -208,11 +209,11 @@ analysis::StepKinds TensorBoardKinds(const store::Capture& capture, const Proces
   return {set(kernel), set(memcpy), set(memset), set(communication), set(runtime), set(loader), set(cpu)};
 }
 
-std::vector<TensorBoardOp> TensorBoardOps(const store::Capture& capture, const Process& process,
+std::vector<TensorBoardOp> TensorBoardOps(const capture::Capture& capture, const Process& process,
                                           const std::vector<TensorBoardStep>& steps) {
   std::vector<TensorBoardOp> ops;
   if (process.frames == nullptr) return ops;
-  const store::HostFrames& frames = *process.frames;
+  const capture::HostFrames& frames = *process.frames;
   for (const HostFrame& f : frames.frames) {
     const std::string_view name = capture.Text(f.name);
     if (!IsOp(name)) continue;

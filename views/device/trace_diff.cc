@@ -10,9 +10,9 @@
 namespace lockstep::views {
 namespace {
 
-using store::ActivityKind;
-using store::FrameKind;
-using store::kNone;
+using capture::ActivityKind;
+using capture::FrameKind;
+using capture::kNone;
 
 struct Sum {
   uint64_t count = 0;
@@ -20,7 +20,7 @@ struct Sum {
 };
 using Sums = absl::flat_hash_map<std::string, Sum>;
 
-// One capture's sums. With `in_steps`, only of what lies in used steps.
+// Sums over one capture. With kSteps, only items in used steps count.
 class Summing {
  public:
   enum class Scope { kAll, kSteps };
@@ -57,9 +57,9 @@ class Summing {
 
   void AddActivities() {
     for (uint32_t entry = 0; entry < capture_.ranks.size(); ++entry) {
-      const store::RankData& rank = capture_.ranks[entry];
+      const capture::RankData& rank = capture_.ranks[entry];
       for (uint32_t i = 0; i < rank.activities.size(); ++i) {
-        const store::DeviceActivity& a = rank.activities[i];
+        const capture::DeviceActivity& a = rank.activities[i];
         if (!Counts(entry, i)) continue;
         std::string name(capture_.Text(a.name));
         if (name.empty())
@@ -71,7 +71,7 @@ class Summing {
     }
   }
 
-  // Does it begin in a used step of the process?
+  // True if the time is in a used step of the process.
   bool InStep(uint32_t entry, HostTime start) const {
     if (scope_ == Scope::kAll) return true;
     const std::vector<analysis::RankStep>& steps = steps_.ranks[entry].steps;
@@ -84,9 +84,9 @@ class Summing {
   void AddOperators() {
     for (const Process& process : ProcessesOf(capture_)) {
       if (process.frames == nullptr) continue;
-      for (const store::HostFrame& frame : process.frames->frames) {
+      for (const capture::HostFrame& frame : process.frames->frames) {
         if (frame.kind != FrameKind::kOperator && frame.kind != FrameKind::kAnnotation) continue;
-        // Each has a name of its own.
+        // Each step has its own name, so all steps count under one key.
         const std::string_view name = capture_.Text(frame.name);
         if (InStep(process.entries[0], frame.start))
           Add(name.starts_with("ProfilerStep#") ? "ProfilerStep" : std::string(name),
@@ -97,14 +97,14 @@ class Summing {
 
   void AddCollectives() {
     for (uint32_t entry = 0; entry < capture_.ranks.size(); ++entry) {
-      const store::RankData& rank = capture_.ranks[entry];
-      for (const store::Collective& c : rank.collectives) {
+      const capture::RankData& rank = capture_.ranks[entry];
+      for (const capture::Collective& c : rank.collectives) {
         if (c.activity == kNone || !Counts(entry, c.activity)) continue;
         const int32_t size = c.group == kNone ? 0 : capture_.groups[c.group].size;
         const std::string who =
             size == 0 ? "an unknown group" : absl::StrCat(size, size == 1 ? " rank" : " ranks");
-        const store::DeviceActivity& a = rank.activities[c.activity];
-        Add(absl::StrCat(std::string(store::CollectiveOpName(c.op)), " of ", who), a.end - a.start);
+        const capture::DeviceActivity& a = rank.activities[c.activity];
+        Add(absl::StrCat(std::string(capture::CollectiveOpName(c.op)), " of ", who), a.end - a.start);
       }
     }
   }
@@ -118,7 +118,7 @@ class Summing {
     }
   }
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   const analysis::Steps& steps_;
   const Scope scope_;
   Sums sums_;
@@ -127,7 +127,7 @@ class Summing {
 Change ChangeOf(const DiffRow& row, uint64_t parts_before, uint64_t parts_after) {
   if (row.before.count == 0) return Change::kAdded;
   if (row.after.count == 0) return Change::kDeleted;
-  // As counts per part, without rounding.
+  // Compares the counts per part, without rounding.
   const uint64_t before = row.before.count * parts_after;
   const uint64_t after = row.after.count * parts_before;
   return after > before ? Change::kIncreased : after < before ? Change::kDecreased : Change::kUnchanged;
@@ -143,7 +143,7 @@ TraceDiff DiffOf(const DiffInput& before, const DiffInput& after, DiffKey key) {
   diff.steps_after = after.steps.count();
   diff.ranks_before = before.capture.ranks.size();
   diff.ranks_after = after.capture.ranks.size();
-  // A step is one of its own already.
+  // A row already stands for one step.
   const bool by_steps = diff.per_step && key != DiffKey::kStep;
   const uint64_t parts_before = std::max<uint64_t>(1, diff.ranks_before * (by_steps ? diff.steps_before : 1));
   const uint64_t parts_after = std::max<uint64_t>(1, diff.ranks_after * (by_steps ? diff.steps_after : 1));
@@ -158,7 +158,7 @@ TraceDiff DiffOf(const DiffInput& before, const DiffInput& after, DiffKey key) {
   }
   for (auto& [name, row] : rows) {
     row.key = name;
-    row.difference = row.after.normal - row.before.normal;
+    row.difference = row.after.mean - row.before.mean;
     row.change = ChangeOf(row, parts_before, parts_after);
     diff.rows.push_back(std::move(row));
   }

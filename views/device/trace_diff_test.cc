@@ -10,13 +10,13 @@
 namespace lockstep::views {
 namespace {
 
-using store::TimelineBuilder;
+using capture::TimelineBuilder;
 
-// Steps of 100 us with a gemm of that length each, on as many ranks.
+// A job with steps of 100 us, each with a gemm of `gemm_us` on every rank.
 struct Job {
   int ranks = 1, steps = 3;
   double gemm_us = 20;
-  std::string extra;  // a kernel of 10 us in the first step
+  std::string extra;  // name of a further kernel of 10 us in the first step
 };
 
 class Side {
@@ -31,7 +31,7 @@ class Side {
       for (int s = 0; s < job.steps; ++s) {
         if (marked) rank.Step(s + 7, 100.0 * s, 100);
         rank.Kernel("gemm", 100.0 * s + 10, job.gemm_us, 7, 100.0 * s + 5);
-        rank.Communication({.op = store::CollectiveOp::kAllReduce, .group = group}, 100.0 * s + 70, 5, 15,
+        rank.Communication({.op = capture::CollectiveOp::kAllReduce, .group = group}, 100.0 * s + 70, 5, 15,
                            100.0 * s + 6);
       }
       if (!job.extra.empty()) rank.Kernel(job.extra, 55, 10, 7, 50);
@@ -39,15 +39,15 @@ class Side {
     capture_ = t.Build();
     for (uint32_t r = 0; r < capture_.ranks.size(); ++r)
       FramesBuilder(capture_).Frame("aten::mm", 2, 8).Frame("ProfilerStep#7", 0, 100).To(r);
-    store::Finish(capture_);
+    capture::Finish(capture_);
     std::vector<analysis::CallIndex> calls;
-    for (const store::RankData& rank : capture_.ranks) calls.emplace_back(rank);
-    steps_ = analysis::FindSteps(capture_, align::ClockModel(), calls);
+    for (const capture::RankData& rank : capture_.ranks) calls.emplace_back(rank);
+    steps_ = analysis::FindSteps(capture_, capture::ClockModel(), calls);
   }
   DiffInput input() const { return {capture_, steps_}; }
 
  private:
-  store::Capture capture_;
+  capture::Capture capture_;
   analysis::Steps steps_;
 };
 
@@ -57,9 +57,9 @@ const DiffRow* Find(const TraceDiff& diff, std::string_view key) {
   return it == diff.rows.end() ? nullptr : &*it;
 }
 
-TEST(TraceDiff, IsPerStepAndRankWhereBothHaveSteps) {
+TEST(TraceDiff, FiguresArePerStepAndRankIfBothHaveSteps) {
   const Side before({.ranks = 1, .steps = 3, .gemm_us = 20});
-  // The last of more than three steps may be cut off, and is not used.
+  // The last of more than three steps may be truncated, so it is not used.
   const Side after({.ranks = 2, .steps = 5, .gemm_us = 30});
   const TraceDiff diff = DiffOf(before.input(), after.input(), DiffKey::kKernel);
   EXPECT_TRUE(diff.per_step);
@@ -76,7 +76,7 @@ TEST(TraceDiff, IsPerStepAndRankWhereBothHaveSteps) {
   EXPECT_EQ(&diff.rows[0], gemm) << "the largest difference first";
 }
 
-TEST(TraceDiff, SaysWhatIsNewAndWhatIsGone) {
+TEST(TraceDiff, ReportsAddedAndDeletedItems) {
   const Side before({.extra = "old"});
   const Side after({.extra = "new"});
   const TraceDiff diff = DiffOf(before.input(), after.input(), DiffKey::kKernel);
@@ -101,19 +101,19 @@ TEST(TraceDiff, ByCollectiveStepAndOperator) {
   const TraceDiff steps = DiffOf(before.input(), after.input(), DiffKey::kStep);
   ASSERT_EQ(steps.rows.size(), 4u);
   EXPECT_EQ(Find(steps, "step 3")->change, Change::kAdded);
-  EXPECT_EQ(Find(steps, "step 0")->before.normal, Nanos::Micros(100));
+  EXPECT_EQ(Find(steps, "step 0")->before.mean, Nanos::Micros(100));
   const TraceDiff operators = DiffOf(before.input(), after.input(), DiffKey::kOperator);
   EXPECT_EQ(Find(operators, "aten::mm")->before.total, Nanos::Micros(12));
   EXPECT_NE(Find(operators, "ProfilerStep"), nullptr);
 }
 
-TEST(TraceDiff, AnEmptyCaptureHasNothingToCompare) {
+TEST(TraceDiff, AnEmptyCaptureGivesNoRows) {
   TimelineBuilder t;
   t.Rank(0);
-  store::Capture empty = t.Build();
-  store::Finish(empty);
+  capture::Capture empty = t.Build();
+  capture::Finish(empty);
   const analysis::Steps none =
-      analysis::FindSteps(empty, align::ClockModel(), {analysis::CallIndex(empty.ranks[0])});
+      analysis::FindSteps(empty, capture::ClockModel(), {analysis::CallIndex(empty.ranks[0])});
   const Side job({});
   const TraceDiff diff = DiffOf({empty, none}, job.input(), DiffKey::kKernel);
   EXPECT_FALSE(diff.per_step);

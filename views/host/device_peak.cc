@@ -15,7 +15,7 @@ Element ElementOf(std::string_view type) {
   return Element::kOther;
 }
 
-// FLOP in a cycle of a multiprocessor; 0: none, or unknown.
+// FLOP per cycle of one multiprocessor. 0: the device has no such units, or the value is unknown.
 struct PerCycle {
   int capability;  // major * 10 + minor
   int float_plain, double_plain;
@@ -52,7 +52,7 @@ int FlopPerCycle(const PerCycle& of, Element element, MathUnits units) {
 
 }  // namespace
 
-std::optional<double> PeakFlopPerS(const store::DeviceProperties& device, std::string_view type,
+std::optional<double> PeakFlopPerS(const capture::DeviceProperties& device, std::string_view type,
                                    MathUnits units) {
   if (device.clock_khz == 0 || device.sms <= 0) return std::nullopt;
   for (const PerCycle& of : kPerCycle) {

@@ -8,11 +8,11 @@
 namespace lockstep::views {
 namespace {
 
-using store::HostFrame;
-using store::HostFrames;
-using store::kNone;
+using capture::HostFrame;
+using capture::HostFrames;
+using capture::kNone;
 
-// Stamps of whole microseconds let a frame seem to end after the one it lies in.
+// Time stamps in whole microseconds may place the end of a frame after that of the frame around it.
 constexpr Nanos kRounding = Nanos::Micros(2);
 
 void AddNodes(const HostFrames& frames, FrameKinds kinds, HostTree& tree) {
@@ -41,12 +41,12 @@ void AddNodes(const HostFrames& frames, FrameKinds kinds, HostTree& tree) {
   }
 }
 
-void AddLaunches(const store::Capture& capture, const Process& process, HostTree& tree) {
+void AddLaunches(const capture::Capture& capture, const Process& process, HostTree& tree) {
   for (const uint32_t entry : process.entries) {
-    const store::RankData& rank = capture.ranks[entry];
+    const capture::RankData& rank = capture.ranks[entry];
     const analysis::CallIndex calls(rank);
     for (uint32_t i = 0; i < rank.activities.size(); ++i) {
-      const store::DeviceActivity& a = rank.activities[i];
+      const capture::DeviceActivity& a = rank.activities[i];
       Launch& launch = tree.launches.emplace_back(Launch{.activity = {.entry = entry, .activity = i}});
       const uint32_t call = calls.Of(a.correlation);
       if (call == kNone) continue;
@@ -55,7 +55,7 @@ void AddLaunches(const store::Capture& capture, const Process& process, HostTree
     }
   }
   for (HostNode& node : tree.nodes) node.device = node.self_device;
-  // Each node stands before those in it.
+  // A node comes before the nodes inside it.
   for (size_t i = tree.nodes.size(); i-- > 0;) {
     const HostNode& node = tree.nodes[i];
     if (node.parent != kNone) tree.nodes[node.parent].device += node.device;
@@ -77,7 +77,7 @@ uint32_t HostTree::At(const HostFrames& frames, ThreadId thread, HostTime time) 
   return at;
 }
 
-HostTree BuildHostTree(const store::Capture& capture, const Process& process, FrameKinds kinds) {
+HostTree BuildHostTree(const capture::Capture& capture, const Process& process, FrameKinds kinds) {
   HostTree tree;
   AddNodes(*process.frames, kinds, tree);
   AddLaunches(capture, process, tree);

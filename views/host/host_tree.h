@@ -1,11 +1,12 @@
-// How the frames of a process's threads lie in each other, and what each frame had its devices do.
+// Builds the tree of a process's frames, with the device time of each frame.
 //
-// Self host time is a frame's length less that of the frames directly in it. Device time is the sum of the
-// lengths of the activities (kernels, copies, sets) whose launching call lies in a frame: in it directly
-// (self), or in it or in what it called (total). Concurrent activities each count whole, so that figures add
-// up; it is PyTorch's definition and that of torch-tb-profiler.
-#ifndef LOCKSTEP_AGGREGATOR_VIEWS_HOST_TREE_H_
-#define LOCKSTEP_AGGREGATOR_VIEWS_HOST_TREE_H_
+// Self host time is a frame's length minus that of the frames directly inside it. Device time is the sum of
+// the durations of the activities (kernels, copies, sets) that a frame launched. Self device time counts
+// launches directly in the frame. Total device time also counts launches in the frames inside it. Concurrent
+// activities each count in full, so that figures add up. PyTorch and torch-tb-profiler define the times in
+// the same way.
+#ifndef LOCKSTEP_VIEWS_HOST_HOST_TREE_H_
+#define LOCKSTEP_VIEWS_HOST_HOST_TREE_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -16,25 +17,27 @@
 
 namespace lockstep::views {
 
-// Which kinds are nodes; the others are as if they were not there.
+// The kinds of frames that become nodes. Frames of other kinds are ignored.
 class FrameKinds {
  public:
-  constexpr FrameKinds(std::initializer_list<store::FrameKind> kinds) {
-    for (const store::FrameKind kind : kinds) bits_ |= 1u << static_cast<unsigned>(kind);
+  constexpr FrameKinds(std::initializer_list<capture::FrameKind> kinds) {
+    for (const capture::FrameKind kind : kinds) bits_ |= 1u << static_cast<unsigned>(kind);
   }
-  constexpr bool Has(store::FrameKind kind) const { return (bits_ >> static_cast<unsigned>(kind) & 1) != 0; }
+  constexpr bool Has(capture::FrameKind kind) const {
+    return (bits_ >> static_cast<unsigned>(kind) & 1) != 0;
+  }
 
  private:
   uint32_t bits_ = 0;
 };
 
-// What PyTorch's own tables are of.
-inline constexpr FrameKinds kOperatorsAndAnnotations{store::FrameKind::kOperator,
-                                                     store::FrameKind::kAnnotation};
+// The kinds in PyTorch's own tables.
+inline constexpr FrameKinds kOperatorsAndAnnotations{capture::FrameKind::kOperator,
+                                                     capture::FrameKind::kAnnotation};
 
 struct HostNode {
-  uint32_t frame = store::kNone;   // into HostFrames::frames
-  uint32_t parent = store::kNone;  // into HostTree::nodes
+  uint32_t frame = capture::kNone;   // index into HostFrames::frames
+  uint32_t parent = capture::kNone;  // index into HostTree::nodes
   Nanos host;
   Nanos self_host;
   Nanos device;
@@ -43,29 +46,29 @@ struct HostNode {
 
 // An activity of one of the process's devices.
 struct ActivityRef {
-  uint32_t entry = 0;  // into Capture::ranks
+  uint32_t entry = 0;  // index into Capture::ranks
   uint32_t activity = 0;
 };
 
 struct Launch {
   ActivityRef activity;
-  uint32_t node = store::kNone;  // the innermost that holds the launching call; kNone: none does, or the call
-                                 // is not known
+  uint32_t node = capture::kNone;  // the innermost node around the launching call; kNone: there is none, or
+                                   // the call is unknown
 };
 
 struct HostTree {
-  std::vector<HostNode> nodes;   // thread by thread; each before those in it
-  std::vector<Launch> launches;  // one for each activity, entry by entry
-  uint64_t crossing =
-      0;  // frames that begin in another of their thread and end after it; they count beside it, not in it
+  std::vector<HostNode> nodes;   // thread by thread; each node comes before the nodes inside it
+  std::vector<Launch> launches;  // one per activity, entry by entry
+  uint64_t crossing = 0;  // frames that begin inside another frame of their thread and end after it; they do
+                          // not count as inside it
 
-  // The innermost node of the thread at that moment; kNone: none.
-  uint32_t At(const store::HostFrames& frames, ThreadId thread, HostTime time) const;
+  // Returns the innermost node of the thread at that time; kNone: there is none.
+  uint32_t At(const capture::HostFrames& frames, ThreadId thread, HostTime time) const;
 };
 
 // `process.frames` must not be null.
-HostTree BuildHostTree(const store::Capture& capture, const Process& process, FrameKinds kinds);
+HostTree BuildHostTree(const capture::Capture& capture, const Process& process, FrameKinds kinds);
 
 }  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_VIEWS_HOST_TREE_H_
+#endif  // LOCKSTEP_VIEWS_HOST_HOST_TREE_H_

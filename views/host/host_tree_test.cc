@@ -7,12 +7,11 @@
 namespace lockstep::views {
 namespace {
 
-using store::FrameKind;
-using store::TimelineBuilder;
+using capture::FrameKind;
+using capture::TimelineBuilder;
+using capture::Us;
 
-Nanos Us(double us) { return Nanos(static_cast<int64_t>(us * 1000)); }
-
-const HostNode& Named(const store::Capture& capture, const HostTree& tree, std::string_view name) {
+const HostNode& Named(const capture::Capture& capture, const HostTree& tree, std::string_view name) {
   for (const HostNode& node : tree.nodes) {
     if (capture.Text(capture.ranks[0].frames->frames[node.frame].name) == name) return node;
   }
@@ -20,11 +19,11 @@ const HostNode& Named(const store::Capture& capture, const HostTree& tree, std::
   return tree.nodes[0];
 }
 
-TEST(HostTree, SelfTimeIsWhatIsLeftOfAFrameAndDeviceTimeGoesToTheInnermostLaunch) {
+TEST(HostTree, ComputesSelfTimeAndDeviceTimeOfFrames) {
   TimelineBuilder t;
-  // Launched in the inner operator, in the outer one, between operators.
+  // The kernels are launched in the inner operator, in the outer one, and between operators.
   t.Rank(0).Kernel("k1", 100, 30, 7, 22).Kernel("k2", 130, 10, 7, 40).Kernel("k3", 140, 5, 7, 90);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   FramesBuilder(capture)
       .Frame("outer", 10, 50)
       .Frame("inner", 20, 30)
@@ -45,13 +44,13 @@ TEST(HostTree, SelfTimeIsWhatIsLeftOfAFrameAndDeviceTimeGoesToTheInnermostLaunch
   EXPECT_EQ(Named(capture, tree, "other").device, Nanos());
   EXPECT_EQ(Named(capture, tree, "elsewhere").device, Nanos()) << "another thread's";
   ASSERT_EQ(tree.launches.size(), 3u);
-  EXPECT_EQ(tree.launches[2].node, store::kNone);
+  EXPECT_EQ(tree.launches[2].node, capture::kNone);
 }
 
-TEST(HostTree, KindsThatAreNotAskedForAreAsIfTheyWereNotThere) {
+TEST(HostTree, IgnoresFramesOfOtherKinds) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 100, 30, 7, 22);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   FramesBuilder(capture)
       .Frame("op", 10, 50)
       .Frame("def f()", 20, 40, FrameKind::kPython)
@@ -62,10 +61,10 @@ TEST(HostTree, KindsThatAreNotAskedForAreAsIfTheyWereNotThere) {
   EXPECT_EQ(Named(capture, tree, "op").self_host, Us(31));
 }
 
-TEST(HostTree, FramesThatCrossAreCountedAndRoundingIsNoCrossing) {
+TEST(HostTree, CountsCrossingFramesAndToleratesRounding) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 100, 30);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   FramesBuilder(capture)
       .Frame("a", 0, 50)
       .Frame("crosses", 40, 60)
@@ -75,21 +74,21 @@ TEST(HostTree, FramesThatCrossAreCountedAndRoundingIsNoCrossing) {
   const HostTree tree = BuildHostTree(capture, ProcessesOf(capture)[0], kOperatorsAndAnnotations);
   EXPECT_EQ(tree.crossing, 1u);
   EXPECT_EQ(Named(capture, tree, "a").self_host, Us(50));
-  EXPECT_EQ(Named(capture, tree, "crosses").parent, store::kNone);
-  EXPECT_NE(Named(capture, tree, "rounded").parent, store::kNone);
+  EXPECT_EQ(Named(capture, tree, "crosses").parent, capture::kNone);
+  EXPECT_NE(Named(capture, tree, "rounded").parent, capture::kNone);
   EXPECT_EQ(Named(capture, tree, "b").self_host, Us(19));
 }
 
-TEST(HostTree, AMomentIsInTheInnermostFrameThatHoldsIt) {
+TEST(HostTree, FindsTheInnermostFrameOfAMoment) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 100, 30);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   FramesBuilder(capture).Frame("a", 10, 50).Frame("b", 20, 30).To(0);
   const Process process = ProcessesOf(capture)[0];
   const HostTree tree = BuildHostTree(capture, process, kOperatorsAndAnnotations);
   const auto at = [&](double us, int64_t thread = 1) -> std::string {
     const uint32_t node = tree.At(*process.frames, ThreadId(thread), TimelineBuilder::At(us));
-    return node == store::kNone
+    return node == capture::kNone
                ? ""
                : std::string(capture.Text(process.frames->frames[tree.nodes[node].frame].name));
   };

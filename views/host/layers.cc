@@ -19,14 +19,14 @@
 namespace lockstep::views {
 namespace {
 
-using store::ActivityKind;
-using store::FrameDetail;
-using store::FrameKind;
-using store::kNone;
+using capture::ActivityKind;
+using capture::FrameDetail;
+using capture::FrameKind;
+using capture::kNone;
 
 constexpr FrameKinds kLayerKinds{FrameKind::kOperator, FrameKind::kAnnotation, FrameKind::kModule};
 
-// Of what texts there are few, each is made once.
+// Stores each distinct text once, because few texts differ.
 class Texts {
  public:
   explicit Texts(std::deque<std::string>& kept) : kept_(kept) {}
@@ -41,19 +41,19 @@ class Texts {
   absl::flat_hash_set<std::string_view> known_;
 };
 
-// What a call of an operator costs, and the kernels that it launched.
+// The cost of an operator's call, and sums over the kernels that it launched.
 struct CountedCall {
   OperatorCost cost;
   std::string_view type;  // of its first tensor
   Nanos time;
-  size_t longest = 0;  // place of the row
+  size_t longest = 0;  // place of the row with the longest kernel
   bool tensor_cores = false;
 };
 
-// The operators of a process, and what each kernel is told of them.
+// The operators of a process. Fill() copies their data into the rows of their kernels.
 class ProcessOperators {
  public:
-  ProcessOperators(const store::Capture& capture, const Process& process, Texts& texts)
+  ProcessOperators(const capture::Capture& capture, const Process& process, Texts& texts)
       : capture_(capture),
         frames_(*process.frames),
         tree_(BuildHostTree(capture, process, kLayerKinds)),
@@ -69,7 +69,7 @@ class ProcessOperators {
     return node;
   }
 
-  // All that follows from the node.
+  // Sets all fields of the row that follow from the node.
   void Fill(uint32_t node, LayerRow& row) {
     row.thread = FrameOf(node).thread;
     AddSequences(node, row);
@@ -78,10 +78,10 @@ class ProcessOperators {
     if (const uint32_t innermost = InnermostOperator(node); innermost != kNone)
       row.called = NameOf(innermost);
     const uint32_t forward = backward ? passes_.ForwardOf(node) : kNone;
-    const uint32_t told = forward == kNone ? node : forward;
-    row.layer = LayerOf(told);
-    row.trace = TraceOf(told);
-    const uint32_t top = passes_.TopOperator(told);
+    const uint32_t source = forward == kNone ? node : forward;
+    row.layer = LayerOf(source);
+    row.trace = TraceOf(source);
+    const uint32_t top = passes_.TopOperator(source);
     if (top == kNone) return;
     std::tie(row.module, row.op) = SplitName(NameOf(top));
     row.parameters = texts_.Keep(Describe(ArgumentsAt(top)));
@@ -96,7 +96,7 @@ class ProcessOperators {
     }
     return "";
   }
-  // Could it, or what called it, use tensor cores?
+  // True if the operator, or one around it, can use tensor cores.
   bool CanUseTensorCores(uint32_t node) const {
     for (; node != kNone; node = tree_.nodes[node].parent) {
       if (IsTensorCoreEligible(NameOf(node))) return true;
@@ -108,7 +108,7 @@ class ProcessOperators {
   }
 
  private:
-  const store::HostFrame& FrameOf(uint32_t node) const { return frames_.frames[tree_.nodes[node].frame]; }
+  const capture::HostFrame& FrameOf(uint32_t node) const { return frames_.frames[tree_.nodes[node].frame]; }
   std::string_view NameOf(uint32_t node) const { return capture_.Text(FrameOf(node).name); }
   const FrameDetail* DetailOf(uint32_t node) const {
     const uint32_t detail = FrameOf(node).detail;
@@ -129,7 +129,8 @@ class ProcessOperators {
   }
 
   static std::pair<std::string_view, std::string_view> SplitName(std::string_view name) {
-    // Names of templates and of autograd's functions have more than a place in them.
+    // Names with these characters belong to templates and autograd functions. Their dots and colons do not
+    // separate a module.
     if (name.find_first_of("<( ") != std::string_view::npos) return {"", name};
     const size_t at = name.find_last_of(".:");
     if (at == std::string_view::npos) return {"", name};
@@ -148,7 +149,7 @@ class ProcessOperators {
         modules = capture_.Text(detail->modules);
       std::string_view name = NameOf(node);
       if (IsOperatorFrame(FrameOf(node), name) || name.starts_with("ProfilerStep#")) continue;
-      // How PyProf asks users to mark layers, and how PyTorch marks modules.
+      // Users of PyProf mark layers with the first prefix. PyTorch marks modules with the second.
       for (const std::string_view prefix : {"layer:", "nn.Module: "}) {
         if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
       }
@@ -176,7 +177,7 @@ class ProcessOperators {
     return it->second;
   }
 
-  // With what the operator around it and the backward pass tell.
+  // Returns the call, with data from the operator around it and from the backward pass.
   OperatorCall CallAt(uint32_t node) {
     const uint32_t parent = tree_.nodes[node].parent;
     if (parent != kNone) around_ = {.name = NameOf(parent), .arguments = ArgumentsAt(parent)};
@@ -186,23 +187,23 @@ class ProcessOperators {
     return call;
   }
 
-  // The first argument of an operator's backward node is the gradient of its result, and has the result's
+  // The first argument of an operator's backward node is the gradient of its result, so it has the result's
   // shape.
   std::optional<Shape> OutputOf(uint32_t node, std::string_view name) {
-    const uint32_t told = passes_.BackwardOf(node);
-    if (told == kNone) return std::nullopt;
-    const std::string_view backward = NameOf(told);
+    const uint32_t backward_node = passes_.BackwardOf(node);
+    if (backward_node == kNone) return std::nullopt;
+    const std::string_view backward = NameOf(backward_node);
     const bool fits =
         (absl::StrContains(std::string(name), "conv") &&
          absl::StrContains(std::string(backward), "onvolution")) ||
         (absl::StrContains(std::string(name), "pool") && absl::StrContains(std::string(backward), "Pool"));
-    const std::vector<Argument>& arguments = ArgumentsAt(told);
+    const std::vector<Argument>& arguments = ArgumentsAt(backward_node);
     if (!fits || arguments.empty() || !arguments[0].is_tensor) return std::nullopt;
     return arguments[0].shape;
   }
 
-  const store::Capture& capture_;
-  const store::HostFrames& frames_;
+  const capture::Capture& capture_;
+  const capture::HostFrames& frames_;
   const HostTree tree_;
   const OperatorPasses passes_;
   Texts& texts_;
@@ -211,9 +212,9 @@ class ProcessOperators {
   absl::node_hash_map<std::tuple<NameId, NameId, NameId>, std::vector<Argument>> arguments_;
 };
 
-class Builder {
+class LayersBuilder {
  public:
-  explicit Builder(const store::Capture& capture) : capture_(capture), texts_(out_.texts) {}
+  explicit LayersBuilder(const capture::Capture& capture) : capture_(capture), texts_(out_.texts) {}
 
   void Add(const Process& process) {
     const size_t first = out_.rows.size();
@@ -221,11 +222,11 @@ class Builder {
     if (process.frames == nullptr) return;
     ProcessOperators operators(capture_, process, texts_);
     out_.ambiguous += operators.ambiguous();
-    // Launches come activity by activity, as the rows did.
+    // Launches have the order of activities, like the rows.
     std::vector<uint32_t> nodes;
-    std::vector<const store::RankData*> ranks;
+    std::vector<const capture::RankData*> ranks;
     for (const Launch& launch : operators.tree().launches) {
-      const store::RankData& rank = capture_.ranks[launch.activity.entry];
+      const capture::RankData& rank = capture_.ranks[launch.activity.entry];
       if (rank.activities[launch.activity.activity].kind != ActivityKind::kKernel) continue;
       nodes.push_back(launch.node);
       ranks.push_back(&rank);
@@ -244,9 +245,9 @@ class Builder {
   Layers Take() { return std::move(out_); }
 
  private:
-  void AddKernels(const store::RankData& rank) {
+  void AddKernels(const capture::RankData& rank) {
     uint64_t idx = 0;
-    for (const store::DeviceActivity& a : rank.activities) {
+    for (const capture::DeviceActivity& a : rank.activities) {
       if (a.kind != ActivityKind::kKernel) continue;
       LayerRow& row = out_.rows.emplace_back(LayerRow{.idx = idx++, .rank = rank.rank});
       row.kernel = capture_.Text(a.name);
@@ -258,8 +259,9 @@ class Builder {
     }
   }
 
-  // Where each kernel counts: the innermost operator around it, where a rule knows that; else one further
-  // out, if nothing in that one was counted, which would count twice.
+  // Returns, for each kernel, the innermost operator around it with a known cost. Returns kNone for a kernel
+  // whose innermost operator has no known cost, if another operator inside the returned one counts: the work
+  // would count twice.
   static std::vector<uint32_t> PlacesOf(ProcessOperators& operators, const std::vector<uint32_t>& nodes,
                                         absl::flat_hash_map<uint32_t, OperatorCost>& costs) {
     const auto is_known = [&](uint32_t node) {
@@ -286,7 +288,7 @@ class Builder {
   }
 
   void Count(ProcessOperators& operators, const std::vector<uint32_t>& nodes,
-             const std::vector<const store::RankData*>& ranks, size_t first) {
+             const std::vector<const capture::RankData*>& ranks, size_t first) {
     absl::flat_hash_map<uint32_t, OperatorCost> costs;
     const std::vector<uint32_t> places = PlacesOf(operators, nodes, costs);
     absl::flat_hash_map<uint32_t, CountedCall> calls;
@@ -305,7 +307,7 @@ class Builder {
       Give(call, ranks[call.longest]->properties, out_.rows[first + call.longest]);
   }
 
-  static void Give(const CountedCall& call, const store::DeviceProperties& device, LayerRow& row) {
+  static void Give(const CountedCall& call, const capture::DeviceProperties& device, LayerRow& row) {
     const double seconds = static_cast<double>(call.time.ns()) / 1e9;
     row.flop = call.cost.flop;
     row.bytes = call.cost.bytes;
@@ -318,7 +320,7 @@ class Builder {
       row.peak_bytes = static_cast<double>(device.memory_bytes_per_s) * seconds;
   }
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   Layers out_;
   Texts texts_;
 };
@@ -328,7 +330,7 @@ void AddTo(std::optional<T>& sum, const std::optional<T>& more) {
   if (more) sum = sum.value_or(T()) + *more;
 }
 
-// Where both are known they must be of the same rows: a peak that some lack is no peak of the sum.
+// The sums of counts and of peaks must cover the same rows. If one row lacks the peak, the sum has none.
 void AddCounts(const LayerRow& row, LayerRow& sum) {
   const bool first_flop = !sum.flop;
   const bool first_bytes = !sum.bytes;
@@ -378,8 +380,8 @@ std::vector<LayerRow> Grouped(const std::vector<LayerRow>& rows, LayerGrouping g
 
 }  // namespace
 
-Layers LayersOf(const store::Capture& capture, LayerGrouping grouping) {
-  Builder builder(capture);
+Layers LayersOf(const capture::Capture& capture, LayerGrouping grouping) {
+  LayersBuilder builder(capture);
   for (const Process& process : ProcessesOf(capture)) builder.Add(process);
   Layers layers = builder.Take();
   if (grouping != LayerGrouping::kNone) layers.rows = Grouped(layers.rows, grouping);

@@ -7,12 +7,13 @@
 namespace lockstep::views {
 namespace {
 
-using store::FrameKind;
-using store::TimelineBuilder;
+using capture::FrameKind;
+using capture::TimelineBuilder;
 
 constexpr char kFloats[] = R"(["float", "float"])";
 
-// One step: a linear layer forward on thread 1, its way back on thread 2, then an optimizer without shapes.
+// One step: a linear layer forward on thread 1, its backward pass on thread 2, then an optimizer without
+// shapes.
 class LayersTest : public ::testing::Test {
  protected:
   LayersTest() {
@@ -22,13 +23,13 @@ class LayersTest : public ::testing::Test {
     rank.Kernel("volta_s884gemm", 120, 20, 7, 36).Kernel("reduce", 145, 4, 7, 46);   // backward
     rank.Kernel("adam", 160, 5, 7, 56).Kernel("unknown", 170, 5, 7);
     capture_ = t.Build();
-    store::RankData& data = capture_.ranks[0];
+    capture::RankData& data = capture_.ranks[0];
     data.properties = {
         .sms = 80, .compute_major = 7, .memory_bytes_per_s = 900'000'000'000, .clock_khz = 1'530'000};
     data.kernel_details.push_back({.grid = {4, 2, 1}, .block = {128, 1, 1}});
     data.activities[0].detail = 0;
     // The builder launches from thread 1.
-    for (store::ApiCall& call : data.api_calls) {
+    for (capture::ApiCall& call : data.api_calls) {
       if (call.start >= TimelineBuilder::At(30) && call.start < TimelineBuilder::At(50))
         call.thread = ThreadId(2);
     }
@@ -56,11 +57,11 @@ class LayersTest : public ::testing::Test {
     frames_.To(0);
   }
 
-  store::Capture capture_;
+  capture::Capture capture_;
   FramesBuilder frames_{capture_};
 };
 
-TEST_F(LayersTest, AKernelHasItsOperatorItsLayerAndItsShapes) {
+TEST_F(LayersTest, KernelsHaveOperatorLayerAndShapes) {
   const Layers layers = LayersOf(capture_, LayerGrouping::kNone);
   ASSERT_EQ(layers.rows.size(), 6u);
   const LayerRow& row = layers.rows[0];
@@ -81,20 +82,20 @@ TEST_F(LayersTest, AKernelHasItsOperatorItsLayerAndItsShapes) {
   EXPECT_EQ(layers.rows[1].sub, 1u);
 }
 
-TEST_F(LayersTest, ACallIsCountedOnceAndItsRateIsOverAllItsKernels) {
+TEST_F(LayersTest, CountsACallOnceWithItsRateOverAllKernels) {
   const Layers layers = LayersOf(capture_, LayerGrouping::kNone);
-  // 2·32·16·8; (32·8 + 8·16 + 32·16)·4, of the inner operator alone.
+  // The inner operator alone has 2·32·16·8 FLOP and (32·8 + 8·16 + 32·16)·4 bytes.
   EXPECT_EQ(layers.rows[0].flop, 8192);
   EXPECT_EQ(layers.rows[0].bytes, 3584);
   EXPECT_EQ(layers.rows[0].flop_time, Nanos::Micros(12));
   EXPECT_FALSE(layers.rows[1].flop);
-  // 12 us at 80·1.53e9·128, and at 900 GB/s.
+  // 12 us at 80·1.53e9·128 FLOP/s, and at 900 GB/s.
   EXPECT_NEAR(*layers.rows[0].peak_flop, 15.6672e12 * 12e-6, 1);
   EXPECT_NEAR(*layers.rows[0].peak_bytes, 900e9 * 12e-6, 1);
   EXPECT_FALSE(layers.rows[2].peak_flop) << "a V100 has no tensor cores for float";
 }
 
-TEST_F(LayersTest, TheBackwardPassHasTheForwardOperatorsNames) {
+TEST_F(LayersTest, BackwardKernelsHaveTheForwardOperatorsNames) {
   const Layers layers = LayersOf(capture_, LayerGrouping::kNone);
   const LayerRow& row = layers.rows[2];
   EXPECT_EQ(row.direction, Direction::kBackward);
@@ -112,7 +113,7 @@ TEST_F(LayersTest, TheBackwardPassHasTheForwardOperatorsNames) {
   EXPECT_FALSE(layers.rows[3].flop) << "its shapes are not known";
 }
 
-TEST_F(LayersTest, WhatIsNotKnownIsEmpty) {
+TEST_F(LayersTest, UnknownFieldsAreEmpty) {
   const Layers layers = LayersOf(capture_, LayerGrouping::kNone);
   EXPECT_EQ(layers.rows[4].op, "") << "an optimizer's range is no operator";
   EXPECT_EQ(layers.rows[4].layer, "Optimizer.step#Adam.step");
@@ -138,7 +139,7 @@ TEST_F(LayersTest, SumsByLayerAndByOperator) {
   EXPECT_EQ(by_layer.rows[0].op, "");
 }
 
-TEST_F(LayersTest, ANumberOfTwoThreadsJoinsNothing) {
+TEST_F(LayersTest, ASequenceNumberOfTwoThreadsLinksNothing) {
   FramesBuilder frames(capture_);
   frames.Frame("aten::mm", 5, 9).With("[[32, 8], [8, 16]]").Types(kFloats).Sequence(42);
   frames.Frame("aten::mm", 5, 9, FrameKind::kOperator, 3).Sequence(42);
@@ -149,7 +150,7 @@ TEST_F(LayersTest, ANumberOfTwoThreadsJoinsNothing) {
   EXPECT_EQ(layers.rows[2].op, "MmBackward0");
 }
 
-TEST_F(LayersTest, WithoutFramesThereAreStillKernels) {
+TEST_F(LayersTest, ListsKernelsWithoutFrames) {
   capture_.ranks[0].frames = nullptr;
   const Layers layers = LayersOf(capture_, LayerGrouping::kNone);
   ASSERT_EQ(layers.rows.size(), 6u);
@@ -157,9 +158,9 @@ TEST_F(LayersTest, WithoutFramesThereAreStillKernels) {
   EXPECT_EQ(layers.rows[0].op, "");
 }
 
-// An operator's own kernel counts beside those of what it called; a kernel that no rule knows does not count
-// its caller again.
-TEST_F(LayersTest, WhatAnOperatorCallsIsCountedBesideIt) {
+// An operator's own kernel counts in addition to those of the operators that it called. A kernel without a
+// rule does not count its caller again.
+TEST_F(LayersTest, CountsCalledOperatorsSeparately) {
   FramesBuilder frames(capture_);
   frames.Frame("aten::linear", 2, 10).With("[[32, 8], [16, 8]]").Types(kFloats);
   frames.Frame("aten::mm", 5, 9).With("[[32, 8], [8, 16]]").Types(kFloats);
@@ -168,7 +169,7 @@ TEST_F(LayersTest, WhatAnOperatorCallsIsCountedBesideIt) {
   frames.Frame("aten::mm", 35, 40).With("[[32, 8], [8, 16]]").Types(kFloats);
   frames.Frame("mystery", 45, 48);
   frames.To(0);
-  for (store::ApiCall& call : capture_.ranks[0].api_calls) call.thread = ThreadId(1);
+  for (capture::ApiCall& call : capture_.ranks[0].api_calls) call.thread = ThreadId(1);
   const Layers layers = LayersOf(capture_, LayerGrouping::kNone);
   EXPECT_EQ(layers.rows[0].bytes, 2048) << "fill_ writes 32·16 floats";
   EXPECT_EQ(layers.rows[1].flop, 8192) << "mm's own kernel, though it called one that was counted";
@@ -176,8 +177,8 @@ TEST_F(LayersTest, WhatAnOperatorCallsIsCountedBesideIt) {
   EXPECT_FALSE(layers.rows[3].flop) << "linear was counted in mm";
 }
 
-// What the forward pass cannot tell of a convolution's output, its backward node does.
-TEST_F(LayersTest, AConvolutionsOutputIsThatOfItsGradient) {
+// The backward node gives the size of a convolution's output if the forward pass does not.
+TEST_F(LayersTest, TakesAConvolutionsOutputShapeFromItsGradient) {
   FramesBuilder frames(capture_);
   frames.Frame("aten::conv2d", 2, 10).With("[[32, 3, 224, 224], [64, 3, 7, 7]]").Types(kFloats).Sequence(42);
   frames.Frame("aten::cudnn_convolution", 3, 9)

@@ -13,10 +13,10 @@ namespace {
 
 Count BytesOr0(const Argument* tensor) { return tensor == nullptr ? Count(0) : BytesOf(*tensor); }
 
-// [.., m, k] times [.., k, n], and what is added.
+// Multiplies [.., m, k] by [.., k, n], and adds `added`.
 OperatorCost Multiply(const Argument* a, const Argument* b, const Argument* added) {
   if (a == nullptr || b == nullptr || a->shape.empty() || b->shape.empty()) return {};
-  // A vector is a row on the left and a column on the right, and no dimension of the result.
+  // A vector is a row on the left and a column on the right. It adds no dimension to the result.
   Shape left = a->shape;
   Shape right = b->shape;
   if (left.size() == 1) left.insert(left.begin(), 1);
@@ -44,10 +44,10 @@ OperatorCost Linear(const OperatorCall& call) {
           (BytesOf(*x) + BytesOf(*weight) + BytesOr0(call.Tensor(2)) + out * x->element_bytes).value()};
 }
 
-// Where an operator's arguments say how it slides.
+// Places of a convolution's stride, padding and dilation among its arguments.
 struct ConvolutionPlaces {
   size_t stride, padding, dilation;
-  size_t transposed;  // 0: it has no such argument
+  size_t transposed;  // 0: the operator has no such argument
 };
 
 bool IsTransposed(std::string_view name, const OperatorCall& call, const ConvolutionPlaces& places) {
@@ -65,7 +65,7 @@ std::optional<Shape> ConvolutionOutput(const OperatorCall& call, const Convoluti
   if (!stride || !padding || !dilation) return std::nullopt;
   Shape out{in[0], weight[0]};
   for (size_t i = 0; i + 2 < in.size(); ++i) {
-    constexpr int64_t kMost = int64_t{1} << 40;  // no overflow below
+    constexpr int64_t kMost = int64_t{1} << 40;  // keeps the sums below from overflowing
     if ((*stride)[i] <= 0 || (*padding)[i] < 0 || (*dilation)[i] < 0) return std::nullopt;
     if (std::max({in[i + 2], weight[i + 2], (*padding)[i]}) > kMost || (*dilation)[i] > (1 << 20))
       return std::nullopt;
@@ -76,8 +76,8 @@ std::optional<Shape> ConvolutionOutput(const OperatorCall& call, const Convoluti
   return out;
 }
 
-// The weight is [out, in / groups, …]: its elements over its first dimension is what one element of the
-// output takes.
+// The weight is [out, in / groups, …]. One element of the output takes as many multiply-adds as the weight
+// has elements per output channel.
 OperatorCost Convolution(std::string_view name, const OperatorCall& call, const ConvolutionPlaces& places) {
   const Argument* in = call.Tensor(0);
   const Argument* weight = call.Tensor(1);
@@ -88,7 +88,8 @@ OperatorCost Convolution(std::string_view name, const OperatorCall& call, const 
   const std::optional<Shape> out = call.output || transposed ? call.output : ConvolutionOutput(call, places);
   if (out && out->size() != in->shape.size()) return {};
   OperatorCost cost;
-  // Going backwards, each element of the input takes part as those of the output do in the other direction.
+  // In a transposed convolution, each element of the input takes as many multiply-adds as an element of the
+  // output in a normal one.
   const std::optional<Shape> slid = transposed ? std::optional(in->shape) : out;
   if (slid) cost.flop = (Elements(*slid) * (Elements(weight->shape) / weight->shape[0]) * 2).value();
   if (out && in->element_bytes != 0) {
@@ -99,8 +100,8 @@ OperatorCost Convolution(std::string_view name, const OperatorCall& call, const 
   return cost;
 }
 
-// What a gradient of a convolution takes is what the convolution took: each product is of an element of the
-// output's gradient.
+// A gradient of a convolution takes as many operations as the convolution, because each product has one
+// element of the output's gradient.
 std::optional<int64_t> GradientFlop(const Argument& grad, const Argument& weight) {
   if (weight.shape.empty() || weight.shape[0] <= 0) return std::nullopt;
   return (Elements(grad.shape) * (Elements(weight.shape) / weight.shape[0]) * 2).value();
@@ -118,13 +119,14 @@ OperatorCost GradientOfWeight(const Argument* grad, const Argument* weight, cons
   return {GradientFlop(*grad, *weight), (BytesOf(*grad) + BytesOf(*input) + BytesOf(*weight)).value()};
 }
 
-// cudnn_convolution_backward(input, grad, weight, …) calls both of these, which lack what it has.
+// cudnn_convolution_backward(input, grad, weight, …) calls both of these operators. Its arguments give the
+// shapes that theirs lack.
 OperatorCost CudnnGradient(std::string_view name, const OperatorCall& call) {
   const OperatorCall* all = call.around;
-  const bool told = all != nullptr && BareName(all->name) == "cudnn_convolution_backward";
+  const bool is_cudnn = all != nullptr && BareName(all->name) == "cudnn_convolution_backward";
   if (name == "cudnn_convolution_backward_input")
-    return GradientOfInput(call.Tensor(1), call.Tensor(2), told ? all->Tensor(0) : nullptr);
-  return GradientOfWeight(call.Tensor(1), told ? all->Tensor(2) : nullptr, call.Tensor(2));
+    return GradientOfInput(call.Tensor(1), call.Tensor(2), is_cudnn ? all->Tensor(0) : nullptr);
+  return GradientOfWeight(call.Tensor(1), is_cudnn ? all->Tensor(2) : nullptr, call.Tensor(2));
 }
 
 OperatorCost Sum(const OperatorCost& a, const OperatorCost& b) {
@@ -134,7 +136,7 @@ OperatorCost Sum(const OperatorCost& a, const OperatorCost& b) {
   return {add(a.flop, b.flop), add(a.bytes, b.bytes)};
 }
 
-// convolution_backward(grad, input, weight, …, output_mask) launches the kernels of both gradients itself.
+// convolution_backward(grad, input, weight, …, output_mask) itself launches the kernels of both gradients.
 OperatorCost ConvolutionBackward(const OperatorCall& call) {
   constexpr size_t kMask = 10;
   constexpr size_t kTransposed = 7;
@@ -148,7 +150,7 @@ OperatorCost ConvolutionBackward(const OperatorCall& call) {
              weight ? GradientOfWeight(call.Tensor(0), call.Tensor(2), call.Tensor(1)) : none);
 }
 
-// q [B, H, S, D], k [B, H, T, D], v [B, H, T, E].
+// The shapes are q [B, H, S, D], k [B, H, T, D] and v [B, H, T, E].
 struct AttentionSizes {
   Count scores, d, e;  // B·H·S·T, D, E
 };
@@ -160,7 +162,7 @@ std::optional<AttentionSizes> SizesOf(const Argument* q, const Argument* k, cons
                         v->shape[3]};
 }
 
-// Scores and their sums of values; a mask saves work that is not taken off.
+// Counts the scores and the sums of values weighted by them. Work that a mask saves is not subtracted.
 OperatorCost Attention(const OperatorCall& call) {
   const Argument* q = call.Tensor(0);
   const Argument* v = call.Tensor(2);
@@ -171,7 +173,8 @@ OperatorCost Attention(const OperatorCall& call) {
           (BytesOf(*q) + BytesOf(*call.Tensor(1)) + BytesOf(*v) + out).value()};
 }
 
-// (grad, q, k, v, out, …): the scores again, then the gradients of scores, v, q and k.
+// The arguments are (grad, q, k, v, out, …). Counts the scores again, then the gradients of scores, v, q and
+// k.
 OperatorCost AttentionBackward(const OperatorCall& call) {
   const Argument* q = call.Tensor(1);
   const Argument* k = call.Tensor(2);

@@ -14,14 +14,14 @@
 namespace lockstep::views {
 namespace {
 
-using store::AllocationEvent;
-using store::HostFrames;
-using store::kNone;
-using store::RankData;
+using capture::AllocationEvent;
+using capture::HostFrames;
+using capture::kNone;
+using capture::RankData;
 
 constexpr std::string_view kCachingAllocator = "caching allocator";
 
-// CUpti_ActivityMemoryKind.
+// The names of CUpti_ActivityMemoryKind.
 std::string_view KindName(uint8_t kind) {
   constexpr std::string_view kNames[] = {"unknown", "pageable", "pinned",        "device",
                                          "array",   "managed",  "device static", "managed static"};
@@ -41,14 +41,14 @@ struct Piece {
   }
 };
 
-// Pairs allocations with releases, and adds up what is in use. Events in the order of time.
+// Pairs allocations with releases, and sums the memory in use. Events must come in the order of time.
 class Ledger {
  public:
   explicit Ledger(Memory& out) : out_(out) {}
 
   void Allocate(const Piece& piece, std::string by, int64_t bytes, HostTime time) {
     if (piece.address == 0) return;
-    // A second allocation at an address that was never seen released: the release was lost.
+    // A second allocation at the same address means that the record of the release was lost.
     open_.insert_or_assign(piece, out_.lives.size());
     out_.lives.push_back({.place = piece.place,
                           .by = std::move(by),
@@ -72,33 +72,33 @@ class Ledger {
                           .address = piece.address,
                           .released = time});
   }
-  // Bytes of the allocation at that address that is not released yet.
+  // Returns the bytes of the allocation at that address that is not released.
   int64_t BytesAt(const Piece& piece) const {
     const auto it = open_.find(piece);
     return it == open_.end() ? 0 : out_.lives[it->second].bytes;
   }
-  // `told`: what the allocator says is in use after it.
+  // `allocator_total` is the memory in use by the allocator's own count.
   void Point(const MemoryPlace& place, std::string_view kind, HostTime time, int64_t change,
-             std::optional<int64_t> told, std::optional<int64_t> reserved) {
+             std::optional<int64_t> allocator_total, std::optional<int64_t> reserved) {
     int64_t& sum = sums_[{place, kind}];
     sum += change;
     out_.curve.push_back({.place = place,
                           .kind = kind,
                           .time = time,
-                          .in_use = told.value_or(sum),
-                          .relative = !told,
+                          .in_use = allocator_total.value_or(sum),
+                          .relative = !allocator_total,
                           .reserved = reserved});
   }
 
  private:
   Memory& out_;
-  absl::flat_hash_map<Piece, size_t> open_;  // into Memory::lives
+  absl::flat_hash_map<Piece, size_t> open_;  // place in Memory::lives
   std::map<std::pair<MemoryPlace, std::string_view>, int64_t> sums_;
 };
 
-class Builder {
+class MemoryBuilder {
  public:
-  explicit Builder(const store::Capture& capture) : capture_(capture), ledger_(out_) {}
+  explicit MemoryBuilder(const capture::Capture& capture) : capture_(capture), ledger_(out_) {}
 
   void Add(const Process& process) {
     if (process.frames != nullptr && !process.frames->allocations.empty()) AddAllocator(process);
@@ -135,7 +135,7 @@ class Builder {
 
   void AddAllocator(const Process& process) {
     const HostFrames& frames = *process.frames;
-    const HostTree tree = BuildHostTree(capture_, process, FrameKinds{store::FrameKind::kOperator});
+    const HostTree tree = BuildHostTree(capture_, process, FrameKinds{capture::FrameKind::kOperator});
     std::map<int32_t, std::vector<Sums>> of_device;  // by node
     for (const AllocationEvent& event : frames.allocations) {
       ++out_.allocator_events;
@@ -167,7 +167,7 @@ class Builder {
     std::string by;
     if (node != kNone) {
       by = NameOf(*process.frames, tree.nodes[node]);
-      // PyTorch's malloc: the one who asked says more.
+      // aten::empty is PyTorch's malloc, so the operator that called it says more.
       const uint32_t parent = tree.nodes[node].parent;
       if (by.starts_with("aten::empty") && parent != kNone)
         by = absl::StrCat(std::string(NameOf(*process.frames, tree.nodes[parent])), " (", by, ")");
@@ -175,7 +175,7 @@ class Builder {
     if (event.bytes > 0) {
       ledger_.Allocate(piece, std::move(by), event.bytes, event.time);
     } else {
-      // Who releases does not say who allocated.
+      // The operator that releases is often not the one that allocated.
       ledger_.Release(piece, "", -event.bytes, event.time);
     }
   }
@@ -188,7 +188,7 @@ class Builder {
     }
     std::map<std::string_view, OperatorMemory> rows;
     for (size_t i = 0; i < total.size(); ++i) {
-      // What was all released again still was allocated.
+      // A call that released all its allocations has an increase of 0, but it allocated.
       if (total[i].allocations == 0 && total[i].increase == 0) continue;
       OperatorMemory& row = rows[NameOf(frames, tree.nodes[i])];
       row.increase += total[i].increase;
@@ -208,17 +208,17 @@ class Builder {
 
   void AddRuntimeCalls(const RankData& rank) {
     const analysis::CallIndex calls(rank);
-    for (const store::MemoryOp& op : rank.memory_ops) {
+    for (const capture::MemoryOp& op : rank.memory_ops) {
       ++out_.runtime_calls;
       const std::string_view kind = KindName(op.memory_kind);
       const Piece piece{
           {rank.rank, OnHost(kind) ? -1 : static_cast<int32_t>(rank.device.value())}, kind, op.address};
       const uint32_t call = calls.Of(op.correlation);
       std::string by(call == kNone ? std::string_view() : capture_.Text(rank.api_calls[call].name));
-      // cudaFree does not say how much.
+      // A record of cudaFree has no size.
       const auto bytes = static_cast<int64_t>(op.bytes);
       const int64_t released = op.release && bytes == 0 ? ledger_.BytesAt(piece) : bytes;
-      const std::optional<int64_t> reserved = op.pool == store::MemoryPoolType::kOwn
+      const std::optional<int64_t> reserved = op.pool == capture::MemoryPoolType::kOwn
                                                   ? std::optional(static_cast<int64_t>(op.pool_bytes))
                                                   : std::nullopt;
       ledger_.Point(piece.place, kind, op.time, op.release ? -released : bytes, std::nullopt, reserved);
@@ -230,15 +230,15 @@ class Builder {
     }
   }
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   Memory out_;
   Ledger ledger_;
 };
 
 }  // namespace
 
-Memory MemoryOf(const store::Capture& capture) {
-  Builder builder(capture);
+Memory MemoryOf(const capture::Capture& capture) {
+  MemoryBuilder builder(capture);
   for (const Process& process : ProcessesOf(capture)) builder.Add(process);
   return builder.Take();
 }

@@ -7,9 +7,8 @@
 namespace lockstep::views {
 namespace {
 
-using store::TimelineBuilder;
-
-Nanos Us(double us) { return Nanos(static_cast<int64_t>(us * 1000)); }
+using capture::TimelineBuilder;
+using capture::Us;
 
 const OperatorMemory& Named(const Memory& memory, std::string_view name, int32_t device = 0) {
   for (const OperatorMemory& row : memory.operators) {
@@ -20,12 +19,12 @@ const OperatorMemory& Named(const Memory& memory, std::string_view name, int32_t
   return kNone;
 }
 
-// conv calls empty, which allocates 100 and 30; relu allocates 50 and releases the 100; 7 go outside of any
-// operator.
-store::Capture ThreeOperators() {
+// conv calls empty, which allocates 100 and 30. relu allocates 50 and releases the 100. 7 are allocated
+// outside of any operator.
+capture::Capture ThreeOperators() {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 1);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   FramesBuilder(capture)
       .Frame("aten::conv2d", 0, 50)
       .Frame("aten::empty", 10, 20)
@@ -41,8 +40,8 @@ store::Capture ThreeOperators() {
   return capture;
 }
 
-TEST(Memory, GoesToTheInnermostOperatorAndToThoseAround) {
-  const store::Capture capture = ThreeOperators();
+TEST(Memory, CountsMemoryForTheInnermostOperatorAndItsCallers) {
+  const capture::Capture capture = ThreeOperators();
   const Memory memory = MemoryOf(capture);
   const OperatorMemory& empty = Named(memory, "aten::empty");
   EXPECT_EQ(empty.self_increase, 130);
@@ -60,8 +59,8 @@ TEST(Memory, GoesToTheInnermostOperatorAndToThoseAround) {
   EXPECT_EQ(memory.outside, 1u);
 }
 
-TEST(Memory, AllocationsMeetTheirReleasesByAddressAndDevice) {
-  const store::Capture capture = ThreeOperators();
+TEST(Memory, PairsAllocationsAndReleasesByAddressAndDevice) {
+  const capture::Capture capture = ThreeOperators();
   const Memory memory = MemoryOf(capture);
   ASSERT_EQ(memory.lives.size(), 5u);
   EXPECT_EQ(memory.lives[0].place.device, -1);
@@ -77,37 +76,37 @@ TEST(Memory, AllocationsMeetTheirReleasesByAddressAndDevice) {
   EXPECT_EQ(memory.lives[4].by, "");
 }
 
-TEST(Memory, TheCurveIsTheAllocatorsWhereItTellsAndCountedWhereNot) {
-  store::Capture capture = ThreeOperators();
+TEST(Memory, TheCurveUsesTheAllocatorsTotalsOrCounts) {
+  capture::Capture capture = ThreeOperators();
   std::vector<int64_t> in_use;
   for (const MemoryPoint& p : MemoryOf(capture).curve) {
     EXPECT_TRUE(p.relative);
     if (p.place.device == 0) in_use.push_back(p.in_use);
   }
   EXPECT_EQ(in_use, (std::vector<int64_t>{100, 130, 180, 80, 73}));
-  FramesBuilder(capture).Frame("aten::empty", 0, 10).Allocation(1, 100).Told(1100, 4096).To(0);
-  const Memory told = MemoryOf(capture);
-  ASSERT_EQ(told.curve.size(), 1u);
-  EXPECT_EQ(told.curve[0].in_use, 1100);
-  EXPECT_EQ(told.curve[0].reserved, 4096);
-  EXPECT_FALSE(told.curve[0].relative);
-  EXPECT_TRUE(told.lives.empty()) << "no address";
-  EXPECT_EQ(told.without_address, 1u);
+  FramesBuilder(capture).Frame("aten::empty", 0, 10).Allocation(1, 100).AllocatorTotals(1100, 4096).To(0);
+  const Memory memory = MemoryOf(capture);
+  ASSERT_EQ(memory.curve.size(), 1u);
+  EXPECT_EQ(memory.curve[0].in_use, 1100);
+  EXPECT_EQ(memory.curve[0].reserved, 4096);
+  EXPECT_FALSE(memory.curve[0].relative);
+  EXPECT_TRUE(memory.lives.empty()) << "no address";
+  EXPECT_EQ(memory.without_address, 1u);
 }
 
-TEST(Memory, CudaMallocLivesUntilCudaFree) {
+TEST(Memory, CudaMallocIsInUseUntilCudaFree) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 1).Api("cudaMalloc", 10, 5);
-  store::Capture capture = t.Build();
-  store::RankData& rank = capture.ranks[0];
+  capture::Capture capture = t.Build();
+  capture::RankData& rank = capture.ranks[0];
   rank.api_calls[0].correlation = CorrelationId(77);
   const auto op = [](double us, uint64_t address, uint64_t bytes, bool release, uint8_t kind = 3) {
-    return store::MemoryOp{.time = TimelineBuilder::At(us),
-                           .correlation = CorrelationId(release ? 0 : 77),
-                           .address = address,
-                           .bytes = bytes,
-                           .memory_kind = kind,
-                           .release = release};
+    return capture::MemoryOp{.time = TimelineBuilder::At(us),
+                             .correlation = CorrelationId(release ? 0 : 77),
+                             .address = address,
+                             .bytes = bytes,
+                             .memory_kind = kind,
+                             .release = release};
   };
   rank.memory_ops = {op(11, 0x1000, 256, false), op(12, 0x9000, 64, false, 2), op(20, 0x1000, 0, true)};
   const Memory memory = MemoryOf(capture);
@@ -121,10 +120,10 @@ TEST(Memory, CudaMallocLivesUntilCudaFree) {
       << "a free that does not say how much frees what was allocated there";
 }
 
-TEST(Memory, NothingIsNothing) {
+TEST(Memory, AnEmptyCaptureHasNoMemory) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 1);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   const Memory memory = MemoryOf(capture);
   EXPECT_TRUE(memory.operators.empty());
   EXPECT_TRUE(memory.curve.empty());

@@ -11,11 +11,11 @@
 namespace lockstep::views {
 namespace {
 
-using store::FrameKind;
-using store::HostFrames;
-using store::kNone;
+using capture::FrameKind;
+using capture::HostFrames;
+using capture::kNone;
 
-// Operators lie in modules; Python functions between them are left out.
+// Operators are inside modules. Python functions between them are left out.
 constexpr FrameKinds kModulesAndOperators{FrameKind::kModule, FrameKind::kOperator, FrameKind::kAnnotation};
 
 std::string_view WithoutPrefix(std::string_view name) {
@@ -23,8 +23,8 @@ std::string_view WithoutPrefix(std::string_view name) {
   return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
 }
 
-// The tree while it grows: a row by rank and path.
-class Table {
+// The tree under construction: a row per rank and path.
+class ModuleTable {
  public:
   ModuleRow& RowAt(RankId rank, const std::string& path) {
     const auto [it, fresh] = rows_.try_emplace({rank, path});
@@ -40,7 +40,7 @@ class Table {
   }
 
   std::vector<ModuleRow> Take() {
-    // Children by their parent's path, the most host time first.
+    // Children by their parent's path, longest host time first.
     std::map<std::pair<RankId, std::string>, std::vector<const ModuleRow*>> children;
     for (const auto& [key, row] : rows_) {
       const size_t slash = row.path.rfind('/');
@@ -53,7 +53,7 @@ class Table {
     std::vector<ModuleRow> out;
     for (const auto& [parent, roots] : children) {
       if (!parent.second.empty()) continue;
-      // Depth first, without recursion: how deep modules lie is the trace's to say.
+      // The order is depth first, without recursion, because the trace controls the depth of modules.
       std::vector<const ModuleRow*> open(roots.rbegin(), roots.rend());
       while (!open.empty()) {
         const ModuleRow* row = open.back();
@@ -72,13 +72,14 @@ class Table {
 
 bool HasModules(const HostFrames& frames) {
   return std::any_of(frames.frames.begin(), frames.frames.end(),
-                     [](const store::HostFrame& f) { return f.kind == FrameKind::kModule; });
+                     [](const capture::HostFrame& f) { return f.kind == FrameKind::kModule; });
 }
 
-// Deeper ones count at this level: no model nests so deep, and each level's path holds those above.
+// Modules deeper than this count at this level. Real models are not as deep. The limit bounds memory, because
+// the path of each level contains all levels above it.
 constexpr size_t kDeepest = 256;
 
-// Paths, each once.
+// Stores paths of modules, each once.
 class Paths {
  public:
   static constexpr uint32_t kRoot = 0;
@@ -86,7 +87,7 @@ class Paths {
   uint32_t In(uint32_t parent, std::string_view module) {
     if (paths_[parent].levels == kDeepest) return parent;
     std::string name(module.empty() ? "(no name)" : module);
-    // It would look like another level.
+    // A slash in a name would look like another level.
     std::replace(name.begin(), name.end(), '/', ':');
     const auto [it, fresh] = places_.try_emplace({parent, name}, static_cast<uint32_t>(paths_.size()));
     if (fresh)
@@ -105,18 +106,18 @@ class Paths {
   std::map<std::pair<uint32_t, std::string>, uint32_t> places_;
 };
 
-void AddFromFrames(const store::Capture& capture, const Process& process, RankId rank, Table& table) {
+void AddFromFrames(const capture::Capture& capture, const Process& process, RankId rank, ModuleTable& table) {
   const HostFrames& frames = *process.frames;
   const HostTree tree = BuildHostTree(capture, process, kModulesAndOperators);
   const auto kind_of = [&](uint32_t node) { return frames.frames[tree.nodes[node].frame].kind; };
   Paths paths;
-  // By node: of the innermost module around it, or of itself.
+  // By node: the path of the innermost module around it, or of itself.
   std::vector<uint32_t> path_of(tree.nodes.size(), Paths::kRoot);
   for (uint32_t i = 0; i < tree.nodes.size(); ++i) {
     const HostNode& node = tree.nodes[i];
     if (node.parent != kNone) path_of[i] = path_of[node.parent];
     if (kind_of(i) == FrameKind::kModule) {
-      // What a module in it launched is not its own.
+      // The self time of a module excludes the work launched in a module inside it.
       if (path_of[i] != Paths::kRoot) table.RowAt(rank, paths.Text(path_of[i])).self_device -= node.device;
       path_of[i] = paths.In(path_of[i], WithoutPrefix(capture.Text(frames.frames[node.frame].name)));
       ModuleRow& row = table.RowAt(rank, paths.Text(path_of[i]));
@@ -132,7 +133,7 @@ void AddFromFrames(const store::Capture& capture, const Process& process, RankId
   }
 }
 
-// "Top(Net).layer1(Sequential)": points outside of brackets part levels.
+// "Top(Net).layer1(Sequential)": dots outside of brackets separate levels.
 uint32_t PathOf(std::string_view hierarchy, Paths& paths) {
   uint32_t path = Paths::kRoot;
   int depth = 0;
@@ -147,7 +148,8 @@ uint32_t PathOf(std::string_view hierarchy, Paths& paths) {
   return path;
 }
 
-void AddFromHierarchy(const store::Capture& capture, const Process& process, RankId rank, Table& table) {
+void AddFromHierarchy(const capture::Capture& capture, const Process& process, RankId rank,
+                      ModuleTable& table) {
   const HostFrames& frames = *process.frames;
   const HostTree tree = BuildHostTree(capture, process, FrameKinds{FrameKind::kOperator});
   Paths paths;
@@ -158,7 +160,7 @@ void AddFromHierarchy(const store::Capture& capture, const Process& process, Ran
   for (uint32_t i = 0; i < tree.nodes.size(); ++i) {
     const HostNode& node = tree.nodes[i];
     const NameId modules = modules_of(i);
-    // An operator inside another of the same module is part of it.
+    // An operator inside another operator of the same module is part of it.
     if (modules == kNoName || (node.parent != kNone && modules_of(node.parent) == modules)) continue;
     const std::string& path = paths.Text(PathOf(capture.Text(modules), paths));
     ModuleRow& own = table.RowAt(rank, path);
@@ -175,9 +177,9 @@ void AddFromHierarchy(const store::Capture& capture, const Process& process, Ran
 
 }  // namespace
 
-Modules ModulesOf(const store::Capture& capture, ModuleRanks ranks) {
+Modules ModulesOf(const capture::Capture& capture, ModuleRanks ranks) {
   Modules out;
-  Table table;
+  ModuleTable table;
   const std::vector<Process> processes = ProcessesOf(capture);
   const bool frames = std::any_of(processes.begin(), processes.end(), [](const Process& p) {
     return p.frames != nullptr && HasModules(*p.frames);

@@ -9,10 +9,9 @@
 namespace lockstep::views {
 namespace {
 
-using store::FrameKind;
-using store::TimelineBuilder;
-
-Nanos Us(double us) { return Nanos(static_cast<int64_t>(us * 1000)); }
+using capture::FrameKind;
+using capture::TimelineBuilder;
+using capture::Us;
 
 std::vector<std::string> PathsOf(const Modules& modules) {
   std::vector<std::string> paths;
@@ -20,12 +19,12 @@ std::vector<std::string> PathsOf(const Modules& modules) {
   return paths;
 }
 
-// Net calls Linear_0 twice and Linear_1 once; Python frames lie between. Launches: in Linear_0's mm, in Net
-// itself, after all.
-store::Capture Net() {
+// Net calls Linear_0 twice and Linear_1 once, with Python frames between them. The kernels are launched in
+// Linear_0's mm, in Net itself, and after all modules.
+capture::Capture Net() {
   TimelineBuilder t;
   t.Rank(0).Kernel("gemm", 200, 30, 7, 15).Kernel("own", 240, 5, 7, 95).Kernel("later", 300, 7, 7, 150);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   FramesBuilder(capture)
       .Frame("nn.Module: Net_0", 0, 100, FrameKind::kModule)
       .Frame("net.py(3): forward", 1, 99, FrameKind::kPython)
@@ -41,8 +40,8 @@ store::Capture Net() {
   return capture;
 }
 
-TEST(Modules, AreATreeWithSelfAndTotalTimes) {
-  const store::Capture capture = Net();
+TEST(Modules, ModulesFormATreeWithSelfAndTotalTimes) {
+  const capture::Capture capture = Net();
   const Modules modules = ModulesOf(capture, ModuleRanks::kTogether);
   EXPECT_EQ(modules.source, ModuleSource::kFrames);
   ASSERT_EQ(PathsOf(modules), (std::vector<std::string>{"Net_0", "Net_0/Linear_0", "Net_0/Linear_1"}));
@@ -64,12 +63,12 @@ TEST(Modules, AreATreeWithSelfAndTotalTimes) {
   EXPECT_EQ(modules.rows[2].operators, 0u);
 }
 
-TEST(Modules, EachRankOnItsOwn) {
-  store::Capture capture = Net();
+TEST(Modules, GroupsByRank) {
+  capture::Capture capture = Net();
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 1);
   t.Rank(1).Kernel("k", 0, 1);
-  store::Capture two = t.Build();
+  capture::Capture two = t.Build();
   for (uint32_t r = 0; r < 2; ++r)
     FramesBuilder(two).Frame("nn.Module: Net_0", 0, 10 + r, FrameKind::kModule).To(r);
   EXPECT_EQ(ModulesOf(two, ModuleRanks::kTogether).rows[0].host, Us(21));
@@ -79,12 +78,12 @@ TEST(Modules, EachRankOnItsOwn) {
   EXPECT_EQ(each.rows[1].host, Us(11));
 }
 
-TEST(Modules, HierarchiesOfOperatorsStandInForFrames) {
+TEST(Modules, UsesModuleHierarchiesOfOperatorsWithoutFrames) {
   TimelineBuilder t;
   t.Rank(0).Kernel("gemm", 200, 30, 7, 15);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   const auto in = [&](std::string_view modules) {
-    return store::FrameDetail{.modules = capture.strings.Intern(modules)};
+    return capture::FrameDetail{.modules = capture.strings.Intern(modules)};
   };
   FramesBuilder(capture)
       .Frame("aten::linear", 10, 30)
@@ -106,10 +105,10 @@ TEST(Modules, HierarchiesOfOperatorsStandInForFrames) {
   EXPECT_EQ(modules.rows[1].device, Us(30));
 }
 
-TEST(Modules, OddNamesAndEndlessRecursionEndWell) {
+TEST(Modules, AcceptsUnusualNamesAndDeepRecursion) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 1);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   FramesBuilder builder(capture);
   builder.Frame("nn.Module: ", 0, 10000, FrameKind::kModule);
   for (int i = 1; i < 1000; ++i) builder.Frame("nn.Module: a/b", i, 10000 - i, FrameKind::kModule);
@@ -123,10 +122,10 @@ TEST(Modules, OddNamesAndEndlessRecursionEndWell) {
   EXPECT_EQ(calls, 1000u);
 }
 
-TEST(Modules, WithoutAnyThereAreNone) {
+TEST(Modules, HasNoRowsWithoutModules) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 1);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   FramesBuilder(capture).Frame("aten::mm", 0, 5).To(0);
   const Modules modules = ModulesOf(capture, ModuleRanks::kTogether);
   EXPECT_TRUE(modules.rows.empty());

@@ -12,7 +12,7 @@ namespace {
 
 using simdjson::dom::element;
 
-// Bytes of an element, by C++'s names and by those of torch.dtype. 0: not a tensor's type.
+// Returns the bytes of an element, by the type's name in C++ or in torch.dtype. 0: it is not a tensor's type.
 int BytesOfType(std::string_view type) {
   constexpr std::pair<std::string_view, int> kTypes[] = {{"float", 4},
                                                          {"double", 8},
@@ -42,7 +42,7 @@ int BytesOfType(std::string_view type) {
   return 0;
 }
 
-// Words of the type list that no tensor has.
+// Words of the type list that are not types of tensors.
 bool IsNoTensor(std::string_view type) {
   return type.empty() || type == "Scalar" || type == "Int" || type == "Bool" || type == "Double" ||
          type == "Device" || type.ends_with("List") || type.starts_with("GenericList");
@@ -60,7 +60,7 @@ std::optional<Shape> ReadShape(element value) {
   return shape;
 }
 
-// One shape, or a list of them.
+// Reads one shape, or a list of shapes.
 bool ReadShapes(element value, Argument& argument) {
   if (auto shape = ReadShape(value)) {
     argument.shape = *std::move(shape);
@@ -76,7 +76,7 @@ bool ReadShapes(element value, Argument& argument) {
   return true;
 }
 
-// Calls `take` with each place and element of a JSON list.
+// Calls `take` with the place and the value of each element of a JSON list.
 template <typename Take>
 bool EachOf(std::string_view list, const Take& take) {
   simdjson::dom::parser parser;
@@ -95,21 +95,21 @@ const Argument* OperatorCall::Tensor(size_t place) const {
   return place < arguments.size() && arguments[place].is_tensor ? &arguments[place] : nullptr;
 }
 
-std::vector<Argument> ArgumentsOf(const store::FrameDetail& detail, const store::StringTable& strings) {
+std::vector<Argument> ArgumentsOf(const capture::FrameDetail& detail, const capture::StringTable& strings) {
   std::vector<Argument> out;
   const bool whole = EachOf(strings.Text(detail.shapes),
                             [&](size_t, element value) { return ReadShapes(value, out.emplace_back()); });
   if (!whole) return {};
   const std::string_view types = strings.Text(detail.types);
   if (types.empty()) {
-    // Without types a shape of dimensions can only be a tensor's.
+    // Without types, only a tensor can have a shape with dimensions.
     for (Argument& a : out) a.is_tensor = !a.shape.empty();
   }
   EachOf(types, [&](size_t place, element value) {
     std::string_view type;
     if (place >= out.size() || value.get(type) != simdjson::SUCCESS) return false;
     Argument& a = out[place];
-    // A word of the list in `strings`: the parser's own copy goes.
+    // Points to the word in `strings`, because the parser's own copy is temporary.
     const size_t at = types.find(type);
     if (IsNoTensor(type) || at == std::string_view::npos) return true;
     a.type = types.substr(at, type.size());

@@ -9,8 +9,7 @@
 namespace lockstep::views {
 namespace {
 
-// Of the first `inputs` arguments those that are tensors are read, and a result of their common shape is
-// written.
+// Reads the tensors among the first `inputs` arguments, and writes a result of their broadcast shape.
 OperatorCost Pointwise(const OperatorCall& call, int flop, size_t inputs) {
   std::optional<Shape> out;
   Count read = 0;
@@ -21,7 +20,7 @@ OperatorCost Pointwise(const OperatorCall& call, int flop, size_t inputs) {
     out = out ? Broadcast(*out, a->shape) : std::optional(a->shape);
     if (!out) return {};
     read = read + BytesOf(*a);
-    // Numbers in a tensor of their own do not widen the result.
+    // A tensor of one number does not widen the type of the result.
     if (!a->shape.empty() || element_bytes == 0) element_bytes = std::max(element_bytes, a->element_bytes);
   }
   if (!out) return {};
@@ -29,7 +28,7 @@ OperatorCost Pointwise(const OperatorCall& call, int flop, size_t inputs) {
   return {(elements * flop).value(), (read + elements * element_bytes).value()};
 }
 
-// Comparisons write a byte each.
+// A comparison writes one byte per element.
 OperatorCost Compare(const OperatorCall& call, int, size_t) {
   const OperatorCost read = Pointwise(call, 1, 2);
   const Argument* a = call.Tensor(0);
@@ -40,8 +39,8 @@ OperatorCost Compare(const OperatorCall& call, int, size_t) {
   return {read.flop, *read.bytes - *read.flop * (element_bytes - 1)};
 }
 
-// All tensors of the call are read and one like the first is written. `flop` for each element of it; 0: not
-// known.
+// Reads all tensors of the call and writes one like the first. `flop` is per element of the result; 0:
+// unknown.
 OperatorCost LikeFirst(const OperatorCall& call, int flop, size_t inputs) {
   const Argument* first = call.Tensor(0);
   if (first == nullptr) return {};
@@ -52,7 +51,7 @@ OperatorCost LikeFirst(const OperatorCall& call, int flop, size_t inputs) {
   return {flop == 0 ? std::nullopt : (Elements(first->shape) * flop).value(), bytes.value()};
 }
 
-// A statistic of the batch is computed in training only.
+// The statistics of the batch are computed only in training.
 OperatorCost BatchNorm(const OperatorCall& call, int flop, size_t) {
   const std::string_view training =
       call.arguments.size() > 5 ? std::string_view(call.arguments[5].value) : "";
@@ -76,7 +75,7 @@ OperatorCost Fill(const OperatorCall& call, int, size_t) {
   return to == nullptr ? OperatorCost() : OperatorCost{0, BytesOf(*to).value()};
 }
 
-// The result's size is known where everything is reduced to one number, or the backward pass tells it.
+// The result's size is known if all is reduced to one number, or if the backward pass gives it.
 OperatorCost Reduce(const OperatorCall& call, int flop, size_t whole_arguments) {
   const Argument* in = call.Tensor(0);
   if (in == nullptr) return {};
@@ -95,7 +94,7 @@ OperatorCost Embedding(const OperatorCall& call, int, size_t) {
   return {0, table->element_bytes == 0 ? std::nullopt : (rows * 2 + BytesOf(*indices)).value()};
 }
 
-// gather(self, dim, index): an index and an element in, an element out.
+// gather(self, dim, index) reads an index and an element and writes an element, per index.
 OperatorCost Gather(const OperatorCall& call, int, size_t) {
   const Argument* from = call.Tensor(0);
   const Argument* index = call.Tensor(2);
@@ -106,11 +105,11 @@ OperatorCost Gather(const OperatorCall& call, int, size_t) {
 OperatorCost Dropout(const OperatorCall& call, int flop, size_t) {
   const Argument* in = call.Tensor(0);
   if (in == nullptr) return {};
-  // The mask is a byte for each element.
+  // The mask has one byte per element.
   return {(Elements(in->shape) * flop).value(), (BytesOf(*in) * 2 + Elements(in->shape)).value()};
 }
 
-// `flop` is 1 where indices are written beside the result.
+// `indices` is 1 if the operator also writes indices.
 OperatorCost Pool(const OperatorCall& call, int indices, size_t) {
   const Argument* in = call.Tensor(0);
   if (in == nullptr || in->element_bytes == 0) return {};
@@ -123,7 +122,8 @@ OperatorCost Pool(const OperatorCall& call, int indices, size_t) {
   return cost;
 }
 
-// max_pool2d_with_indices_backward(grad, self, …, indices): grad and indices in, one like self out.
+// max_pool2d_with_indices_backward(grad, self, …, indices) reads grad and indices, and writes a tensor like
+// self.
 OperatorCost PoolBackward(const OperatorCall& call, int, size_t) {
   const Argument* grad = call.Tensor(0);
   const Argument* self = call.Tensor(1);
@@ -132,7 +132,7 @@ OperatorCost PoolBackward(const OperatorCall& call, int, size_t) {
           (BytesOf(*grad) + Elements(grad->shape) * 8 + BytesOf(*self)).value()};
 }
 
-// One element of the scores for each target; `scores` says which argument has their type.
+// Reads one element of the scores per target. `scores` is the place of the argument that has their type.
 OperatorCost NllLoss(const OperatorCall& call, int, size_t scores) {
   const Argument* score = call.Tensor(scores);
   const Argument* target = call.Tensor(scores + 1);
@@ -141,7 +141,7 @@ OperatorCost NllLoss(const OperatorCall& call, int, size_t scores) {
   return {targets.value(), (BytesOf(*target) + targets * score->element_bytes).value()};
 }
 
-// Lists of tensors: all of the first list's elements.
+// Takes lists of tensors, and counts all elements of the first list.
 OperatorCost Foreach(const OperatorCall& call, int flop, size_t) {
   if (call.arguments.empty() || call.arguments[0].list.empty()) return {};
   Count elements = 0;
@@ -220,7 +220,7 @@ const absl::flat_hash_map<std::string_view, RuleOf>& Rules() {
     r["copy"] = {&Copy, 0, 2};
     r["clone"] = r["contiguous"] = {&Clone, 0, 1};
     r["fill"] = r["zero"] = {&Fill, 0, 1};
-    // The last argument says up to how many arguments a call has that reduces everything.
+    // The last value is the largest number of arguments of a call that reduces all dimensions.
     for (const std::string_view op : {"sum", "mean", "prod", "max", "min", "any", "all"})
       r[op] = {&Reduce, 1, 2};
     r["norm"] = r["linalg_vector_norm"] = {&Reduce, 2, 2};

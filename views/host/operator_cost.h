@@ -1,8 +1,8 @@
-// What an operator needs at least: floating point operations (a multiply-add is two) and bytes into and out
-// of the device's memory, by its shapes and types alone. Kernels may do more. The rules with their
-// arithmetic: docs/views.md, section layers.
-#ifndef LOCKSTEP_AGGREGATOR_VIEWS_OPERATOR_COST_H_
-#define LOCKSTEP_AGGREGATOR_VIEWS_OPERATOR_COST_H_
+// Computes the least work of an operator: floating point operations (a multiply-add is two) and bytes to and
+// from the device's memory. It uses only shapes, types and values of the arguments. Kernels may do more.
+// docs/views.md, section layers, has the rules with their arithmetic.
+#ifndef LOCKSTEP_VIEWS_HOST_OPERATOR_COST_H_
+#define LOCKSTEP_VIEWS_HOST_OPERATOR_COST_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace lockstep::views {
 
-// nullopt: shapes, types or values that it takes are not known, or there is no rule. Never a guess.
+// nullopt: a needed shape, type or value is unknown, or the operator has no rule. Costs are never guessed.
 struct OperatorCost {
   std::optional<int64_t> flop;
   std::optional<int64_t> bytes;
@@ -20,10 +20,10 @@ struct OperatorCost {
 
 OperatorCost CostOf(const OperatorCall& call);
 
-// The name without where it is from: "conv2d" of "aten::conv2d", "torch.nn.functional.conv2d",
+// Returns the name without its origin: "conv2d" for "aten::conv2d", "torch.nn.functional.conv2d",
 // "aten::conv2d_".
 std::string_view BareName(std::string_view operator_name);
 
 }  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_VIEWS_OPERATOR_COST_H_
+#endif  // LOCKSTEP_VIEWS_HOST_OPERATOR_COST_H_

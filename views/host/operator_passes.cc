@@ -7,9 +7,9 @@
 namespace lockstep::views {
 namespace {
 
-using store::kNone;
+using capture::kNone;
 
-// Nodes of the backward pass: "AddmmBackward0", and what autograd's engine runs them in.
+// True for nodes of the backward pass: "AddmmBackward0", and the frames in which autograd's engine runs them.
 bool NamesBackward(std::string_view name) {
   if (name.starts_with("autograd::engine::evaluate_function") || name.starts_with("torch::autograd::"))
     return true;
@@ -19,13 +19,13 @@ bool NamesBackward(std::string_view name) {
 
 }  // namespace
 
-bool IsOperatorFrame(const store::HostFrame& frame, std::string_view name) {
-  if (frame.kind != store::FrameKind::kOperator) return false;
+bool IsOperatorFrame(const capture::HostFrame& frame, std::string_view name) {
+  if (frame.kind != capture::FrameKind::kOperator) return false;
   if (name.starts_with("autograd::") || name.starts_with("torch::autograd::")) return true;
   return name.find_first_of(" #") == std::string_view::npos && !name.starts_with("DistributedDataParallel.");
 }
 
-OperatorPasses::OperatorPasses(const store::Capture& capture, const store::HostFrames& frames,
+OperatorPasses::OperatorPasses(const capture::Capture& capture, const capture::HostFrames& frames,
                                const HostTree& tree)
     : capture_(capture), frames_(frames), tree_(tree) {
   MarkBackward();
@@ -36,12 +36,14 @@ void OperatorPasses::MarkBackward() {
   backward_.resize(tree_.nodes.size());
   for (size_t i = 0; i < tree_.nodes.size(); ++i) {
     const HostNode& node = tree_.nodes[i];
-    const store::HostFrame& frame = frames_.frames[node.frame];
-    // Each node stands before those in it.
+    const capture::HostFrame& frame = frames_.frames[node.frame];
+    // A node comes before the nodes inside it.
     const bool inherited = node.parent != kNone && backward_[node.parent] != 0;
-    const bool told = frame.detail != kNone && frames_.details[frame.detail].forward_thread.value() != 0;
-    const bool is_operator = frame.kind == store::FrameKind::kOperator;
-    backward_[i] = inherited || told || (is_operator && NamesBackward(capture_.Text(frame.name)));
+    const bool has_forward_thread =
+        frame.detail != kNone && frames_.details[frame.detail].forward_thread.value() != 0;
+    const bool is_operator = frame.kind == capture::FrameKind::kOperator;
+    backward_[i] =
+        inherited || has_forward_thread || (is_operator && NamesBackward(capture_.Text(frame.name)));
   }
 }
 
@@ -49,14 +51,14 @@ void OperatorPasses::IndexSequences() {
   for (uint32_t i = 0; i < tree_.nodes.size(); ++i) {
     const int64_t sequence = SequenceOf(i);
     if (sequence < 0) continue;
-    const store::HostFrame& frame = FrameOf(i);
+    const capture::HostFrame& frame = FrameOf(i);
     if (backward_[i] != 0) {
-      if (frames_.details[frame.detail].shapes != kNoName) told_.try_emplace(sequence, i);
+      if (frames_.details[frame.detail].shapes != kNoName) backward_with_shapes_.try_emplace(sequence, i);
       continue;
     }
     const auto [it, fresh] = forward_.try_emplace(sequence, Made{.node = i});
     if (fresh) continue;
-    const store::HostFrame& other = FrameOf(it->second.node);
+    const capture::HostFrame& other = FrameOf(it->second.node);
     if (other.thread != frame.thread) {
       if (!it->second.ambiguous) ++ambiguous_;
       it->second.ambiguous = true;
@@ -66,7 +68,7 @@ void OperatorPasses::IndexSequences() {
 }
 
 int64_t OperatorPasses::SequenceOf(uint32_t node) const {
-  const store::HostFrame& frame = FrameOf(node);
+  const capture::HostFrame& frame = FrameOf(node);
   return frame.detail == kNone ? -1 : frames_.details[frame.detail].sequence;
 }
 
@@ -85,10 +87,11 @@ uint32_t OperatorPasses::BackwardOf(uint32_t node) const {
     const int64_t sequence = SequenceOf(node);
     if (sequence < 0) continue;
     const auto made = forward_.find(sequence);
-    const auto told = told_.find(sequence);
-    if (made == forward_.end() || made->second.ambiguous || told == told_.end()) return kNone;
-    // Another operator may have the number, and have made the node.
-    return TopOperator(made->second.node) == top ? told->second : kNone;
+    const auto backward = backward_with_shapes_.find(sequence);
+    if (made == forward_.end() || made->second.ambiguous || backward == backward_with_shapes_.end())
+      return kNone;
+    // Another operator with the same number may have made the node.
+    return TopOperator(made->second.node) == top ? backward->second : kNone;
   }
   return kNone;
 }

@@ -11,11 +11,11 @@
 namespace lockstep::views {
 namespace {
 
-using store::FrameKind;
-using store::HostFrame;
-using store::kNone;
+using capture::FrameKind;
+using capture::HostFrame;
+using capture::kNone;
 
-// The innermost calls of "a;b;c".
+// Returns the innermost `depth` calls of a stack such as "a;b;c".
 std::string_view Innermost(std::string_view stack, int depth) {
   size_t end = 0;
   for (int i = 0; i < depth && end != std::string_view::npos; ++i)
@@ -23,15 +23,15 @@ std::string_view Innermost(std::string_view stack, int depth) {
   return stack.substr(0, end);
 }
 
-// What the allocator did in each node, and with all that lies in it.
+// Allocations in each node, alone and with the nodes inside it.
 struct NodeMemory {
   Bytes self, total;
   uint64_t allocations = 0;
 };
 
-std::vector<NodeMemory> MemoryOf(const store::HostFrames& frames, const HostTree& tree) {
+std::vector<NodeMemory> MemoryOf(const capture::HostFrames& frames, const HostTree& tree) {
   std::vector<NodeMemory> memory(frames.allocations.empty() ? 0 : tree.nodes.size());
-  for (const store::AllocationEvent& event : frames.allocations) {
+  for (const capture::AllocationEvent& event : frames.allocations) {
     const uint32_t node = tree.At(frames, event.thread, event.time);
     if (node == kNone) continue;
     (event.device < 0 ? memory[node].self.host : memory[node].self.device) += event.bytes;
@@ -53,13 +53,13 @@ void Add(std::optional<Bytes>& to, const Bytes& more) {
   to->device += more.device;
 }
 
-class Table {
+class OperatorTable {
  public:
-  Table(const store::Capture& capture, const OperatorGrouping& grouping)
+  OperatorTable(const capture::Capture& capture, const OperatorGrouping& grouping)
       : capture_(capture), grouping_(grouping) {}
 
   void Add(const Process& process) {
-    const store::HostFrames& frames = *process.frames;
+    const capture::HostFrames& frames = *process.frames;
     const HostTree tree = BuildHostTree(capture_, process, kOperatorsAndAnnotations);
     const std::vector<NodeMemory> memory = MemoryOf(frames, tree);
     const std::vector<Nanos> runtime = RuntimeTimes(process, tree);
@@ -109,10 +109,10 @@ class Table {
     }
   };
 
-  OperatorRow& RowOf(RankId rank, const store::HostFrames& frames, const HostFrame& frame) {
+  OperatorRow& RowOf(RankId rank, const capture::HostFrames& frames, const HostFrame& frame) {
     Key key{.rank = grouping_.by_rank ? rank : kNoRank, .name = frame.name, .kind = frame.kind};
     if (frame.detail != kNone) {
-      const store::FrameDetail& detail = frames.details[frame.detail];
+      const capture::FrameDetail& detail = frames.details[frame.detail];
       if (grouping_.by_shape) key.shapes = detail.shapes;
       if (grouping_.stack_depth > 0)
         key.stack = Innermost(capture_.Text(detail.stack), grouping_.stack_depth);
@@ -128,11 +128,12 @@ class Table {
                     .tensor_core_eligible = IsTensorCoreEligible(capture_.Text(key.name))});
   }
 
-  // By node. Driver calls lie in those of the runtime.
+  // Returns, by node, the time in CUDA's runtime calls. Driver calls are inside runtime calls, so they are
+  // left out.
   std::vector<Nanos> RuntimeTimes(const Process& process, const HostTree& tree) const {
     std::vector<Nanos> times(tree.nodes.size());
     for (const uint32_t entry : process.entries) {
-      for (const store::ApiCall& call : capture_.ranks[entry].api_calls) {
+      for (const capture::ApiCall& call : capture_.ranks[entry].api_calls) {
         const uint32_t node = call.driver ? kNone : tree.At(*process.frames, call.thread, call.start);
         if (node != kNone) times[node] += call.end - call.start;
       }
@@ -140,14 +141,14 @@ class Table {
     return times;
   }
 
-  // By node: its own, and with all that lies in it.
+  // Returns, by node, the self time and the total time in kernels that use tensor cores.
   std::pair<std::vector<Nanos>, std::vector<Nanos>> TensorCoreTimes(const HostTree& tree) {
     std::vector<Nanos> self(tree.nodes.size());
     for (const Launch& launch : tree.launches) {
       if (launch.node == kNone) continue;
-      const store::DeviceActivity& a =
+      const capture::DeviceActivity& a =
           capture_.ranks[launch.activity.entry].activities[launch.activity.activity];
-      if (a.kind != store::ActivityKind::kKernel) continue;
+      if (a.kind != capture::ActivityKind::kKernel) continue;
       const auto [it, fresh] = tensor_core_.try_emplace(a.name, false);
       if (fresh) it->second = analysis::NamesTensorCores(capture_.Text(a.name));
       if (it->second) self[launch.node] += a.end - a.start;
@@ -159,7 +160,7 @@ class Table {
     return {std::move(self), std::move(total)};
   }
 
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   const OperatorGrouping grouping_;
   Operators out_;
   absl::flat_hash_map<Key, size_t> places_;
@@ -169,7 +170,7 @@ class Table {
 }  // namespace
 
 bool IsTensorCoreEligible(std::string_view op) {
-  // PyTorch's list of what autocast runs in half precision, and what those operators run on the way back.
+  // PyTorch's list of operators that autocast runs in half precision, and their backward operators.
   static constexpr auto kNames =
       std::to_array<std::string_view>({"AddbmmBackward",
                                        "AddmmBackward",
@@ -230,8 +231,8 @@ bool IsTensorCoreEligible(std::string_view op) {
   return std::binary_search(kNames.begin(), kNames.end(), op);
 }
 
-Operators OperatorsOf(const store::Capture& capture, const OperatorGrouping& grouping) {
-  Table table(capture, grouping);
+Operators OperatorsOf(const capture::Capture& capture, const OperatorGrouping& grouping) {
+  OperatorTable table(capture, grouping);
   for (const Process& process : ProcessesOf(capture)) {
     if (process.frames != nullptr) table.Add(process);
   }

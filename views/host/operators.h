@@ -1,7 +1,7 @@
-// The operator view: what PyTorch's operators and the user's ranges cost, on the host and on the device
-// (PyTorch's key_averages(), the operator view of torch-tb-profiler).
-#ifndef LOCKSTEP_AGGREGATOR_VIEWS_OPERATORS_H_
-#define LOCKSTEP_AGGREGATOR_VIEWS_OPERATORS_H_
+// The operator view: the cost of PyTorch's operators and of the user's ranges, on host and device (PyTorch's
+// key_averages(), torch-tb-profiler's operator view).
+#ifndef LOCKSTEP_VIEWS_HOST_OPERATORS_H_
+#define LOCKSTEP_VIEWS_HOST_OPERATORS_H_
 
 #include <cstdint>
 #include <optional>
@@ -13,11 +13,11 @@
 
 namespace lockstep::views {
 
-// Rows are of one name; each option tells further apart.
+// Each row is for one name. Every option divides the rows further.
 struct OperatorGrouping {
   bool by_rank = false;
   bool by_shape = false;
-  int stack_depth = 0;  // innermost calls of the stack; 0: stacks are not told apart
+  int stack_depth = 0;  // innermost calls of the stack; 0: rows are not divided by stack
 };
 
 struct Bytes {
@@ -25,44 +25,44 @@ struct Bytes {
   int64_t device = 0;
 };
 
-// Sums over all calls of a group. A call inside another of the same name counts in the totals of both, as in
-// PyTorch.
+// Sums over all calls of a group. A call inside another call of the same name counts in the totals of both,
+// as in PyTorch.
 struct OperatorRow {
-  RankId rank = kNoRank;  // kNoRank: all
+  RankId rank = kNoRank;  // kNoRank: all ranks
   std::string_view name;
   std::string_view kind;  // "operator", "annotation"
   std::string_view shapes;
   std::string stack;
   uint64_t calls = 0;
   Nanos self_host, host;
-  Nanos self_runtime;  // the part of self_host in CUDA's runtime calls that it made itself
+  Nanos self_runtime;  // part of self_host in the CUDA runtime calls that it made itself
   Nanos self_device, device;
   Nanos self_tensor_core,
-      tensor_core;  // parts of the device time in kernels whose name says that they use tensor cores
-  bool tensor_core_eligible = false;  // of the operators that can use them
-  // What was allocated less what was released. Empty where the allocator was not recorded.
+      tensor_core;                    // device time in kernels with a name of tensor cores
+  bool tensor_core_eligible = false;  // the operator can use tensor cores
+  // Allocated minus released bytes. Empty: the allocator was not recorded.
   std::optional<Bytes> self_memory, memory;
-  uint64_t allocations = 0;  // in it directly
+  uint64_t allocations = 0;  // directly in it
 };
 
 struct OperatorTotals {
-  Nanos self_host, self_device;  // what percentages are of
+  Nanos self_host, self_device;  // the totals for percentages
   uint64_t processes = 0;        // with frames
   uint64_t crossing = 0;         // HostTree::crossing
 };
 
 struct Operators {
-  std::vector<OperatorRow> rows;  // the most self device time first, then self host time
+  std::vector<OperatorRow> rows;  // longest self device time first, then self host time
   OperatorTotals totals;
 };
 
 // Texts point into `capture`. Empty without frames.
-Operators OperatorsOf(const store::Capture& capture, const OperatorGrouping& grouping);
+Operators OperatorsOf(const capture::Capture& capture, const OperatorGrouping& grouping);
 
-// Does PyTorch run this operator in half precision under autocast, or is it the backward pass of one that it
-// does?
+// True if autocast runs this PyTorch operator in half precision, or if it is the backward pass of such an
+// operator.
 bool IsTensorCoreEligible(std::string_view op);
 
 }  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_VIEWS_OPERATORS_H_
+#endif  // LOCKSTEP_VIEWS_HOST_OPERATORS_H_

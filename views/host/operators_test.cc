@@ -7,14 +7,13 @@
 namespace lockstep::views {
 namespace {
 
-using store::FrameKind;
-using store::TimelineBuilder;
+using capture::FrameKind;
+using capture::TimelineBuilder;
+using capture::Us;
 
-Nanos Us(double us) { return Nanos(static_cast<int64_t>(us * 1000)); }
+constexpr double kLaunchUs = 2;  // length of a launch that TimelineBuilder adds
 
-constexpr double kLaunchUs = 2;  // of a launch that TimelineBuilder adds
-
-store::Capture TwoRanks() {
+capture::Capture TwoOperatorRanks() {
   TimelineBuilder t;
   for (int rank = 0; rank < 2; ++rank) {
     t.Rank(rank)
@@ -22,7 +21,7 @@ store::Capture TwoRanks() {
         .Kernel("relu", 140, 10, 7, 45)
         .Kernel("volta_sgemm", 150, 60, 7, 62);
   }
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   for (uint32_t rank = 0; rank < 2; ++rank) {
     FramesBuilder(capture)
         .Frame("forward", 0, 55, FrameKind::kAnnotation)
@@ -51,7 +50,7 @@ const OperatorRow& Named(const Operators& ops, std::string_view name, std::strin
 }
 
 TEST(Operators, SumOverCallsAndRanks) {
-  const store::Capture capture = TwoRanks();
+  const capture::Capture capture = TwoOperatorRanks();
   const Operators ops = OperatorsOf(capture, {});
   const OperatorRow& linear = Named(ops, "aten::linear");
   EXPECT_EQ(linear.calls, 4u);
@@ -73,7 +72,7 @@ TEST(Operators, SumOverCallsAndRanks) {
 }
 
 TEST(Operators, MemoryGoesToTheInnermostOperator) {
-  const store::Capture capture = TwoRanks();
+  const capture::Capture capture = TwoOperatorRanks();
   const Operators ops = OperatorsOf(capture, {});
   EXPECT_EQ(Named(ops, "aten::addmm").self_memory->device, 2048);
   EXPECT_EQ(Named(ops, "aten::linear").self_memory->device, 0);
@@ -84,8 +83,8 @@ TEST(Operators, MemoryGoesToTheInnermostOperator) {
   EXPECT_EQ(Named(ops, "forward").memory->device, 48);
 }
 
-TEST(Operators, GroupsTellShapesStacksAndRanksApart) {
-  const store::Capture capture = TwoRanks();
+TEST(Operators, GroupsByShapeStackAndRank) {
+  const capture::Capture capture = TwoOperatorRanks();
   const Operators shapes = OperatorsOf(capture, {.by_shape = true});
   EXPECT_EQ(Named(shapes, "aten::linear", "[[8, 4], [4, 4]]").calls, 2u);
   EXPECT_EQ(Named(shapes, "aten::linear", "[[2, 4], [4, 4]]").device, Us(120));
@@ -104,7 +103,7 @@ TEST(Operators, GroupsTellShapesStacksAndRanksApart) {
   EXPECT_EQ(Named(OperatorsOf(capture, {.by_rank = true}), "aten::relu", "", RankId(1)).calls, 1u);
 }
 
-TEST(Operators, WithoutFramesThereAreNone) {
+TEST(Operators, HasNoRowsWithoutFrames) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 10);
   EXPECT_TRUE(OperatorsOf(t.Build(), {}).rows.empty());

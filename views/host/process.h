@@ -1,6 +1,6 @@
 // A process of a capture: the entries of its devices, which share its host threads.
-#ifndef LOCKSTEP_AGGREGATOR_VIEWS_PROCESS_H_
-#define LOCKSTEP_AGGREGATOR_VIEWS_PROCESS_H_
+#ifndef LOCKSTEP_VIEWS_HOST_PROCESS_H_
+#define LOCKSTEP_VIEWS_HOST_PROCESS_H_
 
 #include <cstdint>
 #include <vector>
@@ -11,13 +11,13 @@ namespace lockstep::views {
 
 struct Process {
   RankId rank;
-  std::vector<uint32_t> entries;              // into Capture::ranks; never empty
-  const store::HostFrames* frames = nullptr;  // null: none were kept
+  std::vector<uint32_t> entries;                // indices into Capture::ranks; never empty
+  const capture::HostFrames* frames = nullptr;  // null: frames were not kept
 };
 
-// In the capture's order. `capture` must outlive them.
-std::vector<Process> ProcessesOf(const store::Capture& capture);
+// Returns the processes in the capture's order. `capture` must outlive them.
+std::vector<Process> ProcessesOf(const capture::Capture& capture);
 
 }  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_VIEWS_PROCESS_H_
+#endif  // LOCKSTEP_VIEWS_HOST_PROCESS_H_

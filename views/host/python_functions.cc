@@ -7,8 +7,8 @@
 namespace lockstep::views {
 namespace {
 
-using store::PythonFunction;
-using store::PythonProfile;
+using capture::PythonFunction;
+using capture::PythonProfile;
 
 PythonFunctionRow RowOf(const PythonFunction& f, RankId rank) {
   return {.rank = rank,

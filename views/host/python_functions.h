@@ -1,22 +1,22 @@
-// Profiles of Python's cProfile side by side: what each function cost on each rank, and how far the ranks are
-// apart.
-#ifndef LOCKSTEP_AGGREGATOR_VIEWS_PYTHON_FUNCTIONS_H_
-#define LOCKSTEP_AGGREGATOR_VIEWS_PYTHON_FUNCTIONS_H_
+// Compares profiles of Python's cProfile across ranks: the cost of each function on each rank, and the
+// differences between ranks.
+#ifndef LOCKSTEP_VIEWS_HOST_PYTHON_FUNCTIONS_H_
+#define LOCKSTEP_VIEWS_HOST_PYTHON_FUNCTIONS_H_
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "aggregator/store/python_profile.h"
+#include "capture/model/python_profile.h"
 
 namespace lockstep::views {
 
-// A function on the ranks that have it. Of two that differ only in their path (a checkout per node) each is a
-// row of its own.
+// A function on the ranks that have it. Functions that differ only in their path (one checkout per node) have
+// separate rows.
 struct PythonFunctionRow {
   RankId rank =
-      kNoRank;  // kNoRank: all; then calls and times are means over the ranks that have the function
+      kNoRank;  // kNoRank: all ranks; calls and times are then means over the ranks that have the function
   std::string_view name, file;
   int64_t line = 0;
   int64_t ranks = 0;
@@ -29,10 +29,10 @@ struct PythonFunctionRow {
 
 enum class PythonRows : uint8_t { kAllRanks, kEachRank };
 
-// Texts point into `profiles`. The most self time first.
-std::vector<PythonFunctionRow> PythonFunctionsOf(std::span<const store::PythonProfile> profiles,
+// Texts point into `profiles`. Rows are sorted by self time, longest first.
+std::vector<PythonFunctionRow> PythonFunctionsOf(std::span<const capture::PythonProfile> profiles,
                                                  PythonRows rows);
 
 }  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_VIEWS_PYTHON_FUNCTIONS_H_
+#endif  // LOCKSTEP_VIEWS_HOST_PYTHON_FUNCTIONS_H_

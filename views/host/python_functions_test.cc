@@ -5,7 +5,7 @@
 namespace lockstep::views {
 namespace {
 
-store::PythonFunction Function(std::string name, int64_t calls, int64_t self_us) {
+capture::PythonFunction Function(std::string name, int64_t calls, int64_t self_us) {
   return {.name = std::move(name),
           .file = "train.py",
           .line = 3,
@@ -15,8 +15,8 @@ store::PythonFunction Function(std::string name, int64_t calls, int64_t self_us)
           .total = Nanos::Micros(2 * self_us)};
 }
 
-TEST(PythonFunctions, RanksSideBySide) {
-  const std::vector<store::PythonProfile> profiles = {
+TEST(PythonFunctions, ComparesRanks) {
+  const std::vector<capture::PythonProfile> profiles = {
       {.rank = RankId(0), .functions = {Function("load", 10, 100), Function("forward", 5, 900)}},
       {.rank = RankId(1), .functions = {Function("forward", 7, 1100), Function("load", 10, 3900)}},
       {.rank = RankId(2), .functions = {Function("only_here", 1, 50)}},

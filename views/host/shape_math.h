@@ -1,7 +1,7 @@
-// Arithmetic on sizes out of traces: whatever does not fit 64 bits, or is not known, makes the result
-// unknown.
-#ifndef LOCKSTEP_AGGREGATOR_VIEWS_SHAPE_MATH_H_
-#define LOCKSTEP_AGGREGATOR_VIEWS_SHAPE_MATH_H_
+// Arithmetic with sizes from traces. The result is unknown if an operand is unknown, or if it does not fit 64
+// bits.
+#ifndef LOCKSTEP_VIEWS_HOST_SHAPE_MATH_H_
+#define LOCKSTEP_VIEWS_HOST_SHAPE_MATH_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -29,7 +29,7 @@ class Count {
     if (!a.value_ || !b.value_ || __builtin_add_overflow(*a.value_, *b.value_, &sum)) return Unknown();
     return sum;
   }
-  // By a number that divides it.
+  // `b` must divide `a`.
   friend Count operator/(Count a, Count b) {
     if (!a.value_ || !b.value_ || *b.value_ == 0) return Unknown();
     return *a.value_ / *b.value_;
@@ -49,7 +49,7 @@ inline Count BytesOf(const Argument& tensor) {
   return tensor.element_bytes == 0 ? Count::Unknown() : Elements(tensor.shape) * tensor.element_bytes;
 }
 
-// As NumPy broadcasts. nullopt: they do not fit.
+// Broadcasts two shapes like NumPy. nullopt: the shapes do not fit.
 inline std::optional<Shape> Broadcast(const Shape& a, const Shape& b) {
   Shape out(std::max(a.size(), b.size()));
   for (size_t i = 0; i < out.size(); ++i) {
@@ -63,4 +63,4 @@ inline std::optional<Shape> Broadcast(const Shape& a, const Shape& b) {
 
 }  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_VIEWS_SHAPE_MATH_H_
+#endif  // LOCKSTEP_VIEWS_HOST_SHAPE_MATH_H_

@@ -4,7 +4,7 @@
 
 #include "base/json/utf8.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 bool IsAscii(std::string_view text) {
@@ -14,7 +14,7 @@ bool IsAscii(std::string_view text) {
 bool IsUtf8(std::string_view text) {
   if (IsAscii(text)) return true;
   while (!text.empty()) {
-    const size_t length = trace::Utf8Length(text);
+    const size_t length = Utf8Length(text);
     if (length == 0) return false;
     text.remove_prefix(length);
   }
@@ -24,7 +24,7 @@ bool IsUtf8(std::string_view text) {
 std::string Repaired(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const size_t length = trace::Utf8Length(text);
+    const size_t length = Utf8Length(text);
     if (length == 0) out.push_back('?');
     out.append(text.substr(0, length));
     text.remove_prefix(std::max<size_t>(length, 1));
@@ -60,11 +60,11 @@ void Cells::Add(std::string&& text) {
   Present();
 }
 
-void Cells::Add(BorrowedOrMade&& text) {
+void Cells::Add(OwnedOrBorrowedText&& text) {
   if (text.borrowed) return Add(*text.borrowed);
   if (!text.made.empty()) return Add(std::move(text.made));
   texts_.emplace_back();
   Null();
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

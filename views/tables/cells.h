@@ -1,6 +1,6 @@
-// One column's cells for a run of rows.
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_CELLS_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_CELLS_H_
+// Cells holds the cells of one column for a batch of rows.
+#ifndef LOCKSTEP_VIEWS_TABLES_CELLS_H_
+#define LOCKSTEP_VIEWS_TABLES_CELLS_H_
 
 #include <cmath>
 #include <cstddef>
@@ -16,23 +16,23 @@
 #include "base/ids.h"
 #include "base/time.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
 enum class CellType : uint8_t { kBool, kInt32, kInt64, kDouble, kText };
 
-// A text that is borrowed where somebody holds it and made where nobody does; null with neither.
-struct BorrowedOrMade {
+// A text that is borrowed from a longer-lived owner, or made for the cell. Null: it has neither.
+struct OwnedOrBorrowedText {
   std::optional<std::string_view> borrowed;
   std::string made;
 };
 
-// Values lie densely, one for each row; a null has an arbitrary one. Which of the three vectors is filled
-// follows from the column's type: whole numbers and truth values, doubles, texts. Reused from batch to batch.
-// One thread.
+// The vectors hold one value per row; the value of a null is arbitrary. The column's type determines the
+// vector: `numbers` for whole numbers and booleans, `doubles`, or `texts`. Cells are reused for the next
+// batch. One thread.
 class Cells {
  public:
   Cells() = default;
-  // A copy's texts would point into the original.
+  // Texts of a copy would point into the original.
   Cells(const Cells&) = delete;
   Cells& operator=(const Cells&) = delete;
   Cells(Cells&&) = default;
@@ -44,7 +44,7 @@ class Cells {
   const std::vector<uint8_t>& present() const { return present_; }
   const std::vector<int64_t>& numbers() const { return numbers_; }
   const std::vector<double>& doubles() const { return doubles_; }
-  // UTF-8. Valid until Clear(), and no longer than what they were made from.
+  // The texts are UTF-8. They are valid until Clear(), and only as long as their owners live.
   const std::vector<std::string_view>& texts() const { return texts_; }
 
   void Clear();
@@ -61,12 +61,12 @@ class Cells {
   void Add(Id<Tag, Rep> value) {
     Add(value.value());
   }
-  // What is no number is unknown.
+  // NaN and infinity become null.
   void Add(double value);
-  // Bytes that are no UTF-8 become question marks.
+  // Bytes that are not UTF-8 become question marks.
   void Add(std::string_view text);
   void Add(std::string&& text);
-  void Add(BorrowedOrMade&& text);
+  void Add(OwnedOrBorrowedText&& text);
 
   template <typename T>
   void Add(std::optional<T>&& value) {
@@ -90,10 +90,10 @@ class Cells {
   std::vector<int64_t> numbers_;
   std::vector<double> doubles_;
   std::vector<std::string_view> texts_;
-  std::deque<std::string> made_;  // texts that nobody else holds
+  std::deque<std::string> made_;  // texts that the cells own
 };
 
-// The type of a column whose cells are made of a T.
+// The type of a column with cells of type T.
 template <typename T>
 struct CellTypeOf {
   static constexpr CellType kType = std::is_same_v<T, bool>                      ? CellType::kBool
@@ -107,7 +107,7 @@ struct CellTypeOf {
 template <typename Tag, typename Rep>
 struct CellTypeOf<Id<Tag, Rep>> : CellTypeOf<Rep> {};
 template <>
-struct CellTypeOf<BorrowedOrMade> : CellTypeOf<std::string_view> {
+struct CellTypeOf<OwnedOrBorrowedText> : CellTypeOf<std::string_view> {
   static constexpr bool kMayBeNull = true;
 };
 template <typename T>
@@ -116,6 +116,6 @@ struct CellTypeOf<std::optional<T>> {
   static constexpr bool kMayBeNull = true;
 };
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_CELLS_H_
+#endif  // LOCKSTEP_VIEWS_TABLES_CELLS_H_

@@ -1,4 +1,4 @@
-// Collectives instance by instance: who came when, who waited, how long the data took.
+// The table of collectives, instance by instance: the arrival, the waiting and the transfer of each member.
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -6,24 +6,24 @@
 #include "analysis/prepare/collectives.h"
 #include "views/tables/tables.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
-using store::RankData;
+using capture::RankData;
 
 struct MemberRow {
   const Input* in;
   const RankData* rank;
-  const store::Collective* collective;
+  const capture::Collective* collective;
   const analysis::Part* part;
-  const align::Instance* instance;  // null: matched with nobody
-  uint32_t number;                  // of the instance
+  const capture::Instance* instance;  // null: not matched
+  uint32_t number;                    // of the instance
   bool last;
 
-  const store::DeviceActivity& activity() const { return rank->activities[collective->activity]; }
+  const capture::DeviceActivity& activity() const { return rank->activities[collective->activity]; }
   Nanos duration() const { return activity().end - activity().start; }
   JobTime At(HostTime t) const { return in->analysis.clock.ToJob(rank->host, t); }
-  const store::Group* group() const {
+  const capture::Group* group() const {
     return collective->group < in->capture.groups.size() ? &in->capture.groups[collective->group] : nullptr;
   }
 };
@@ -34,23 +34,23 @@ uint64_t CountMembers(const Input& in) {
   return rows;
 }
 
-MemberRow RowOf(const Input& in, const analysis::CollectiveTimes& times, align::Member m) {
+MemberRow RowOf(const Input& in, const analysis::CollectiveTimes& times, capture::Member m) {
   const RankData& rank = in.capture.ranks[m.rank_index];
   return {.in = &in,
           .rank = &rank,
           .collective = &rank.collectives[m.collective],
           .part = &times.parts[m.rank_index][m.collective],
           .instance = nullptr,
-          .number = store::kNone,
+          .number = capture::kNone,
           .last = false};
 }
 
-// By instance; then, by rank, those that no instance has.
+// Adds the members of each instance, then by rank the collectives without an instance.
 void EachMember(const Input& in, RowSink<MemberRow>& out) {
-  const align::Matches& matches = in.analysis.matches;
+  const capture::Matches& matches = in.analysis.matches;
   const analysis::CollectiveTimes times = analysis::TimeCollectives(in.capture, matches, in.analysis.clock);
   for (uint32_t i = 0; i < matches.instances.size(); ++i) {
-    const align::Instance& instance = matches.instances[i];
+    const capture::Instance& instance = matches.instances[i];
     for (uint32_t m = 0; m < instance.members.size(); ++m) {
       MemberRow row = RowOf(in, times, instance.members[m]);
       row.instance = &instance;
@@ -67,7 +67,7 @@ void EachMember(const Input& in, RowSink<MemberRow>& out) {
         out.Add(RowOf(in, times, {r, c}));
     }
   }
-  // The rows point into `times`.
+  // The rows point into `times`, so they must be written before it is destroyed.
   out.Flush();
 }
 
@@ -85,7 +85,7 @@ auto Unless(const MemberRow& r) {
 std::vector<ColumnOf<MemberRow>> MemberColumns() {
   using R = MemberRow;
   return {
-      Make<R>("instance", "", "rows of one number met each other; null: matched with nobody",
+      Make<R>("instance", "", "rows with one number are one instance; null: unmatched",
               [](const R& r) { return r.instance == nullptr ? std::nullopt : std::optional(r.number); }),
       Make<R>("group", "", "communicator; null: unknown",
               [](const R& r) {
@@ -97,35 +97,36 @@ std::vector<ColumnOf<MemberRow>> MemberColumns() {
                 return r.group() == nullptr || r.group()->size == 0 ? std::nullopt
                                                                     : std::optional(r.group()->size);
               }),
-      Make<R>("op", "", "operation", [](const R& r) { return store::CollectiveOpName(r.collective->op); }),
-      Make<R>("sequence", "", "the source's counter", Named<Unless<&store::Collective::sequence>>()),
+      Make<R>("op", "", "operation", [](const R& r) { return capture::CollectiveOpName(r.collective->op); }),
+      Make<R>("sequence", "", "sequence number of the source",
+              Named<Unless<&capture::Collective::sequence>>()),
       Make<R>("matched_by", "", "nccl_seq, pg_seq, graph, order",
               [](const R& r) { return r.instance == nullptr ? std::nullopt : std::optional(SourceName(r)); }),
-      Make<R>("complete", "", "every member of the communicator is here",
+      Make<R>("complete", "", "true if every member of the communicator was recorded",
               [](const R& r) { return r.instance != nullptr && r.instance->complete; }),
       Make<R>("rank", "", "world rank", [](const R& r) { return r.rank->rank; }),
       Make<R>("device", "", "CUDA ordinal in its process", [](const R& r) { return r.rank->device; }),
-      Make<R>("incarnation", "", "2 and up for a rank that came back",
+      Make<R>("incarnation", "", "2 and higher: the rank was restarted",
               [](const R& r) { return r.rank->incarnation; }),
       Make<R>("stream", "", "CUPTI's number", [](const R& r) { return r.activity().stream; }),
       Make<R>("start_ns", "ns", "Unix time on the job's clock",
               [](const R& r) { return r.At(r.activity().start); }),
       Make<R>("end_ns", "ns", "Unix time on the job's clock",
               [](const R& r) { return r.At(r.activity().end); }),
-      Make<R>("duration_ns", "ns", "as the rank's own clock measured it",
+      Make<R>("duration_ns", "ns", "duration on the rank's own clock",
               [](const R& r) { return r.duration(); }),
-      Make<R>("wait_ns", "ns", "from its start, waiting for other ranks; null: cannot be told",
+      Make<R>("wait_ns", "ns", "waiting for other ranks, from the start; null: unknown",
               [](const R& r) { return r.part->split ? std::optional(r.part->wait) : std::nullopt; }),
-      Make<R>("transfer_ns", "ns", "the rest of the duration",
+      Make<R>("transfer_ns", "ns", "rest of the duration",
               [](const R& r) {
                 return r.part->split ? std::optional(r.duration() - r.part->wait) : std::nullopt;
               }),
-      Make<R>("last", "", "the one that the others waited for", [](const R& r) { return r.last; }),
-      Make<R>("bytes", "bytes", "of this rank, as NCCL counts them",
-              Named<Unless<&store::Collective::bytes>>()),
-      Make<R>("root", "", "rank in the communicator", Named<Unless<&store::Collective::root>>()),
-      Make<R>("peer", "", "rank in the communicator", Named<Unless<&store::Collective::peer>>()),
-      Make<R>("operation", "", "what channel_timings and network_operations of this rank name it by",
+      Make<R>("last", "", "true for the rank that the others waited for", [](const R& r) { return r.last; }),
+      Make<R>("bytes", "bytes", "bytes of this rank, as NCCL counts them",
+              Named<Unless<&capture::Collective::bytes>>()),
+      Make<R>("root", "", "rank in the communicator", Named<Unless<&capture::Collective::root>>()),
+      Make<R>("peer", "", "rank in the communicator", Named<Unless<&capture::Collective::peer>>()),
+      Make<R>("operation", "", "reference from channel_timings and network_operations of this rank",
               [](const R& r) {
                 return r.collective->operation == 0 ? std::nullopt : std::optional(r.collective->operation);
               }),
@@ -136,9 +137,8 @@ std::vector<ColumnOf<MemberRow>> MemberColumns() {
 
 void AddCollectiveTables(Sources& out) {
   out.push_back(std::make_unique<TableOf<MemberRow>>(
-      TableTitle{"collective_instances",
-                 "Every collective on every rank, matched: who came when and who waited."},
+      TableTitle{"collective_instances", "Every collective of every rank, with arrival and waiting."},
       CountMembers, EachMember, MemberColumns()));
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

@@ -2,13 +2,13 @@
 
 #include <charconv>
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 constexpr size_t kFlushBytes = 128 * 1024;
 constexpr std::string_view kLineEnd = "\r\n";
 
-// Of doubles: the shortest text that reads back as the same.
+// For doubles, to_chars writes the shortest text that reads back as the same value.
 template <typename T>
 void AddNumber(T value, std::string& out) {
   char digits[32];
@@ -17,7 +17,7 @@ void AddNumber(T value, std::string& out) {
 
 }  // namespace
 
-CsvSink::CsvSink(const Table& table, store::ByteSink& sink) : table_(table), sink_(sink) {
+CsvSink::CsvSink(const Table& table, ByteSink& sink) : table_(table), sink_(sink) {
   text_.reserve(kFlushBytes + 4096);
   for (const Column& column : table.columns) {
     if (&column != &table.columns.front()) text_.push_back(',');
@@ -76,4 +76,4 @@ absl::Status CsvSink::Append(const Batch& batch) {
 
 absl::Status CsvSink::Finish() { return FlushAt(1); }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

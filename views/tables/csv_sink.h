@@ -1,19 +1,19 @@
-// A table as comma-separated values: RFC 4180, UTF-8, one header line (docs/formats/csv.md).
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_CSV_SINK_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_CSV_SINK_H_
+// CsvSink writes a table as comma-separated values: RFC 4180, UTF-8, one header line (docs/formats/csv.md).
+#ifndef LOCKSTEP_VIEWS_TABLES_CSV_SINK_H_
+#define LOCKSTEP_VIEWS_TABLES_CSV_SINK_H_
 
 #include <string>
 
 #include "base/files/byte_sink.h"
 #include "views/tables/table.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
-// Null is an empty field, an empty text is "". Finish() leaves `sink` unfinished.
+// Null is an empty field, and an empty text is "". CsvSink::Finish() does not finish `sink`.
 class CsvSink final : public TableSink {
  public:
-  // Both outlive it. The header is written with the first rows, or in Finish().
-  CsvSink(const Table& table, store::ByteSink& sink);
+  // `table` and `sink` outlive it. The header is written with the first rows, or by Finish().
+  CsvSink(const Table& table, ByteSink& sink);
 
   absl::Status Append(const Batch& batch) override;
   absl::Status Finish() override;
@@ -24,10 +24,10 @@ class CsvSink final : public TableSink {
   void AddText(std::string_view text);
 
   const Table& table_;
-  store::ByteSink& sink_;
+  ByteSink& sink_;
   std::string text_;
 };
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_CSV_SINK_H_
+#endif  // LOCKSTEP_VIEWS_TABLES_CSV_SINK_H_

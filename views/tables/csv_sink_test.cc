@@ -10,7 +10,7 @@
 
 #include "base/files/byte_sink.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 using namespace std::string_literals;
@@ -20,14 +20,14 @@ Column Of(std::string_view name, CellType type) {
 }
 
 std::string Written(const Table& table, const std::vector<Cells>& cells) {
-  store::StringSink bytes;
+  StringSink bytes;
   CsvSink sink(table, bytes);
   EXPECT_TRUE(sink.Append({.rows = cells.front().size(), .columns = cells}).ok());
   EXPECT_TRUE(sink.Finish().ok());
   return bytes.text();
 }
 
-TEST(CsvSinkTest, TextsAreQuotedWhereRfc4180SaysAndNullIsNotEmpty) {
+TEST(CsvSinkTest, QuotesTextsAsInRfc4180AndDistinguishesNullFromEmpty) {
   const Table table = {
       .name = "t", .meaning = "", .columns = {Of("a", CellType::kText), Of("b", CellType::kInt64)}};
   std::vector<Cells> cells(2);
@@ -41,7 +41,7 @@ TEST(CsvSinkTest, TextsAreQuotedWhereRfc4180SaysAndNullIsNotEmpty) {
             "word\",2\r\n\"two\r\nlines\",3\r\n\"\",4\r\n,\r\n");
 }
 
-TEST(CsvSinkTest, NumbersReadBackAsTheyWere) {
+TEST(CsvSinkTest, NumbersReadBackUnchanged) {
   const Table table = {
       .name = "t",
       .meaning = "",
@@ -56,7 +56,7 @@ TEST(CsvSinkTest, NumbersReadBackAsTheyWere) {
             "i,d,b\r\n-9223372036854775808,0.1,true\r\n-1,1e+300,false\r\n9223372036854775807,,true\r\n");
 }
 
-TEST(CsvSinkTest, BytesThatAreNoTextBecomeQuestionMarks) {
+TEST(CsvSinkTest, ReplacesInvalidUtf8ByQuestionMarks) {
   const Table table = {.name = "t", .meaning = "", .columns = {Of("a", CellType::kText)}};
   std::vector<Cells> cells(1);
   cells[0].Add(std::string_view("gr\xC3\xBC\xC3\x9F"));
@@ -65,14 +65,14 @@ TEST(CsvSinkTest, BytesThatAreNoTextBecomeQuestionMarks) {
   EXPECT_EQ(Written(table, cells), "a\r\ngr\xC3\xBC\xC3\x9F\r\nbad??\r\nmade?\r\n");
 }
 
-TEST(CsvSinkTest, ATableWithoutRowsHasItsHeader) {
+TEST(CsvSinkTest, WritesTheHeaderOfATableWithoutRows) {
   const Table table = {
       .name = "t", .meaning = "", .columns = {Of("a", CellType::kText), Of("b", CellType::kText)}};
-  store::StringSink bytes;
+  StringSink bytes;
   CsvSink sink(table, bytes);
   EXPECT_TRUE(sink.Finish().ok());
   EXPECT_EQ(bytes.text(), "a,b\r\n");
 }
 
 }  // namespace
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 void AddCell(const Cells& from, size_t row, CellType type, Cells& to) {
@@ -21,7 +21,7 @@ void AddCell(const Cells& from, size_t row, CellType type, Cells& to) {
   }
 }
 
-// As (a < b) of two known cells.
+// Returns a < b for two cells that are not null.
 bool Less(const Cells& cells, CellType type, size_t a, size_t b) {
   switch (type) {
     case CellType::kText:
@@ -70,7 +70,7 @@ absl::StatusOr<size_t> Grid::Find(std::string_view column) const {
     if (table_.columns[c].name == column) return c;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "there is no column ", std::string(column), "; there are ",
+      "unknown column ", std::string(column), "; there are ",
       absl::StrJoin(table_.columns, ", ", [](std::string* out, const Column& c) { out->append(c.name); })));
 }
 
@@ -138,4 +138,4 @@ absl::Status Grid::Write(TableSink& sink) const {
   return sink.Finish();
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

@@ -1,6 +1,6 @@
-// A table held in memory, to be sorted, cut and printed: what a view shows.
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_GRID_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_GRID_H_
+// Grid holds the table of a view in memory, to sort, cut and print it.
+#ifndef LOCKSTEP_VIEWS_TABLES_GRID_H_
+#define LOCKSTEP_VIEWS_TABLES_GRID_H_
 
 #include <cstdint>
 #include <memory>
@@ -12,11 +12,11 @@
 #include "absl/status/statusor.h"
 #include "views/tables/table.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
 enum class SortOrder : uint8_t { kAscending, kDescending };
 
-// A sink that keeps what it is given. One thread.
+// A sink that keeps its rows. One thread.
 class Grid final : public TableSink {
  public:
   explicit Grid(const Table& table);
@@ -27,25 +27,28 @@ class Grid final : public TableSink {
   const Table& table() const { return table_; }
   size_t rows() const { return order_.size(); }
   const Cells& cells(size_t column) const { return cells_[column]; }
-  // Where the row that is shown at `place` lies in cells().
+  // Returns the index in cells() of the row shown at `place`.
   size_t RowAt(size_t place) const { return order_[place]; }
 
-  // Stable; unknown values come last either way. kInvalidArgument: no such column; the sentence lists them.
+  // The sort is stable. Nulls come last in both orders. kInvalidArgument: the column does not exist; the
+  // error lists the columns.
   absl::Status SortBy(std::string_view column, SortOrder order);
-  // Only these, in this order; all columns are still there for SortBy() before it. kInvalidArgument as above.
+  // Keeps only these columns, in this order. SortBy() must come before it if it needs another column.
+  // kInvalidArgument: as SortBy().
   absl::Status Select(const std::vector<std::string_view>& columns);
   void Truncate(size_t rows);
-  // Only rows with one of these numbers in that column, or with none; all where there is no such column.
+  // Keeps only rows with one of these numbers in the column, or with null. Keeps all rows if the column does
+  // not exist.
   void KeepWhere(std::string_view column, const std::set<int64_t>& numbers);
 
-  // Only rows whose cell in that column holds `wanted`: a text somewhere in it, a number or truth value as
-  // CSV writes it; an unknown value holds nothing. kInvalidArgument as above.
+  // Keeps only rows whose cell in that column holds `wanted`. A text must contain it; a number or boolean
+  // must equal it, as CSV writes it. Rows with null are dropped. kInvalidArgument: as SortBy().
   absl::Status KeepHolding(std::string_view column, std::string_view wanted);
 
-  // Everything that is left, in its order, then Finish().
+  // Writes all remaining rows in their order, then calls Finish().
   absl::Status Write(TableSink& sink) const;
 
-  // Place of a column; kInvalidArgument as above.
+  // Returns the place of a column. kInvalidArgument: as SortBy().
   absl::StatusOr<size_t> Find(std::string_view column) const;
 
  private:
@@ -54,6 +57,6 @@ class Grid final : public TableSink {
   std::vector<uint32_t> order_;
 };
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_GRID_H_
+#endif  // LOCKSTEP_VIEWS_TABLES_GRID_H_

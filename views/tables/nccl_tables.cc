@@ -1,5 +1,5 @@
-// What NCCL tells beside its kernels, where a capture asked for it (docs/nccl-and-nvtx.md): channels at work,
-// operations of the network proxy, and where the GPU's own timer lies.
+// The tables of NCCL's own records, if the capture requested them (docs/nccl-and-nvtx.md): channel timings,
+// operations of the network proxy, and GPU timers.
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -7,49 +7,49 @@
 #include "views/tables/event_rows.h"
 #include "views/tables/tables.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
-using store::RankData;
+using capture::RankData;
 
 std::optional<uint64_t> NumberOrNull(uint64_t number) {
   return number == 0 ? std::nullopt : std::optional(number);
 }
 
 std::unique_ptr<TableSource> ChannelTimings() {
-  using R = Of<store::ChannelTiming>;
+  using R = Of<capture::ChannelTiming>;
   return std::make_unique<TableOf<R>>(
       TableTitle{"channel_timings",
-                 "A channel of a communication kernel at work, where a capture asked for nccl-channels."},
-      CountOf<store::ChannelTiming, &RankData::channel_timings>,
-      EachOf<store::ChannelTiming, &RankData::channel_timings>,
+                 "Activity of a communication kernel's channel, if the capture has nccl-channels."},
+      CountOf<capture::ChannelTiming, &RankData::channel_timings>,
+      EachOf<capture::ChannelTiming, &RankData::channel_timings>,
       WithRank<R>({
-          Make<R>("operation", "", "as in collective_instances of the same rank; null: not known",
+          Make<R>("operation", "", "operation in collective_instances of the same rank; null: unknown",
                   [](const R& r) { return NumberOrNull(r.row->operation); }),
-          Make<R>("channel", "", "NCCL's number", [](const R& r) { return r.row->channel; }),
+          Make<R>("channel", "", "NCCL's channel number", [](const R& r) { return r.row->channel; }),
           Start<R>(),
           Duration<R>(),
-          Make<R>("on_gpu_clock", "", "the GPU stamped it; else NCCL's proxy thread did",
+          Make<R>("on_gpu_clock", "", "true: stamped by the GPU; false: by NCCL's proxy thread",
                   [](const R& r) { return r.row->on_gpu_clock; }),
       }));
 }
 
 template <auto member>
-ColumnOf<Of<store::ProxyOp>> Waited(std::string_view name, std::string_view meaning) {
-  return Make<Of<store::ProxyOp>>(name, "ns", meaning,
-                                  [](const Of<store::ProxyOp>& r) { return r.row->*member; });
+ColumnOf<Of<capture::ProxyOp>> Waited(std::string_view name, std::string_view meaning) {
+  return Make<Of<capture::ProxyOp>>(name, "ns", meaning,
+                                    [](const Of<capture::ProxyOp>& r) { return r.row->*member; });
 }
 
 std::unique_ptr<TableSource> NetworkOperations() {
-  using R = Of<store::ProxyOp>;
+  using R = Of<capture::ProxyOp>;
   return std::make_unique<TableOf<R>>(
       TableTitle{"network_operations",
-                 "A channel's share of an operation in NCCL's network proxy, where a capture asked for "
-                 "nccl-proxy. Waits are sums over steps in flight together."},
-      CountOf<store::ProxyOp, &RankData::proxy_ops>, EachOf<store::ProxyOp, &RankData::proxy_ops>,
+                 "A channel's share of an operation in NCCL's network proxy, if the capture has nccl-proxy. "
+                 "Waits are sums over concurrent steps."},
+      CountOf<capture::ProxyOp, &RankData::proxy_ops>, EachOf<capture::ProxyOp, &RankData::proxy_ops>,
       WithRank<R>({
           Make<R>("operation", "",
-                  "as in collective_instances of the same rank; null: not known, or another process's",
+                  "operation in collective_instances of the same rank; null: unknown, or of another process",
                   [](const R& r) { return NumberOrNull(r.row->operation); }),
           Make<R>("group", "", "communicator; null: unknown",
                   [](const R& r) {
@@ -60,19 +60,20 @@ std::unique_ptr<TableSource> NetworkOperations() {
                   }),
           Make<R>("peer", "", "rank in the group; null: unknown",
                   [](const R& r) { return r.row->peer < 0 ? std::nullopt : std::optional(r.row->peer); }),
-          Make<R>("send", "", "else a receive", [](const R& r) { return r.row->is_send; }),
-          Make<R>("channel", "", "NCCL's number", [](const R& r) { return r.row->channel; }),
+          Make<R>("send", "", "true: send; false: receive", [](const R& r) { return r.row->is_send; }),
+          Make<R>("channel", "", "NCCL's channel number", [](const R& r) { return r.row->channel; }),
           Start<R>(),
           Duration<R>(),
-          Make<R>("bytes", "bytes", "moved", [](const R& r) { return r.row->bytes; }),
-          Make<R>("steps", "", "as announced", [](const R& r) { return r.row->steps; }),
-          Make<R>("steps_seen", "", "those the waits are summed over",
+          Make<R>("bytes", "bytes", "bytes moved", [](const R& r) { return r.row->bytes; }),
+          Make<R>("steps", "", "announced number of steps", [](const R& r) { return r.row->steps; }),
+          Make<R>("steps_seen", "", "number of steps in the sums of waits",
                   [](const R& r) { return r.row->steps_seen; }),
-          Waited<&store::ProxyOp::gpu_wait>("gpu_wait_ns", "for the GPU to fill or empty a buffer"),
-          Waited<&store::ProxyOp::peer_wait>("peer_wait_ns", "for the peer to have room"),
-          Waited<&store::ProxyOp::network_wait>("network_wait_ns",
-                                                "for the network to take or bring the data"),
-          Waited<&store::ProxyOp::flush_wait>("flush_wait_ns", "for received data to reach the GPU's memory"),
+          Waited<&capture::ProxyOp::gpu_wait>("gpu_wait_ns", "waiting for the GPU to fill or empty a buffer"),
+          Waited<&capture::ProxyOp::peer_wait>("peer_wait_ns", "waiting for free space at the peer"),
+          Waited<&capture::ProxyOp::network_wait>("network_wait_ns",
+                                                  "waiting for the network to send or deliver data"),
+          Waited<&capture::ProxyOp::flush_wait>("flush_wait_ns",
+                                                "waiting for received data to reach the GPU's memory"),
       }));
 }
 
@@ -95,15 +96,14 @@ void EachTimer(const Input& in, RowSink<TimerRow>& out) {
 std::unique_ptr<TableSource> GpuTimers() {
   using R = TimerRow;
   return std::make_unique<TableOf<R>>(
-      TableTitle{"gpu_timers",
-                 "The host's clock less the GPU's own timer, by kernels of which both were seen."},
+      TableTitle{"gpu_timers", "The host's clock minus the GPU's own timer, from kernels with both times."},
       CountTimers, EachTimer,
       WithRank<R>({
-          Make<R>("offset_ns", "ns", "median over those kernels",
+          Make<R>("offset_ns", "ns", "median over the kernels",
                   [](const R& r) { return r.rank->gpu_timer.offset; }),
-          Make<R>("spread_ns", "ns", "median distance of those kernels from it",
+          Make<R>("spread_ns", "ns", "median distance of the kernels from offset_ns",
                   [](const R& r) { return r.rank->gpu_timer.spread; }),
-          Make<R>("kernels", "", "how many", [](const R& r) { return r.rank->gpu_timer.kernels; }),
+          Make<R>("kernels", "", "number of kernels", [](const R& r) { return r.rank->gpu_timer.kernels; }),
       }));
 }
 
@@ -115,4 +115,4 @@ void AddNcclTables(Sources& out) {
   out.push_back(GpuTimers());
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

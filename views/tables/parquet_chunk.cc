@@ -8,16 +8,16 @@
 #include "views/tables/parquet_encoding.h"
 #include "views/tables/thrift_compact.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
-// Fast rather than small: columns of differences and indices leave little to find.
+// A fast level is enough, because columns of differences and indices hardly compress further.
 constexpr int kZstdLevel = 1;
 constexpr size_t kPlainPageBytes = 1 << 20;
 constexpr size_t kMostDictionaryBytes = 1 << 20;
 constexpr size_t kMostPageBytes = std::numeric_limits<int32_t>::max();
 
-// Which of the cells are there, behind its own length.
+// Adds the definition levels, which say which cells are not null. Their length comes first.
 void AddLevels(const Column& column, const Cells& cells, size_t first, size_t rows,
                std::vector<uint32_t>& scratch, std::string& page) {
   if (!column.may_be_null) return;
@@ -29,7 +29,7 @@ void AddLevels(const Column& column, const Cells& cells, size_t first, size_t ro
   page.append(levels);
 }
 
-// Without those of nulls.
+// Returns the values without those of nulls.
 template <typename T>
 std::span<const T> Present(const Cells& cells, const std::vector<T>& values, std::vector<T>& scratch) {
   if (cells.nulls() == 0) return values;
@@ -40,13 +40,13 @@ std::span<const T> Present(const Cells& cells, const std::vector<T>& values, std
   return scratch;
 }
 
-// Each distinct text once, in the order of their first row; indices of the rows that have one.
+// Each distinct text once, in the order of its first row, and the index of each row that has a text.
 struct Dictionary {
   std::vector<std::string_view> texts;
   std::vector<uint32_t> indices;
 };
 
-// nullopt: too many distinct ones to be worth it.
+// nullopt: a dictionary does not pay off, because too many texts are distinct.
 std::optional<Dictionary> DictionaryOf(const Cells& cells) {
   Dictionary out;
   absl::flat_hash_map<std::string_view, uint32_t> places;
@@ -70,7 +70,7 @@ std::optional<Dictionary> DictionaryOf(const Cells& cells) {
 
 struct ParquetChunkWriter::PageKind {
   bool dictionary = false;
-  size_t values = 0;  // of a data page: rows, nulls included
+  size_t values = 0;  // of a data page: number of rows, nulls included
   ParquetEncoding encoding = ParquetEncoding::kPlain;
 };
 
@@ -157,7 +157,8 @@ absl::Status ParquetChunkWriter::WritePlainTexts(const Column& column, const Cel
 }
 
 absl::Status ParquetChunkWriter::AddDataPage(std::string_view page, size_t rows, ParquetChunk& chunk) {
-  // The first one: a page is never empty once it has its header.
+  // Only the first data page sets data_at. After a dictionary, data_at is not 0, because a page with its
+  // header is not empty.
   const uint64_t dictionary_end = chunk.dictionary_at ? chunk.bytes.size() : 0;
   if (chunk.data_at == 0) chunk.data_at = dictionary_end;
   return AddPage(page, {.values = rows, .encoding = chunk.encoding}, chunk);
@@ -165,8 +166,8 @@ absl::Status ParquetChunkWriter::AddDataPage(std::string_view page, size_t rows,
 
 absl::Status ParquetChunkWriter::AddPage(std::string_view page, const PageKind& kind, ParquetChunk& chunk) {
   if (page.size() > kMostPageBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("a page of ", page.size(), " bytes: Parquet's hold ",
-                                                     kMostPageBytes, " at most; export as csv"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a page has ", page.size(), " bytes, but Parquet allows ", kMostPageBytes, " bytes; export as csv"));
   }
   compressed_.resize(ZSTD_compressBound(page.size()));
   const size_t size = zstd_ == nullptr
@@ -174,7 +175,7 @@ absl::Status ParquetChunkWriter::AddPage(std::string_view page, const PageKind& 
                           : ZSTD_compressCCtx(zstd_.get(), compressed_.data(), compressed_.size(),
                                               page.data(), page.size(), kZstdLevel);
   if (zstd_ == nullptr || ZSTD_isError(size) != 0)
-    return absl::ResourceExhaustedError("cannot compress: zstd found no memory");
+    return absl::ResourceExhaustedError("cannot compress: zstd is out of memory");
   ThriftCompact header;
   header.I32(1, kind.dictionary ? 2 : 0);
   header.I32(2, static_cast<int32_t>(page.size()));
@@ -193,4 +194,4 @@ absl::Status ParquetChunkWriter::AddPage(std::string_view page, const PageKind& 
   return absl::OkStatus();
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

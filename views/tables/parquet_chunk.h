@@ -1,6 +1,6 @@
-// One column of one row group, as Parquet's pages.
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_PARQUET_CHUNK_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_PARQUET_CHUNK_H_
+// ParquetChunkWriter writes one column of one row group as Parquet's pages.
+#ifndef LOCKSTEP_VIEWS_TABLES_PARQUET_CHUNK_H_
+#define LOCKSTEP_VIEWS_TABLES_PARQUET_CHUNK_H_
 
 #include <zstd.h>
 
@@ -15,15 +15,15 @@
 #include "absl/status/status.h"
 #include "views/tables/table.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
-// The specification's numbers.
+// The values are those of the specification.
 enum class ParquetType : int32_t { kBoolean = 0, kInt32 = 1, kInt64 = 2, kDouble = 5, kByteArray = 6 };
 enum class ParquetEncoding : int32_t { kPlain = 0, kRle = 3, kDeltaBinaryPacked = 5, kRleDictionary = 8 };
 
 ParquetType ParquetTypeOf(CellType type);
 
-// Offsets count from the chunk's first byte.
+// Offsets count from the first byte of the chunk.
 struct ParquetChunk {
   std::string bytes;
   uint64_t uncompressed_bytes = 0;
@@ -31,16 +31,16 @@ struct ParquetChunk {
   uint64_t data_at = 0;
   ParquetEncoding encoding = ParquetEncoding::kPlain;
   size_t nulls = 0;
-  // Of whole numbers, where there is one.
+  // Of whole numbers. nullopt: the chunk has no value.
   std::optional<int64_t> least, most;
 };
 
-// Compresses pages with zstd. One thread; one is enough for a file.
+// Compresses pages with zstd. One thread; one writer serves a whole file.
 class ParquetChunkWriter {
  public:
   ParquetChunkWriter() : zstd_(ZSTD_createCCtx(), &ZSTD_freeCCtx) {}
 
-  // kResourceExhausted: a text too large for a page, or no memory to compress in.
+  // kResourceExhausted: a text is too large for a page, or there is no memory for the compression.
   absl::Status Write(const Column& column, const Cells& cells, ParquetChunk& chunk);
 
  private:
@@ -49,7 +49,7 @@ class ParquetChunkWriter {
   absl::Status WriteTexts(const Column& column, const Cells& cells, ParquetChunk& chunk);
   absl::Status WriteDictionary(std::span<const std::string_view> texts, ParquetChunk& chunk);
   absl::Status WritePlainTexts(const Column& column, const Cells& cells, ParquetChunk& chunk);
-  // `page` with its header; cells [first, first + rows) are in it.
+  // Adds `page`, which holds `rows` rows, with its header.
   absl::Status AddDataPage(std::string_view page, size_t rows, ParquetChunk& chunk);
   absl::Status AddPage(std::string_view page, const PageKind& kind, ParquetChunk& chunk);
 
@@ -57,10 +57,10 @@ class ParquetChunkWriter {
   std::string page_;
   std::string compressed_;
   std::vector<uint32_t> small_;   // levels, then indices
-  std::vector<int64_t> numbers_;  // those that are not null
+  std::vector<int64_t> numbers_;  // values that are not null
   std::vector<double> doubles_;
 };
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_PARQUET_CHUNK_H_
+#endif  // LOCKSTEP_VIEWS_TABLES_PARQUET_CHUNK_H_

@@ -7,7 +7,7 @@
 
 #include "views/tables/thrift_compact.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
@@ -18,7 +18,7 @@ class BitPacker {
   explicit BitPacker(std::string& out) : out_(out) {}
 
   void Add(uint64_t value, int bits) {
-    // At most seven bits wait here; a wide value goes in two parts.
+    // At most seven bits are pending here, so a wide value is added in two parts.
     if (bits > 32) {
       Add(value & 0xFFFFFFFF, 32);
       value >>= 32;
@@ -54,7 +54,7 @@ constexpr size_t kDeltaBlock = 128;
 constexpr size_t kMiniblocks = 4;
 constexpr size_t kMiniblock = kDeltaBlock / kMiniblocks;
 
-// Differences wrap around, as the reader's sums do.
+// Differences wrap around, like the sums in a reader.
 uint64_t Difference(int64_t a, int64_t b) { return static_cast<uint64_t>(a) - static_cast<uint64_t>(b); }
 
 void AddDeltaBlock(std::span<const int64_t> deltas, std::string& out) {
@@ -84,7 +84,7 @@ void AddLittleEndian(uint64_t value, int bytes, std::string& out) {
 }
 
 void AddHybrid(std::span<const uint32_t> values, int bit_width, std::string& out) {
-  constexpr size_t kGroup = 8;  // packed stretches are whole groups, but for the last
+  constexpr size_t kGroup = 8;  // packed parts are whole groups, except the last
   size_t packed_from = 0;
   size_t i = 0;
   while (i < values.size()) {
@@ -135,4 +135,4 @@ void AddPlainText(std::string_view text, std::string& out) {
   out.append(text);
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

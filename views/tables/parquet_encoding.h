@@ -1,26 +1,27 @@
-// How Parquet packs values into pages. Pure functions that append to `out`; facts from the public
+// Encodes values for Parquet's pages. The functions are pure and append to `out`. Source: the public
 // specification of the format.
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_PARQUET_ENCODING_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_PARQUET_ENCODING_H_
+#ifndef LOCKSTEP_VIEWS_TABLES_PARQUET_ENCODING_H_
+#define LOCKSTEP_VIEWS_TABLES_PARQUET_ENCODING_H_
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
-// Least number of bits that `most` fits in.
+// Returns the least number of bits that can hold `most`.
 int BitWidth(uint64_t most);
 
-// Runs of one value and stretches of packed bits, by turns ("RLE"): definition levels and dictionary indices.
+// Runs of one value, alternating with bit-packed parts ("RLE"). Used for definition levels and dictionary
+// indices.
 void AddHybrid(std::span<const uint32_t> values, int bit_width, std::string& out);
 
-// Differences of neighbours, packed in miniblocks ("DELTA_BINARY_PACKED"): stamps and lengths that follow
-// each other.
+// Differences of neighbours, packed in miniblocks ("DELTA_BINARY_PACKED"). Used for columns of INT64, such as
+// consecutive stamps.
 void AddDeltaPacked(std::span<const int64_t> values, std::string& out);
 
-// "PLAIN": little-endian numbers, bits from the lowest, texts behind their length of four bytes.
+// "PLAIN": little-endian numbers, bits from the lowest one, texts after a length of four bytes.
 void AddPlain32(std::span<const int64_t> values, std::string& out);
 void AddPlainDoubles(std::span<const double> values, std::string& out);
 void AddPlainBits(std::span<const int64_t> values, std::string& out);
@@ -28,6 +29,6 @@ void AddPlainText(std::string_view text, std::string& out);
 
 void AddLittleEndian(uint64_t value, int bytes, std::string& out);
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_PARQUET_ENCODING_H_
+#endif  // LOCKSTEP_VIEWS_TABLES_PARQUET_ENCODING_H_

@@ -4,12 +4,12 @@
 #include "views/tables/parquet_encoding.h"
 #include "views/tables/thrift_compact.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 constexpr std::string_view kMagic = "PAR1";
 constexpr int32_t kZstd = 6;
-constexpr int32_t kUtf8 = 0;  // as a "converted type", for readers older than logical types
+constexpr int32_t kUtf8 = 0;  // as a "converted type", for readers without logical types
 constexpr int kStringType = 1;
 
 void AddSchema(const Table& table, ThriftCompact& out) {
@@ -50,13 +50,13 @@ void AddStatistics(const Column& column, const ParquetChunk& chunk, ThriftCompac
 
 void AddEncodings(const ParquetChunk& chunk, ThriftCompact& out) {
   out.BeginList(2, ThriftCompact::Element::kI32, chunk.dictionary_at ? 3 : 2);
-  // Of levels, of the dictionary, of values.
+  // The encodings of levels, dictionary and values.
   out.I32Element(static_cast<int32_t>(ParquetEncoding::kRle));
   if (chunk.dictionary_at) out.I32Element(static_cast<int32_t>(ParquetEncoding::kPlain));
   out.I32Element(static_cast<int32_t>(chunk.encoding));
 }
 
-// What each column's least and greatest mean: order of their type.
+// Says that the minimum and maximum of each column follow the order of its type.
 void AddColumnOrders(const Table& table, ThriftCompact& out) {
   out.BeginList(7, ThriftCompact::Element::kStruct, table.columns.size());
   for (size_t i = 0; i < table.columns.size(); ++i) {
@@ -155,4 +155,4 @@ std::string ParquetSink::Footer() const {
   return out.Take();
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

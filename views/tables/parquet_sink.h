@@ -1,7 +1,7 @@
-// A table as an Apache Parquet file: flat columns, zstd pages, a row group for each batch
+// ParquetSink writes a table as an Apache Parquet file: flat columns, zstd pages, and a row group per batch
 // (docs/formats/parquet.md).
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_PARQUET_SINK_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_PARQUET_SINK_H_
+#ifndef LOCKSTEP_VIEWS_TABLES_PARQUET_SINK_H_
+#define LOCKSTEP_VIEWS_TABLES_PARQUET_SINK_H_
 
 #include <cstdint>
 #include <string>
@@ -11,20 +11,20 @@
 #include "views/tables/parquet_chunk.h"
 #include "views/tables/table.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
-// Holds one row group at a time, and for the footer a few words for each column of each. Finish() leaves
-// `sink` unfinished.
+// It holds one row group at a time and, for the footer, a few words per column of each row group.
+// ParquetSink::Finish() does not finish `sink`. One thread.
 class ParquetSink final : public TableSink {
  public:
-  // Both outlive it.
-  ParquetSink(const Table& table, store::ByteSink& sink) : table_(table), sink_(sink) {}
+  // `table` and `sink` outlive it.
+  ParquetSink(const Table& table, ByteSink& sink) : table_(table), sink_(sink) {}
 
   absl::Status Append(const Batch& batch) override;
   absl::Status Finish() override;
 
  private:
-  // Where the chunk of a column lies; its bytes are gone.
+  // The position of a column's chunk in the file. The chunk's bytes are already written.
   struct Placed {
     ParquetChunk chunk;
     uint64_t at = 0;
@@ -39,12 +39,12 @@ class ParquetSink final : public TableSink {
   std::string Footer() const;
 
   const Table& table_;
-  store::ByteSink& sink_;
+  ByteSink& sink_;
   ParquetChunkWriter chunks_;
   std::vector<RowGroup> groups_;
   uint64_t at_ = 0;
 };
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_PARQUET_SINK_H_
+#endif  // LOCKSTEP_VIEWS_TABLES_PARQUET_SINK_H_

@@ -1,6 +1,5 @@
 #include "views/tables/parquet_sink.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -8,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "aggregator/tables/parquet_decoder_fixture.h"
 #include "views/tables/parquet_encoding.h"
+#include "views/tables/parquet_reader_fixture.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 std::string Hex(const std::string& bytes) {
@@ -24,8 +23,8 @@ std::string Hex(const std::string& bytes) {
   return out;
 }
 
-// The examples that the specification works out byte by byte.
-TEST(ParquetEncodingTest, TheSpecificationsOwnExamples) {
+// The specification gives these examples byte by byte.
+TEST(ParquetEncodingTest, EncodesTheExamplesOfTheSpecification) {
   std::string hybrid;
   AddHybrid(std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7}, 3, hybrid);
   EXPECT_EQ(Hex(hybrid), "0388c6fa");
@@ -43,7 +42,8 @@ TEST(ParquetEncodingTest, TheSpecificationsOwnExamples) {
             "00000000");
   std::string falling;
   AddDeltaPacked(std::vector<int64_t>{7, 5, 3, 1, 2, 3, 4, 5}, falling);
-  // First 7, least difference -2, differences less that: 0 0 0 3 3 3 3 in two bits, padded to 32 values.
+  // The first value is 7 and the least difference -2. The differences minus -2 are 0 0 0 3 3 3 3, in two bits
+  // each, padded to 32 values.
   EXPECT_EQ(Hex(falling),
             "8001"
             "04"
@@ -72,9 +72,9 @@ class RandomTable {
   }
 
   const Table& table() const { return table_; }
-  const std::vector<std::vector<std::optional<std::string>>>& expected() const { return expected_; }
+  const std::vector<ExpectedCells>& expected() const { return expected_; }
 
-  // `rows` more, as one batch.
+  // Appends `rows` rows as one batch.
   void AppendTo(TableSink& sink, size_t rows) {
     std::vector<Cells> cells(names_.size());
     for (size_t i = 0; i < names_.size(); ++i) {
@@ -101,7 +101,7 @@ class RandomTable {
   void AddCell(size_t column, unsigned null_percent, Cells& cells) {
     const bool null = column % 2 == 1 && random_() % 100 < null_percent;
     const int64_t number = types_[column] == CellType::kInt32 ? static_cast<int32_t>(Number()) : Number();
-    // The first text column repeats itself, the second does not.
+    // The texts of the first text column repeat, those of the second do not.
     const std::string text = column < 10 ? "kernel<" + std::to_string(random_() % 40) + ">"
                                          : std::to_string(random_()) + "\xC3\xA4";
     std::optional<std::string> shown;
@@ -131,42 +131,26 @@ class RandomTable {
   Table table_;
   std::vector<std::string> names_;
   std::vector<CellType> types_;
-  std::vector<std::vector<std::optional<std::string>>> expected_;
+  std::vector<ExpectedCells> expected_;
 };
 
-TEST(ParquetSinkTest, EveryTypeReadsBackInEveryShape) {
+TEST(ParquetSinkTest, ReadsBackEveryTypeInEveryShape) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     RandomTable random(seed);
-    store::StringSink bytes;
+    StringSink bytes;
     ParquetSink sink(random.table(), bytes);
     const std::vector<size_t> batches = {1, 7, 8, 9, 128, 129, 1000 + seed};
     for (const size_t rows : batches) random.AppendTo(sink, rows);
     ASSERT_TRUE(sink.Finish().ok());
-    const DecodedTable read = DecodeParquet(bytes.text());
-    EXPECT_EQ(read.row_groups, batches.size());
-    ASSERT_EQ(read.columns.size(), random.expected().size());
-    for (size_t i = 0; i < read.columns.size(); ++i) {
-      ASSERT_EQ(read.columns[i].cells.size(), random.expected()[i].size());
-      // Doubles are compared as numbers: 3e5 and 300000 are one.
-      for (size_t row = 0; row < read.columns[i].cells.size(); ++row) {
-        const auto& got = read.columns[i].cells[row];
-        const auto& want = random.expected()[i][row];
-        ASSERT_EQ(got.has_value(), want.has_value()) << "seed " << seed << " column " << i << " row " << row;
-        if (got && read.columns[i].type == 5) {
-          ASSERT_EQ(std::stod(*got), std::stod(*want));
-        } else {
-          ASSERT_EQ(got, want) << "seed " << seed << " column " << i << " row " << row;
-        }
-      }
-    }
+    ExpectParquet(bytes.text(), random.table(), random.expected(), batches);
   }
 }
 
-TEST(ParquetSinkTest, LargeTextsGoInPagesOfTheirOwn) {
+TEST(ParquetSinkTest, WritesLargeTextsInSeparatePages) {
   const Table table = {.name = "t",
                        .meaning = "",
                        .columns = {{.name = "text", .unit = "", .meaning = "", .type = CellType::kText}}};
-  store::StringSink bytes;
+  StringSink bytes;
   ParquetSink sink(table, bytes);
   std::vector<Cells> cells(1);
   std::vector<std::string> texts;
@@ -174,28 +158,19 @@ TEST(ParquetSinkTest, LargeTextsGoInPagesOfTheirOwn) {
   for (const std::string& text : texts) cells[0].Add(std::string_view(text));
   ASSERT_TRUE(sink.Append({.rows = cells[0].size(), .columns = cells}).ok());
   ASSERT_TRUE(sink.Finish().ok());
-  const DecodedTable read = DecodeParquet(bytes.text());
-  ASSERT_EQ(read.columns.size(), 1u);
-  ASSERT_EQ(read.columns[0].cells.size(), texts.size());
-  for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(read.columns[0].cells[i], texts[i]);
-  EXPECT_TRUE(read.columns[0].utf8);
-  EXPECT_FALSE(read.columns[0].optional);
+  ExpectParquet(bytes.text(), table, {ExpectedCells(texts.begin(), texts.end())}, {texts.size()});
 }
 
-TEST(ParquetSinkTest, ATableWithoutRowsIsAFile) {
+TEST(ParquetSinkTest, WritesATableWithoutRows) {
   const Table table = {.name = "empty", .meaning = "", .columns = {{.name = "n", .unit = "", .meaning = ""}}};
-  store::StringSink bytes;
+  StringSink bytes;
   ParquetSink sink(table, bytes);
   ASSERT_TRUE(sink.Finish().ok());
-  const DecodedTable read = DecodeParquet(bytes.text());
-  EXPECT_EQ(read.name, "empty");
-  EXPECT_EQ(read.row_groups, 0u);
-  ASSERT_EQ(read.columns.size(), 1u);
-  EXPECT_TRUE(read.columns[0].cells.empty());
+  ExpectParquet(bytes.text(), table, {ExpectedCells()}, {});
 }
 
-TEST(ParquetSinkTest, TheFirstErrorOfTheFileIsTheWriters) {
-  class Full final : public store::ByteSink {
+TEST(ParquetSinkTest, ReportsTheFirstErrorOfTheFile) {
+  class Full final : public ByteSink {
    public:
     absl::Status Append(std::string_view) override { return absl::ResourceExhaustedError("disk full"); }
     absl::Status Finish() override { return absl::OkStatus(); }
@@ -207,4 +182,4 @@ TEST(ParquetSinkTest, TheFirstErrorOfTheFileIsTheWriters) {
 }
 
 }  // namespace
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

@@ -1,9 +1,9 @@
-// What a table is: its name, its columns, and rows that come in batches of columns.
+// The parts of a table: its name, its columns, and rows that come in batches of columns.
 //
-// A table is described once, where its rows are made (report_tables.cc, event_tables.cc, …); every format
-// writes from that. The list of them is in docs/formats/csv.md.
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_TABLE_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_TABLE_H_
+// Each table is described once, in the file that makes its rows (report_tables.cc, event_tables.cc, …). All
+// formats use that description. docs/formats/csv.md lists the tables.
+#ifndef LOCKSTEP_VIEWS_TABLES_TABLE_H_
+#define LOCKSTEP_VIEWS_TABLES_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,38 +15,39 @@
 #include "absl/status/status.h"
 #include "views/tables/cells.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
 struct Column {
-  std::string_view name;  // ends in the unit where there is one
+  std::string_view name;  // ends in its unit, if it has one
   std::string_view unit;  // "ns", "bytes", "fraction", …; empty: none
   std::string_view meaning;
   CellType type = CellType::kInt64;
   bool may_be_null = false;
 };
 
-// Names point to text that lives as long as the program.
+// Names point to texts that live as long as the program.
 struct Table {
   std::string_view name;
   std::string_view meaning;
   std::vector<Column> columns;
 };
 
-// Some rows of a table, column by column; every column has `rows` cells. Texts point into what the rows were
-// made from.
+// Some rows of a table, column by column. Every column has `rows` cells. Texts point into the source of the
+// rows.
 struct Batch {
   size_t rows = 0;
   std::span<const Cells> columns;
 };
 
-// The most rows of a batch: what a writer has to hold at once, and a row group of Parquet.
+// The largest number of rows in a batch. A writer must hold that many, and it is the size of a row group in
+// Parquet.
 inline constexpr size_t kBatchRows = 65536;
 
-// One table on its way into a file.
+// Writes one table into a file.
 //
-// Implemented by: CsvSink, ParquetSink, and the tests' fake. One thread. Batches come in the order of the
-// rows; Finish() is called once, after the last, also for a table without rows. Until it returned ok the file
-// is not whole.
+// Implemented by CsvSink, ParquetSink, Grid, and the fake of the tests. One thread. Batches come in the order
+// of the rows. Finish() is called once, after the last batch, also for a table without rows. The file is
+// complete only after Finish() returned ok.
 class TableSink {
  public:
   virtual ~TableSink() = default;
@@ -54,6 +55,6 @@ class TableSink {
   virtual absl::Status Finish() = 0;
 };
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_TABLE_H_
+#endif  // LOCKSTEP_VIEWS_TABLES_TABLE_H_

@@ -1,10 +1,10 @@
-// How a table is made: a list of columns that each say what they are and how to take their value out of a
+// Describes how a table is made: each column has a description and a function that takes its value from a
 // row.
 //
 //   TableOf<report::BreakdownRow>{{"step_breakdown", "…"}, &EachBreakdown,
 //     {Make<R>("rank", "", "…", [](const R& r) { return r.rank; }), …}};
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_TABLE_SOURCE_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_TABLE_SOURCE_H_
+#ifndef LOCKSTEP_VIEWS_TABLES_TABLE_SOURCE_H_
+#define LOCKSTEP_VIEWS_TABLES_TABLE_SOURCE_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -23,30 +23,29 @@
 #include "report/report.h"
 #include "views/tables/table.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
-// What rows are made from; all of it outlives the writing. `capture` is Finish()ed and the one `analysis` is
-// of.
+// The source of all rows; it outlives the writing. `capture` is Finish()ed, and `analysis` is its analysis.
 struct Input {
-  const store::Capture& capture;
+  const capture::Capture& capture;
   const report::Analysis& analysis;
 };
 
-// Called with how many rows were written, now and then, from the writing thread. May be empty.
+// Called from time to time with the number of rows written, from the writing thread. It may be empty.
 using RowsWritten = std::function<void(uint64_t rows)>;
 
-// Read-only, any thread.
+// Read-only. Any thread may use it.
 class TableSource {
  public:
   virtual ~TableSource() = default;
   virtual const Table& table() const = 0;
-  // At most as many rows as there will be; only for showing progress.
+  // Returns an upper limit of the number of rows, for progress only.
   virtual uint64_t ExpectedRows(const Input& input) const = 0;
-  // All rows in their order, then Finish().
+  // Writes all rows in their order, then calls Finish().
   virtual absl::Status Write(const Input& input, TableSink& sink, const RowsWritten& written = {}) const = 0;
 };
 
-// Collects rows and hands them on as batches. The first error is kept and ends all output.
+// Collects rows and passes them on as batches. The first error ends all output, and Finish() returns it.
 template <typename Row>
 class RowSink {
  public:
@@ -63,10 +62,10 @@ class RowSink {
     Flush();
     return status_.ok() ? sink_.Finish() : status_;
   }
-  // Nothing that is added any more would arrive.
+  // True after an error. Further rows are then dropped.
   bool failed() const { return !status_.ok(); }
 
-  // Before anything goes away that rows point to.
+  // Must be called before data that the rows point to is destroyed.
   void Flush() {
     if (rows_.empty() || !status_.ok()) return rows_.clear();
     for (size_t i = 0; i < fills_.size(); ++i) {
@@ -93,7 +92,7 @@ struct ColumnOf {
   typename RowSink<Row>::Fill fill;
 };
 
-// A function by its name, as Make() takes it.
+// Wraps a function for Make().
 template <auto function>
 struct Named {
   template <typename Row>
@@ -102,11 +101,11 @@ struct Named {
   }
 };
 
-// Type and whether it may be null follow from what `get` returns. `get` is Named<function>() or a lambda
-// without captures.
+// The column's type, and whether it may be null, follow from the return type of `get`. `get` is
+// Named<function>() or a lambda without captures.
 template <typename Row, typename Get>
 ColumnOf<Row> Make(std::string_view name, std::string_view unit, std::string_view meaning, Get) {
-  static_assert(std::is_empty_v<Get>, "made anew for each batch: it can hold nothing");
+  static_assert(std::is_empty_v<Get>, "created again for each batch, so it cannot hold state");
   using Value = std::remove_cvref_t<std::invoke_result_t<Get, const Row&>>;
   return {{.name = name,
            .unit = unit,
@@ -154,7 +153,8 @@ class TableOf final : public TableSource {
   std::vector<typename RowSink<Row>::Fill> fills_;
 };
 
-// A table whose rows are there already. Their texts point into what outlives it, or into the rows themselves.
+// A table whose rows already exist. Their texts point into data that outlives the table, or into the rows
+// themselves.
 template <typename Row>
 class RowsTable final : public TableSource {
  public:
@@ -186,6 +186,6 @@ class RowsTable final : public TableSource {
 
 using Sources = std::vector<std::unique_ptr<TableSource>>;
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_TABLE_SOURCE_H_
+#endif  // LOCKSTEP_VIEWS_TABLES_TABLE_SOURCE_H_

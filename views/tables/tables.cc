@@ -1,6 +1,6 @@
 #include "views/tables/tables.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 struct ColumnRow {
@@ -16,16 +16,16 @@ std::string_view TypeName(CellType type) {
 std::vector<ColumnOf<ColumnRow>> ColumnsOfColumns() {
   using R = ColumnRow;
   return {
-      Make<R>("table", "", "file that has the column", [](const R& r) { return r.table->name; }),
-      Make<R>("column", "", "its name there", [](const R& r) { return r.column->name; }),
+      Make<R>("table", "", "table with the column", [](const R& r) { return r.table->name; }),
+      Make<R>("column", "", "name of the column", [](const R& r) { return r.column->name; }),
       Make<R>("type", "", "bool, int32, int64, double, text",
               [](const R& r) { return TypeName(r.column->type); }),
       Make<R>(
-          "unit", "", "null: none",
+          "unit", "", "unit; null: none",
           [](const R& r) { return r.column->unit.empty() ? std::nullopt : std::optional(r.column->unit); }),
-      Make<R>("may_be_null", "", "null is unknown or does not apply, never 0",
+      Make<R>("may_be_null", "", "true if null occurs, which means unknown or not applicable, never 0",
               [](const R& r) { return r.column->may_be_null; }),
-      Make<R>("meaning", "", "in words", [](const R& r) { return r.column->meaning; }),
+      Make<R>("meaning", "", "description of the column", [](const R& r) { return r.column->meaning; }),
   };
 }
 
@@ -50,4 +50,4 @@ Sources AllTables() {
   return sources;
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

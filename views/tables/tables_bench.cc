@@ -1,5 +1,5 @@
-// Tables out, beside the floors: copying as many bytes into the same sink, and zstd alone over the columns as
-// they lie in memory.
+// Measures the writing of tables. The floors are copying as many bytes into the same sink, and zstd alone
+// over the columns in memory.
 #include <benchmark/benchmark.h>
 #include <zstd.h>
 
@@ -14,13 +14,13 @@
 #include "views/tables/parquet_sink.h"
 #include "views/tables/tables.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
-using trace::CountingSink;
+using formats::CountingSink;
 
 struct Job {
-  store::Capture capture;
+  capture::Capture capture;
   report::Analysis analysis;
   uint64_t events = 0;
   Sources sources = AllTables();
@@ -29,15 +29,15 @@ struct Job {
 const Job& TheJob() {
   static const Job job = [] {
     Job made;
-    made.capture = trace::BenchJob();
-    made.events = trace::EventsOf(made.capture);
+    made.capture = formats::BenchJob();
+    made.events = formats::EventsOf(made.capture);
     made.analysis = report::Analyze(made.capture);
     return made;
   }();
   return job;
 }
 
-// The tables that have a row for each event.
+// True for the tables that have a row per event.
 bool IsOfEvents(const TableSource& source) {
   return source.table().name == "device_activities" || source.table().name == "api_calls";
 }
@@ -62,7 +62,7 @@ void Write(benchmark::State& state) {
     if (written == 0) state.SkipWithError("write failed");
     bytes += written;
   }
-  trace::ReportRates(state, TheJob().events, bytes);
+  formats::ReportRates(state, TheJob().events, bytes);
 }
 
 template <typename Sink>
@@ -75,13 +75,13 @@ void FloorCopy(benchmark::State& state) {
       if (!sink.Append(std::string_view(piece).substr(0, left)).ok()) state.SkipWithError("copy failed");
     }
   }
-  trace::ReportRates(state, TheJob().events, sink.bytes());
+  formats::ReportRates(state, TheJob().events, sink.bytes());
 }
 
-// Takes columns of whole numbers as they are: texts are left out, so the floor is rather too low.
+// Compresses columns of whole numbers as they are. It leaves out texts, so this floor is rather too low.
 class ZstdOnly final : public TableSink {
  public:
-  ZstdOnly(const Table&, store::ByteSink& sink) : sink_(sink) {}
+  ZstdOnly(const Table&, ByteSink& sink) : sink_(sink) {}
   absl::Status Append(const Batch& batch) override {
     for (const Cells& cells : batch.columns) {
       const size_t size = cells.numbers().size() * sizeof(int64_t);
@@ -94,7 +94,7 @@ class ZstdOnly final : public TableSink {
   absl::Status Finish() override { return absl::OkStatus(); }
 
  private:
-  store::ByteSink& sink_;
+  ByteSink& sink_;
   std::string out_;
 };
 
@@ -105,6 +105,6 @@ BENCHMARK(Write<ZstdOnly>)->Name("FloorZstdOfNumbers")->Unit(benchmark::kMillise
 BENCHMARK(Write<ParquetSink>)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
 BENCHMARK_MAIN();

@@ -14,15 +14,15 @@
 #include "analysis/explain/causes.h"
 #include "base/json/utf8.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 constexpr size_t kGap = 2;
-// What a text column keeps of its width: the first says what a row is of.
+// The least width that a text column keeps. The first one names the subject of the row, so it keeps more.
 constexpr size_t kLeastFirst = 32;
 constexpr size_t kLeastOther = 16;
 
-// Characters, not bytes.
+// Counts characters, not bytes.
 size_t WidthOf(std::string_view text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -30,7 +30,7 @@ size_t WidthOf(std::string_view text) {
 
 size_t BytesOf(std::string_view text, size_t characters) {
   size_t at = 0;
-  while (characters-- > 0 && at < text.size()) at += std::max<size_t>(1, trace::Utf8Length(text.substr(at)));
+  while (characters-- > 0 && at < text.size()) at += std::max<size_t>(1, Utf8Length(text.substr(at)));
   return at;
 }
 
@@ -42,7 +42,7 @@ std::string CutInTheMiddle(const std::string& text, size_t width) {
   return text.substr(0, BytesOf(text, head)) + "…" + text.substr(BytesOf(text, size - tail));
 }
 
-// Three digits and a prefix of a thousand: "17.5 M".
+// Formats three digits with a prefix of a thousand: "17.5 M".
 std::string Scaled(double value, double thousand, const char* unit) {
   constexpr std::array kPrefixes = {"", "k", "M", "G", "T", "P"};
   size_t i = 0;
@@ -62,7 +62,7 @@ std::string NumberText(std::string_view unit, double value) {
   return absl::StrFormat("%.3g", value);
 }
 
-struct Shown {
+struct ShownColumn {
   size_t column = 0;
   bool text = false;
   std::string header;
@@ -70,11 +70,11 @@ struct Shown {
   size_t width = 0;
 };
 
-std::vector<Shown> Format(const Grid& grid) {
-  std::vector<Shown> out;
+std::vector<ShownColumn> Format(const Grid& grid) {
+  std::vector<ShownColumn> out;
   for (size_t c = 0; c < grid.table().columns.size(); ++c) {
     const Column& column = grid.table().columns[c];
-    Shown shown{.column = c, .text = column.type == CellType::kText, .header = HeaderOf(column)};
+    ShownColumn shown{.column = c, .text = column.type == CellType::kText, .header = HeaderOf(column)};
     shown.width = WidthOf(shown.header);
     bool any = false;
     for (size_t row = 0; row < grid.rows(); ++row) {
@@ -87,19 +87,19 @@ std::vector<Shown> Format(const Grid& grid) {
   return out;
 }
 
-size_t TotalWidth(const std::vector<Shown>& columns) {
+size_t TotalWidth(const std::vector<ShownColumn>& columns) {
   size_t total = columns.empty() ? 0 : kGap * (columns.size() - 1);
-  for (const Shown& column : columns) total += column.width;
+  for (const ShownColumn& column : columns) total += column.width;
   return total;
 }
 
-// Returns the names of the columns that had to go.
-std::vector<std::string_view> Fit(const Grid& grid, size_t width, std::vector<Shown>& columns) {
+// Shortens texts and removes columns until the table fits. Returns the names of the removed columns.
+std::vector<std::string_view> Fit(const Grid& grid, size_t width, std::vector<ShownColumn>& columns) {
   std::vector<std::string_view> left_out;
   const auto spare = [&columns](size_t i) -> size_t {
     if (!columns[i].text) return 0;
     const bool first = std::none_of(columns.begin(), columns.begin() + static_cast<ptrdiff_t>(i),
-                                    [](const Shown& c) { return c.text; });
+                                    [](const ShownColumn& c) { return c.text; });
     const size_t least = first ? kLeastFirst : kLeastOther;
     return columns[i].width > least ? columns[i].width - least : 0;
   };
@@ -116,7 +116,7 @@ std::vector<std::string_view> Fit(const Grid& grid, size_t width, std::vector<Sh
   };
   const std::vector<size_t> wanted = [&] {
     std::vector<size_t> widths;
-    for (const Shown& column : columns) widths.push_back(column.width);
+    for (const ShownColumn& column : columns) widths.push_back(column.width);
     return widths;
   }();
   while (!shrink() && columns.size() > 1) {
@@ -127,7 +127,7 @@ std::vector<std::string_view> Fit(const Grid& grid, size_t width, std::vector<Sh
   return left_out;
 }
 
-void AddCellTo(std::string& line, const Shown& column, const std::string& text, bool last) {
+void AddCellTo(std::string& line, const ShownColumn& column, const std::string& text, bool last) {
   const std::string cell = column.text ? CutInTheMiddle(text, column.width) : text;
   const std::string pad(column.width - std::min(column.width, WidthOf(cell)), ' ');
   if (column.text) {
@@ -156,7 +156,7 @@ std::string CellText(const Column& column, const Cells& cells, size_t row) {
   if (cells.IsNull(row)) return "-";
   switch (column.type) {
     case CellType::kText:
-      // A line of a table is one line.
+      // A row must stay on one line.
       return absl::StrReplaceAll(absl::string_view(cells.texts()[row].data(), cells.texts()[row].size()),
                                  {{"\n", " "}, {"\r", " "}, {"\t", " "}});
     case CellType::kBool:
@@ -170,26 +170,27 @@ std::string CellText(const Column& column, const Cells& cells, size_t row) {
 }
 
 std::string TextTable(const Grid& grid, int width) {
-  std::vector<Shown> columns = Format(grid);
+  std::vector<ShownColumn> columns = Format(grid);
   const std::vector<std::string_view> left_out =
       width > 0 ? Fit(grid, static_cast<size_t>(width), columns) : std::vector<std::string_view>();
   std::string out;
   const auto add_line = [&](const auto& cell_of) {
     std::string line;
-    for (const Shown& column : columns) AddCellTo(line, column, cell_of(column), &column == &columns.back());
+    for (const ShownColumn& column : columns)
+      AddCellTo(line, column, cell_of(column), &column == &columns.back());
     out += line + "\n";
   };
-  add_line([](const Shown& column) { return column.header; });
+  add_line([](const ShownColumn& column) { return column.header; });
   std::string rule;
-  for (const Shown& column : columns)
+  for (const ShownColumn& column : columns)
     rule += std::string(column.width, '-') + (&column == &columns.back() ? "" : std::string(kGap, ' '));
   out += rule + "\n";
   for (size_t row = 0; row < grid.rows(); ++row) {
-    add_line([row](const Shown& column) { return column.cells[row]; });
+    add_line([row](const ShownColumn& column) { return column.cells[row]; });
   }
   if (!left_out.empty()) {
     absl::StrAppend(
-        &out, "not shown for want of width: ",
+        &out, "not shown, because the table is too wide: ",
         absl::StrJoin(left_out, ", ", [](std::string* to, std::string_view name) { to->append(name); }),
         " (-w 0 shows all, -c chooses)\n");
   }
@@ -231,4 +232,4 @@ std::string PlainTable(const Grid& grid) {
   return out;
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

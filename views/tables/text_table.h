@@ -1,30 +1,29 @@
-// A table for people: aligned, with units a person reads, no wider than the terminal. And for awk: one line a
-// row, blanks between.
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_TEXT_TABLE_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_TEXT_TABLE_H_
+// Formats a table for readers: aligned, with readable units, no wider than the terminal. Another form is for
+// awk: one line per row, separated by blanks.
+#ifndef LOCKSTEP_VIEWS_TABLES_TEXT_TABLE_H_
+#define LOCKSTEP_VIEWS_TABLES_TEXT_TABLE_H_
 
 #include <string>
 #include <string_view>
 
 #include "views/tables/grid.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
-// The header is the column's name without its unit. Texts are cut where all does not fit the width, in the
-// middle, so that both ends of a kernel's name stay; then columns are left out from the right, and the last
-// line names them. Columns without any value are not shown. `width` in characters of a terminal; 0: as wide
-// as it gets.
+// The header is the column's name without its unit. If the table is wider than `width`, texts are cut in the
+// middle, so that both ends of a kernel's name stay. Then columns are left out from the right, and the last
+// line names them. Columns without a value are not shown. `width` is in characters; 0: unlimited.
 std::string TextTable(const Grid& grid, int width);
 
-// One line a row, values as CSV has them, a blank between; blanks in a value become '_', nothing known is
-// "-". No header.
+// Formats one line per row, without a header. Values are as in CSV, separated by a blank. A blank in a value
+// becomes '_', and null is "-".
 std::string PlainTable(const Grid& grid);
 
-// A value as TextTable() writes it: "4.21 ms", "17.5 MB", "36.0%", "1.2 TFLOP/s".
+// Returns a value in the form of TextTable(): "4.21 ms", "17.5 MB", "36.0%", "1.2 TFLOP/s".
 std::string CellText(const Column& column, const Cells& cells, size_t row);
-// "self host" of "self_host_ns".
+// Returns "self host" for "self_host_ns".
 std::string HeaderOf(const Column& column);
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_TEXT_TABLE_H_
+#endif  // LOCKSTEP_VIEWS_TABLES_TEXT_TABLE_H_

@@ -9,7 +9,7 @@
 
 #include "views/catalog/view_columns.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 using ::testing::HasSubstr;
@@ -34,7 +34,7 @@ Grid SomeRows(std::vector<Row> rows) {
 const std::string kLong =
     "void cutlass::Kernel<cutlass_80_tensorop_f16_s16816gemm_256x128_32x3_tn_align8>(Params)";
 
-TEST(TextTable, UnitsAreThoseOfPeople) {
+TEST(TextTable, PrintsReadableUnits) {
   const std::string text =
       TextTable(SomeRows({{"a", 4'212'000'000, 0.3601, 18'833'000'000}, {"b", 950, 0.0004, -2048}}), 0);
   EXPECT_EQ(text,
@@ -45,7 +45,7 @@ TEST(TextTable, UnitsAreThoseOfPeople) {
       << "columns are as wide as their cells";
 }
 
-TEST(Grid, RowsThatHoldATextOrANumberAreKept) {
+TEST(Grid, FiltersRowsByTextOrNumber) {
   const auto kept = [](std::string_view column, std::string_view wanted) {
     Grid grid =
         SomeRows({{"gemm_a", 5, 0.25, 7}, {"relu", 50, std::nullopt, -2}, {"gemm_b", 5, 0.5, std::nullopt}});
@@ -63,14 +63,14 @@ TEST(Grid, RowsThatHoldATextOrANumberAreKept) {
   EXPECT_FALSE(SomeRows({}).KeepHolding("nope", "x").ok());
 }
 
-TEST(TextTable, WhatDoesNotFitIsCutOrNamed) {
+TEST(TextTable, CutsOrNamesColumnsThatDoNotFit) {
   const std::string text = TextTable(SomeRows({{kLong, 10, 0.5, 1}}), 60);
   EXPECT_THAT(text, HasSubstr("void cutlass::"));
   EXPECT_THAT(text, HasSubstr("(Params)"));
   EXPECT_THAT(text, HasSubstr("…"));
   EXPECT_THAT(text, Not(HasSubstr("not shown")));
   const std::string narrow = TextTable(SomeRows({{kLong, 10, 0.5, 1}}), 50);
-  EXPECT_THAT(narrow, HasSubstr("not shown for want of width: size_bytes"));
+  EXPECT_THAT(narrow, HasSubstr("not shown, because the table is too wide: size_bytes"));
   size_t at = 0;
   for (size_t end; (end = narrow.find('\n', at)) != std::string::npos && narrow.compare(at, 3, "not") != 0;
        at = end + 1) {
@@ -80,19 +80,19 @@ TEST(TextTable, WhatDoesNotFitIsCutOrNamed) {
   }
 }
 
-TEST(TextTable, AColumnOfUnknownsIsNotShown) {
+TEST(TextTable, HidesAColumnOfUnknowns) {
   EXPECT_THAT(TextTable(SomeRows({{"a", 1, {}, {}}}), 0), Not(HasSubstr("share")));
   EXPECT_THAT(TextTable(SomeRows({{"a", 1, {}, 3}, {"b", 1, 0.1, 3}}), 0), HasSubstr("share"));
 }
 
-TEST(PlainTable, IsOneWordAValue) {
+TEST(PlainTable, PrintsOneWordPerValue) {
   EXPECT_EQ(PlainTable(SomeRows({{"a b\tc", 12, 0.25, {}}, {"", 1, {}, 7}})), "a_b_c 12 0.25 -\n- 1 - 7\n");
 }
 
 TEST(Grid, SortsSelectsAndTruncates) {
   Grid grid = SomeRows({{"a", 2, {}, 5}, {"b", 3, 0.5, 5}, {"c", 2, 0.7, 5}});
   ASSERT_TRUE(grid.SortBy("total_ns", SortOrder::kDescending).ok());
-  EXPECT_EQ(PlainTable(grid), "b 3 0.5 5\na 2 - 5\nc 2 0.7 5\n") << "what is equal stays in order";
+  EXPECT_EQ(PlainTable(grid), "b 3 0.5 5\na 2 - 5\nc 2 0.7 5\n") << "equal rows keep their order";
   ASSERT_TRUE(grid.SortBy("share_fraction", SortOrder::kAscending).ok());
   ASSERT_TRUE(grid.Select({"total_ns", "name"}).ok());
   EXPECT_EQ(PlainTable(grid), "3 b\n2 c\n2 a\n") << "the unknown last";
@@ -103,4 +103,4 @@ TEST(Grid, SortsSelectsAndTruncates) {
 }
 
 }  // namespace
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

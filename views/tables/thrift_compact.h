@@ -1,6 +1,7 @@
-// Thrift's compact protocol, as far as Parquet's headers need it: structs written field by field.
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_THRIFT_COMPACT_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_THRIFT_COMPACT_H_
+// ThriftCompact writes Thrift's compact protocol, as far as Parquet's headers need it: structs, field by
+// field.
+#ifndef LOCKSTEP_VIEWS_TABLES_THRIFT_COMPACT_H_
+#define LOCKSTEP_VIEWS_TABLES_THRIFT_COMPACT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
 inline void AddVarint(uint64_t value, std::string& out) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
@@ -18,12 +19,13 @@ inline uint64_t ZigZag(int64_t value) {
   return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
 }
 
-// One struct and those inside it. Fields of a struct come in the order of their numbers. One thread.
+// Writes one struct and the structs inside it. The fields of a struct come in the order of their numbers. One
+// thread.
 class ThriftCompact {
  public:
   enum class Element : uint8_t { kI32 = 5, kBinary = 8, kStruct = 12 };
 
-  // A field of the struct that is open.
+  // Adds a field to the open struct.
   void I32(int field, int32_t value) { Header(field, 5), AddVarint(ZigZag(value), out_); }
   void I64(int field, int64_t value) { Header(field, 6), AddVarint(ZigZag(value), out_); }
   void Binary(int field, std::string_view value) { Header(field, 8), BinaryElement(value); }
@@ -31,7 +33,7 @@ class ThriftCompact {
   void BeginStruct(int field) { Header(field, 12), fields_.push_back(0); }
   void EndStruct() { out_.push_back('\0'), fields_.pop_back(); }
 
-  // `count` elements follow: of structs each between BeginElement() and EndStruct().
+  // `count` elements follow. An element that is a struct is between BeginElement() and EndStruct().
   void BeginList(int field, Element type, size_t count) {
     Header(field, 9);
     const bool small = count < 15;
@@ -61,9 +63,9 @@ class ThriftCompact {
   }
 
   std::string out_;
-  std::vector<int> fields_ = {0};  // the last one written, of each open struct
+  std::vector<int> fields_ = {0};  // number of the last field of each open struct
 };
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_THRIFT_COMPACT_H_
+#endif  // LOCKSTEP_VIEWS_TABLES_THRIFT_COMPACT_H_

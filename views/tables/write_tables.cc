@@ -8,11 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/files/file_sink.h"
+#include "formats/common/write_progress.h"
 #include "views/tables/csv_sink.h"
 #include "views/tables/parquet_sink.h"
 #include "views/tables/tables.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 constexpr std::string_view kGzip = ".gz";
@@ -27,7 +28,7 @@ bool IsOneFile(TableFormat format, std::string_view output) {
   return IsCompressed(format, output) || output.ends_with(EndingOf(format));
 }
 
-// The table that a file is named after.
+// Returns the table with the file's name.
 absl::StatusOr<const TableSource*> FindTable(const Sources& sources, TableFormat format,
                                              std::string_view output) {
   const std::string file = std::filesystem::path(output).filename().string();
@@ -38,7 +39,7 @@ absl::StatusOr<const TableSource*> FindTable(const Sources& sources, TableFormat
   }
   return absl::InvalidArgumentError(
       absl::StrCat("-o ", std::string(output), " is one file and \"", name,
-                   "\" is no table: name a folder for all of them, or one of ",
+                   "\" is not a table: give a folder for all of them, or one of ",
                    absl::StrJoin(sources, ", ", [](std::string* out, const auto& s) {
                      absl::StrAppend(out, std::string(s->table().name));
                    })));
@@ -46,10 +47,10 @@ absl::StatusOr<const TableSource*> FindTable(const Sources& sources, TableFormat
 
 absl::Status WriteFile(const TableSource& source, const Input& input, TableFormat format,
                        const std::string& path, const RowsWritten& written) {
-  auto file = store::OpenAtomicFile(path);
+  auto file = OpenAtomicFile(path);
   if (!file.ok()) return file.status();
-  const std::unique_ptr<store::ByteSink> bytes =
-      IsCompressed(format, path) ? store::GzipSink(*std::move(file)) : *std::move(file);
+  const std::unique_ptr<ByteSink> bytes =
+      IsCompressed(format, path) ? GzipSink(*std::move(file)) : *std::move(file);
   std::unique_ptr<TableSink> sink;
   if (format == TableFormat::kCsv) {
     sink = std::make_unique<CsvSink>(source.table(), *bytes);
@@ -63,7 +64,7 @@ absl::Status WriteFile(const TableSource& source, const Input& input, TableForma
 }  // namespace
 
 absl::Status WriteTables(const Input& input, TableFormat format, const std::string& output,
-                         const trace::WriteProgress& progress) {
+                         const formats::WriteProgress& progress) {
   const Sources all = AllTables();
   std::vector<const TableSource*> chosen;
   const bool one_file = IsOneFile(format, output);
@@ -76,7 +77,7 @@ absl::Status WriteTables(const Input& input, TableFormat format, const std::stri
     std::error_code error;
     std::filesystem::create_directories(output, error);
     if (error)
-      return absl::PermissionDeniedError(absl::StrCat("cannot make ", output, ": ", error.message()));
+      return absl::PermissionDeniedError(absl::StrCat("cannot create ", output, ": ", error.message()));
   }
   uint64_t total = 0;
   for (const TableSource* source : chosen) total += source->ExpectedRows(input);
@@ -97,4 +98,4 @@ absl::Status WriteTables(const Input& input, TableFormat format, const std::stri
   return absl::OkStatus();
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
