@@ -1,17 +1,18 @@
-// The whole analysis of a capture beside its floor, measured in one run: one sweep over every device row that
-// adds up what kernels, communication and copies took.
+// Measures the whole analysis of a capture. The floor, measured in the same run, is one pass over all device
+// rows that adds up the time of kernels, communication and copies.
 //
-// Input: 8 simulated ranks captured for 2 s; LOCKSTEP_BENCH_TRACES names a folder of real traces instead.
+// The input is 8 simulated ranks captured for 2 s. LOCKSTEP_BENCH_TRACES names a folder of real traces to use
+// instead.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
 #include <string>
 #include <vector>
 
-#include "aggregator/trace/readers.h"
 #include "analysis/explain/diagnosis.h"
 #include "analysis/replay/prepared.h"
 #include "analysis/time/time_partition.h"
+#include "formats/input/read_input.h"
 #include "report/report.h"
 #include "scenario/generator.h"
 #include "sim/engine/dry_run.h"
@@ -21,29 +22,29 @@
 namespace lockstep::report {
 namespace {
 
-store::Capture Load() {
+capture::Capture Load() {
   if (const char* folder = std::getenv("LOCKSTEP_BENCH_TRACES")) {
-    auto capture = trace::ReadInput(std::vector<std::string>{folder}, {});
+    auto capture = formats::ReadInput(std::vector<std::string>{folder}, {});
     if (capture.ok()) return std::move(*capture);
   }
   const scenario::Scenario scenario = *scenario::MakeTransformer({});
-  sim::Knobs knobs;
-  knobs.fault = {.kind = sim::FaultKind::kSlowGpu, .rank = 5, .factor_ppm = 150'000};
+  sim::ModelSettings settings;
+  settings.fault = {.kind = sim::FaultKind::kSlowGpu, .rank = 5, .factor_ppm = 150'000};
   tests::SimCaptureOptions options;
   options.from = VirtualTime(500'000'000);
   options.to = options.from + Nanos::Seconds(2);
-  return tests::CaptureOf(scenario, sim::DryRun(scenario, knobs, 30), options);
+  return tests::CaptureOf(scenario, sim::DryRun(scenario, settings, 30), options);
 }
 
-const store::Capture& Input() {
-  static const store::Capture* const capture = new store::Capture(Load());
+const capture::Capture& Input() {
+  static const capture::Capture* const capture = new capture::Capture(Load());
   return *capture;
 }
 
-// Device rows and host calls: what the analysis reads.
+// Counts the rows that the analysis reads: device rows and host calls.
 int64_t Rows() {
   int64_t rows = 0;
-  for (const store::RankData& r : Input().ranks)
+  for (const capture::RankData& r : Input().ranks)
     rows += static_cast<int64_t>(r.activities.size() + r.api_calls.size());
   return rows;
 }
@@ -51,11 +52,11 @@ int64_t Rows() {
 void PlainSweep(benchmark::State& state) {
   for (auto _ : state) {
     Nanos sums[3];
-    for (const store::RankData& r : Input().ranks) {
-      for (const store::DeviceActivity& a : r.activities) {
-        sums[a.kind != store::ActivityKind::kKernel ? 2 : a.communication ? 1 : 0] += a.end - a.start;
+    for (const capture::RankData& r : Input().ranks) {
+      for (const capture::DeviceActivity& a : r.activities) {
+        sums[a.kind != capture::ActivityKind::kKernel ? 2 : a.communication ? 1 : 0] += a.end - a.start;
       }
-      for (const store::ApiCall& c : r.api_calls) sums[0] += c.end - c.start;
+      for (const capture::ApiCall& c : r.api_calls) sums[0] += c.end - c.start;
     }
     benchmark::DoNotOptimize(sums);
   }
@@ -64,8 +65,8 @@ void PlainSweep(benchmark::State& state) {
 BENCHMARK(PlainSweep)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 void Partition(benchmark::State& state) {
-  const align::Matches matches = align::Match(Input());
-  const auto times = analysis::TimeCollectives(Input(), matches, align::EstimateClocks(Input(), matches));
+  const capture::Matches matches = capture::Match(Input());
+  const auto times = analysis::TimeCollectives(Input(), matches, capture::EstimateClocks(Input(), matches));
   for (auto _ : state) {
     for (size_t r = 0; r < Input().ranks.size(); ++r) {
       benchmark::DoNotOptimize(analysis::PartitionTime(Input(), Input().ranks[r], times.parts[r]));
@@ -84,7 +85,7 @@ BENCHMARK(AnalyzeAll)->Unit(benchmark::kMillisecond)->UseRealTime();
 void WriteReport(benchmark::State& state) {
   const Report report = Analyze(Input()).report;
   for (auto _ : state) {
-    store::StringSink sink;
+    StringSink sink;
     (void)WriteJson(report, sink);
     benchmark::DoNotOptimize(sink.text().size());
     benchmark::DoNotOptimize(RenderText(report));
@@ -92,12 +93,12 @@ void WriteReport(benchmark::State& state) {
 }
 BENCHMARK(WriteReport)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-// ---- large jobs: ranks, steps, threads
+// ---- Large jobs, by ranks, steps and threads
 
-// About 40 device units per rank and step, no host calls; one rank 5 % slow. The last one is kept: they are
-// large.
-const store::Capture& LargeJob(int64_t ranks, int64_t steps) {
-  static store::Capture* kept = nullptr;
+// Each rank has about 40 device units per step and no host calls; one rank is 5 % slow. Only the last job is
+// kept, because a job needs much memory.
+const capture::Capture& LargeJob(int64_t ranks, int64_t steps) {
+  static capture::Capture* kept = nullptr;
   static int64_t kept_ranks = 0, kept_steps = 0;
   if (kept == nullptr || kept_ranks != ranks || kept_steps != steps) {
     delete kept;
@@ -106,40 +107,41 @@ const store::Capture& LargeJob(int64_t ranks, int64_t steps) {
     shape.steps = static_cast<uint32_t>(steps);
     shape.slow_ranks = {shape.ranks() / 3};
     shape.slow_factor = 1.05;
-    kept = new store::Capture(tests::StepCapture(shape));
+    kept = new capture::Capture(tests::StepCapture(shape));
     kept_ranks = ranks;
     kept_steps = steps;
   }
   return *kept;
 }
 
-int64_t UnitsOf(const store::Capture& capture) {
+int64_t UnitsOf(const capture::Capture& capture) {
   int64_t units = 0;
-  for (const store::RankData& r : capture.ranks) units += static_cast<int64_t>(r.activities.size());
+  for (const capture::RankData& r : capture.ranks) units += static_cast<int64_t>(r.activities.size());
   return units;
 }
 
-void CountUnits(benchmark::State& state, const store::Capture& capture) {
+void CountUnits(benchmark::State& state, const capture::Capture& capture) {
   state.counters["units"] = static_cast<double>(UnitsOf(capture));
   state.SetItemsProcessed(state.iterations() * UnitsOf(capture));
 }
 
-// The floor: one pass over the units.
+// The floor is one pass over the units.
 void LargeSweep(benchmark::State& state) {
-  const store::Capture& capture = LargeJob(state.range(0), state.range(1));
+  const capture::Capture& capture = LargeJob(state.range(0), state.range(1));
   for (auto _ : state) {
     Nanos sums[2];
-    for (const store::RankData& r : capture.ranks) {
-      for (const store::DeviceActivity& a : r.activities) sums[a.communication ? 1 : 0] += a.end - a.start;
+    for (const capture::RankData& r : capture.ranks) {
+      for (const capture::DeviceActivity& a : r.activities) sums[a.communication ? 1 : 0] += a.end - a.start;
     }
     benchmark::DoNotOptimize(sums);
   }
   CountUnits(state, capture);
 }
 
-// From records to the verdict: match, clocks, steps, times, graph, replays, split, findings.
+// Measures the way from records to the verdict: matching, clocks, steps, times, graph, replays, split,
+// findings.
 void LargeVerdict(benchmark::State& state) {
-  const store::Capture& capture = LargeJob(state.range(0), state.range(1));
+  const capture::Capture& capture = LargeJob(state.range(0), state.range(1));
   for (auto _ : state) {
     const analysis::Prepared prepared(capture, static_cast<unsigned>(state.range(2)));
     benchmark::DoNotOptimize(analysis::Diagnose(prepared.input()));
@@ -147,9 +149,9 @@ void LargeVerdict(benchmark::State& state) {
   CountUnits(state, capture);
 }
 
-// The report's rows and text besides.
+// Measures the same with the report's rows and text.
 void LargeReport(benchmark::State& state) {
-  const store::Capture& capture = LargeJob(state.range(0), state.range(1));
+  const capture::Capture& capture = LargeJob(state.range(0), state.range(1));
   for (auto _ : state) {
     const Analysis analysis = Analyze(capture, {.threads = static_cast<unsigned>(state.range(2))});
     benchmark::DoNotOptimize(RenderText(analysis.report));

@@ -1,4 +1,4 @@
-// The one call that makes a report: matching, clocks, times, verdict, rows.
+// Analyze(): makes a report from a capture, by matching, clocks, times, verdict and rows.
 #include <future>
 #include <regex>
 #include <utility>
@@ -14,11 +14,11 @@
 namespace lockstep::report {
 namespace {
 
-Analysis AnalyzeFinished(const store::Capture& capture, unsigned asked) {
+Analysis AnalyzeFinished(const capture::Capture& capture, unsigned asked) {
   const unsigned threads = ThreadCount(asked);
   analysis::Prepared p(capture, threads);
-  // The verdict takes most of the time and shares nothing with the rest but what is read-only by now.
-  // (Without a thread to spare it runs where it is asked for.)
+  // The verdict takes most of the time. It shares only read-only data with the rest, so it runs on its own
+  // thread. With one thread, it runs when get() is called.
   const auto policy = threads > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
   std::future<analysis::Diagnosis> verdict =
       std::async(policy, [&p] { return analysis::Diagnose(p.input()); });
@@ -52,9 +52,10 @@ Analysis AnalyzeFinished(const store::Capture& capture, unsigned asked) {
   return out;
 }
 
-// The same capture with the user's kernels marked as communication; ids of strings stay what they are.
-store::Capture WithCommunication(const store::Capture& capture, const std::regex& pattern) {
-  store::Capture copy;
+// Returns a copy of the capture with the user's kernels marked as communication. Ids of strings stay the
+// same.
+capture::Capture WithCommunication(const capture::Capture& capture, const std::regex& pattern) {
+  capture::Capture copy;
   copy.id = capture.id;
   copy.job = capture.job;
   copy.live = capture.live;
@@ -70,25 +71,25 @@ store::Capture WithCommunication(const store::Capture& capture, const std::regex
     copy.strings.Intern(text);
     named.push_back(std::regex_search(text, pattern) ? 1 : 0);
   }
-  for (store::RankData& rank : copy.ranks) {
-    for (store::DeviceActivity& a : rank.activities) {
-      if (a.kind == store::ActivityKind::kKernel && a.name.value() < named.size() &&
+  for (capture::RankData& rank : copy.ranks) {
+    for (capture::DeviceActivity& a : rank.activities) {
+      if (a.kind == capture::ActivityKind::kKernel && a.name.value() < named.size() &&
           named[a.name.value()] != 0) {
         a.communication = true;
       }
     }
   }
-  store::Finish(copy);
-  align::InferGroups(copy);
+  capture::Finish(copy);
+  capture::InferGroups(copy);
   return copy;
 }
 
 }  // namespace
 
-Analysis Analyze(const store::Capture& capture, const AnalyzeOptions& options) {
+Analysis Analyze(const capture::Capture& capture, const AnalyzeOptions& options) {
   if (options.communication_pattern.empty()) return AnalyzeFinished(capture, options.threads);
   try {
-    auto copy = std::make_shared<const store::Capture>(
+    auto copy = std::make_shared<const capture::Capture>(
         WithCommunication(capture, std::regex(options.communication_pattern)));
     Analysis out = AnalyzeFinished(*copy, options.threads);
     out.reclassified = std::move(copy);
@@ -97,7 +98,7 @@ Analysis Analyze(const store::Capture& capture, const AnalyzeOptions& options) {
     Analysis out = AnalyzeFinished(capture, options.threads);
     out.report.capture.notes.push_back(
         "'" + options.communication_pattern +
-        "' is no regular expression; the rule for communication kernels was left out");
+        "' is not a regular expression; the rule for communication kernels was left out");
     return out;
   }
 }

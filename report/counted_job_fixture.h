@@ -1,7 +1,7 @@
-// For tests: written jobs with their reports, and what plain counting makes of a written job. Unions are
-// counted microsecond by microsecond.
-#ifndef LOCKSTEP_AGGREGATOR_REPORT_COUNTED_JOB_FIXTURE_H_
-#define LOCKSTEP_AGGREGATOR_REPORT_COUNTED_JOB_FIXTURE_H_
+// Test helpers: written jobs with their reports, and the numbers of a written job, counted directly. Unions
+// are counted microsecond by microsecond.
+#ifndef LOCKSTEP_REPORT_COUNTED_JOB_FIXTURE_H_
+#define LOCKSTEP_REPORT_COUNTED_JOB_FIXTURE_H_
 
 #include <algorithm>
 #include <functional>
@@ -43,12 +43,12 @@ inline void ForEachJob(const std::function<void(const WrittenJob&, const Report&
   }
 }
 
-// Nothing leads into the first step that was written, so it is not used.
+// The first written step has no previous step, so the report does not use it.
 inline constexpr int kFirstUsed = 1;
 
 inline Nanos Micros(int64_t us) { return Nanos(us * 1000); }
 
-// Flags of every microsecond of [0, end).
+// One flag per microsecond of [0, end).
 using Clock = std::vector<char>;
 
 inline int64_t LastOf(const WrittenJob& job) {
@@ -70,7 +70,7 @@ inline int64_t Count(size_t ticks, const std::function<bool(size_t)>& yes) {
   return count;
 }
 
-// What is marked of the ops that `take` takes.
+// Marks the time of the operations that `take` accepts.
 inline Clock Marked(const WrittenJob& job, size_t rank, const std::function<bool(const WrittenOp&)>& take) {
   Clock clock(static_cast<size_t>(LastOf(job)), 0);
   for (const WrittenOp& op : job.ranks[rank].ops) {
@@ -80,9 +80,9 @@ inline Clock Marked(const WrittenJob& job, size_t rank, const std::function<bool
 }
 
 inline bool IsCompute(const WrittenOp& op) {
-  return op.kind == store::ActivityKind::kKernel && !op.communication;
+  return op.kind == capture::ActivityKind::kKernel && !op.communication;
 }
-inline bool IsMemory(const WrittenOp& op) { return op.kind != store::ActivityKind::kKernel; }
+inline bool IsMemory(const WrittenOp& op) { return op.kind != capture::ActivityKind::kKernel; }
 
 inline int64_t LatestStart(const WrittenCollective& c) {
   int64_t latest = 0;
@@ -90,7 +90,7 @@ inline int64_t LatestStart(const WrittenCollective& c) {
   return latest;
 }
 
-// What a member waited: docs/analysis.md, "Waiting and transfer".
+// Returns the wait of a member, by docs/analysis/waiting.md.
 inline int64_t WaitOf(const WrittenCollective& c, size_t member) {
   const Stretch own = c.times[member];
   if (c.root < 0) {
@@ -100,15 +100,15 @@ inline int64_t WaitOf(const WrittenCollective& c, size_t member) {
   }
   const bool is_root = c.ranks[member] == c.root;
   int64_t needed = own.start;
-  if (c.op == store::CollectiveOp::kReduce && is_root) needed = LatestStart(c);
+  if (c.op == capture::CollectiveOp::kReduce && is_root) needed = LatestStart(c);
   for (size_t i = 0; i < c.ranks.size(); ++i) {
-    if (c.op == store::CollectiveOp::kBroadcast && c.ranks[i] == c.root) needed = c.times[i].start;
+    if (c.op == capture::CollectiveOp::kBroadcast && c.ranks[i] == c.root) needed = c.times[i].start;
   }
   return std::clamp<int64_t>(needed - own.start, 0, own.length());
 }
 
-// Whom the others waited for: who stayed shortest; where only some wait, the one who caused it. Negative:
-// nobody.
+// Returns the rank that the others waited for. In a symmetric operation that is the rank that stayed
+// shortest, in others the rank that caused the waiting. Negative: no rank waited.
 inline int LastArriver(const WrittenCollective& c) {
   if (c.root < 0) {
     size_t last = 0;
@@ -127,10 +127,10 @@ inline int LastArriver(const WrittenCollective& c) {
     latest_start = c.times[i].start;
   }
   if (waited == 0) return -1;
-  return c.op == store::CollectiveOp::kBroadcast ? c.root : latest;
+  return c.op == capture::CollectiveOp::kBroadcast ? c.root : latest;
 }
 
-// The four factors from unions by rank, in the unit of `elapsed`.
+// Computes the four factors from the unions of each rank, in the unit of `elapsed`.
 inline void ExpectFactors(const EfficiencyFactors& row, const std::vector<double>& compute,
                           const std::vector<double>& active, double elapsed) {
   double sum = 0, most = 0, most_active = 0;
@@ -148,4 +148,4 @@ inline void ExpectFactors(const EfficiencyFactors& row, const std::vector<double
 
 }  // namespace lockstep::report
 
-#endif  // LOCKSTEP_AGGREGATOR_REPORT_COUNTED_JOB_FIXTURE_H_
+#endif  // LOCKSTEP_REPORT_COUNTED_JOB_FIXTURE_H_

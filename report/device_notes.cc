@@ -13,17 +13,17 @@ namespace {
 
 constexpr size_t kRanksNamed = 4;
 
-// A rank may have several entries: one per device, one per life of its process.
+// A rank may have several entries: one per device, and one per incarnation of its process.
 void AddOnce(RankId rank, std::vector<RankId>& ranks) {
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
 }
 
 }  // namespace
 
-std::vector<std::string> DeviceNotes(const store::Capture& capture, const std::vector<std::string>& hosts) {
+std::vector<std::string> DeviceNotes(const capture::Capture& capture, const std::vector<std::string>& hosts) {
   std::map<std::string, std::vector<RankId>> by_name;
   std::map<std::pair<uint32_t, std::string>, std::vector<RankId>> by_device;  // host and UUID
-  for (const store::RankData& rank : capture.ranks) {
+  for (const capture::RankData& rank : capture.ranks) {
     if (!rank.properties.name.empty()) AddOnce(rank.rank, by_name[rank.properties.name]);
     if (!rank.properties.uuid.empty()) AddOnce(rank.rank, by_device[{rank.host, rank.properties.uuid}]);
   }

@@ -1,6 +1,6 @@
-// What is wrong with how a job's ranks are put on devices, as sentences for the report.
-#ifndef LOCKSTEP_AGGREGATOR_REPORT_DEVICE_NOTES_H_
-#define LOCKSTEP_AGGREGATOR_REPORT_DEVICE_NOTES_H_
+// DeviceNotes(): warns in the report about the placement of a job's ranks on devices.
+#ifndef LOCKSTEP_REPORT_DEVICE_NOTES_H_
+#define LOCKSTEP_REPORT_DEVICE_NOTES_H_
 
 #include <string>
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace lockstep::report {
 
-// Ranks on devices of different kinds, several ranks on one device. Says nothing of ranks whose device is not
-// known. `hosts`: the names of the capture's hosts.
-std::vector<std::string> DeviceNotes(const store::Capture& capture, const std::vector<std::string>& hosts);
+// Returns sentences about ranks on devices of different kinds, and about several ranks on one device. Ranks
+// with an unknown device are left out. `hosts` are the names of the capture's hosts.
+std::vector<std::string> DeviceNotes(const capture::Capture& capture, const std::vector<std::string>& hosts);
 
 }  // namespace lockstep::report
 
-#endif  // LOCKSTEP_AGGREGATOR_REPORT_DEVICE_NOTES_H_
+#endif  // LOCKSTEP_REPORT_DEVICE_NOTES_H_

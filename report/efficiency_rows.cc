@@ -1,4 +1,4 @@
-// The efficiencies of the report: of the job, of each group, and of each rank.
+// Computes the efficiencies of the report: of the job, of each group, and of each rank.
 #include <algorithm>
 
 #include "analysis/time/efficiency.h"
@@ -7,11 +7,11 @@
 namespace lockstep::report {
 namespace {
 
-// From the first start to the last end of device work on any rank.
+// Returns the time from the first start to the last end of device work on any rank.
 Nanos Elapsed(const RowInput& in) {
   JobTime first = JobTime::Max(), last = JobTime::Min();
   for (size_t r = 0; r < in.capture.ranks.size(); ++r) {
-    const store::RankData& rank = in.capture.ranks[r];
+    const capture::RankData& rank = in.capture.ranks[r];
     if (rank.activities.empty()) continue;
     const JobTime start = in.clock.ToJob(rank.host, rank.activities.front().start);
     first = std::min(first, start);
@@ -20,8 +20,8 @@ Nanos Elapsed(const RowInput& in) {
   return first < last ? last - first : Nanos();
 }
 
-// What the dependencies alone allow: in a typical job (the pipeline's bubble, the order of collectives), and
-// what of that stragglers take.
+// Adds transfer and serialisation. Serialisation is the efficiency that the dependencies alone allow: the
+// product of a typical job's part (pipeline bubble, order of collectives) and the stragglers' part.
 void AddSerialisation(const analysis::Diagnosis& d, double most_compute, double elapsed, EfficiencyRow& row) {
   if (d.step_ns <= 0 || d.transfer_free_step_ns <= 0) return;
   row.transfer = d.transfer_free_step_ns / d.step_ns;
@@ -34,12 +34,12 @@ void AddSerialisation(const analysis::Diagnosis& d, double most_compute, double 
 void AddGroups(const RowInput& in, std::span<const Nanos> compute, std::span<const Nanos> active,
                Nanos elapsed, EfficiencyRow& row) {
   std::vector<std::vector<uint32_t>> members(in.capture.groups.size());
-  for (const align::Instance& instance : in.matches.instances) {
+  for (const capture::Instance& instance : in.matches.instances) {
     if (!instance.complete || instance.group >= members.size() ||
         instance.members.size() <= members[instance.group].size())
       continue;
     members[instance.group].clear();
-    for (const align::Member& m : instance.members) members[instance.group].push_back(m.rank_index);
+    for (const capture::Member& m : instance.members) members[instance.group].push_back(m.rank_index);
   }
   for (uint32_t g = 0; g < members.size(); ++g) {
     if (members[g].size() < 2 || members[g].size() == in.capture.ranks.size()) continue;
@@ -48,7 +48,7 @@ void AddGroups(const RowInput& in, std::span<const Nanos> compute, std::span<con
       group_compute.push_back(compute[r]);
       group_active.push_back(active[r]);
     }
-    const store::Group& group = in.capture.groups[g];
+    const capture::Group& group = in.capture.groups[g];
     row.groups.push_back({.group = group.ShownName(),
                           .ranks = static_cast<uint32_t>(members[g].size()),
                           .factors = ToRow(analysis::EfficiencyOf(group_compute, group_active, elapsed))});

@@ -11,14 +11,14 @@
 namespace lockstep::report {
 namespace {
 
-// Median over the steps of rank r's i-th kernel.
+// Returns the median of rank r's i-th kernel over the steps.
 double LevelOf(const Lengths& lengths, size_t r, size_t i) {
   std::vector<double> over_steps;
   for (const auto& step : lengths[r]) over_steps.push_back(step[i]);
   return MiddleOf(over_steps);
 }
 
-// Of those levels over the ranks that are not `without`.
+// Returns the median of these levels over the ranks that are not in `without`.
 double TypicalOf(const Lengths& lengths, size_t i, const std::vector<size_t>& without) {
   std::vector<double> levels;
   for (size_t r = 0; r < lengths.size(); ++r) {
@@ -76,8 +76,8 @@ PlainJob With(PlainJob job, const std::vector<Culprit>& culprits) {
   return job;
 }
 
-store::Capture CaptureOf(const PlainJob& job) {
-  store::TimelineBuilder t;
+capture::Capture CaptureOf(const PlainJob& job) {
+  capture::TimelineBuilder t;
   std::vector<int32_t> all;
   for (int r = 0; r < job.ranks; ++r) all.push_back(r);
   const uint32_t world = t.Group("world", all);
@@ -88,7 +88,7 @@ store::Capture CaptureOf(const PlainJob& job) {
       came.push_back(std::accumulate(rank[k].begin(), rank[k].end(), begin) + kGapUs * (job.kernels + 1));
     const int64_t end = *std::max_element(came.begin(), came.end()) + job.transfers[k];
     for (int r = 0; r < job.ranks; ++r) {
-      store::RankTimeline& rank = t.Rank(r);
+      capture::RankTimeline& rank = t.Rank(r);
       int64_t at = begin;
       for (int length : job.lengths[static_cast<size_t>(r)][k]) {
         rank.Kernel("ampere_s16816gemm", static_cast<double>(at + kGapUs), length);
@@ -96,7 +96,7 @@ store::Capture CaptureOf(const PlainJob& job) {
       }
       const int64_t start = came[static_cast<size_t>(r)];
       rank.Communication({.group = world,
-                          .source = store::MatchSource::kNcclSequence,
+                          .source = capture::MatchSource::kNcclSequence,
                           .sequence = static_cast<int64_t>(k),
                           .bytes = 1 << 20},
                          static_cast<double>(start), static_cast<double>(end - start));
@@ -157,9 +157,9 @@ Computed Compute(const PlainJob& job) {
   c.ideal_compute = 1000 * Sum(typical);
   c.ideal_transfer = 1000 * transfer;
   c.ideal = 1000 * (Sum(typical) + kGapUs * (job.kernels + 1) + transfer);
-  Lengths levelled = observed;
-  for (size_t r = 0; r < ranks; ++r) Scale(levelled, observed, {r}, {});
-  c.levelled = StepsOf(job, levelled, transfers);
+  Lengths straggler_free = observed;
+  for (size_t r = 0; r < ranks; ++r) Scale(straggler_free, observed, {r}, {});
+  c.straggler_free = StepsOf(job, straggler_free, transfers);
   c.lost.assign(ranks, std::vector<double>(steps, 0));
   c.bounds.assign(ranks, 0);
   for (size_t r = 0; r < ranks; ++r) {
@@ -167,7 +167,7 @@ Computed Compute(const PlainJob& job) {
     Scale(fixed, observed, {r}, {r});
     c.gains.push_back(MeanOf(c.steps) - MeanOf(StepsOf(job, fixed, transfers)));
     for (size_t k = 0; k < steps; ++k) {
-      // The last ones share the critical path.
+      // The ranks that come last share the critical path.
       double most = 0, last = 0;
       for (const auto& other : observed) most = std::max(most, Sum(other[k]));
       for (const auto& other : observed) last += Sum(other[k]) == most ? 1 : 0;
@@ -224,16 +224,16 @@ double PartAbove(const std::vector<double>& per_step, double floor) {
          static_cast<double>(all.size());
 }
 
-void ExpectInterval(const Range& said, const std::vector<double>& per_step, double scale) {
+void ExpectInterval(const Range& reported, const std::vector<double>& per_step, double scale) {
   const std::vector<double> all = AllResamples(per_step);
   const auto part = [&](auto take) {
     return static_cast<double>(std::count_if(all.begin(), all.end(), take)) / static_cast<double>(all.size());
   };
   const double slack = 1e-9 * std::abs(MeanOf(per_step) * scale) + 1e-9;
-  EXPECT_LE(part([&](double m) { return m * scale < said.low - slack; }), 0.07);
-  EXPECT_GE(part([&](double m) { return m * scale <= said.low + slack; }), 0.002);
-  EXPECT_LE(part([&](double m) { return m * scale > said.high + slack; }), 0.07);
-  EXPECT_GE(part([&](double m) { return m * scale >= said.high - slack; }), 0.002);
+  EXPECT_LE(part([&](double m) { return m * scale < reported.low - slack; }), 0.07);
+  EXPECT_GE(part([&](double m) { return m * scale <= reported.low + slack; }), 0.002);
+  EXPECT_LE(part([&](double m) { return m * scale > reported.high + slack; }), 0.07);
+  EXPECT_GE(part([&](double m) { return m * scale >= reported.high - slack; }), 0.002);
 }
 
 }  // namespace lockstep::report

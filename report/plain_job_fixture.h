@@ -1,9 +1,10 @@
-// For tests: jobs so plain that a few lines simulate them. Kernels one after the other, and an all-reduce of
-// all ranks at the end of each step; no host records. What if, the split and the ideal step are then sums and
-// maxima, which Compute() takes from the lengths alone, by the definitions in docs/analysis.md. Lengths are
-// microseconds; results are nanoseconds.
-#ifndef LOCKSTEP_AGGREGATOR_REPORT_PLAIN_JOB_H_
-#define LOCKSTEP_AGGREGATOR_REPORT_PLAIN_JOB_H_
+// Test helpers: jobs that are simple enough to simulate in a few lines. Each rank runs its kernels one after
+// the other, and each step ends with an all-reduce of all ranks. There are no host records.
+//
+// What-if answers, the split and the ideal step are then sums and maxima. Compute() takes them from the
+// lengths alone, by the definitions in docs/analysis/. Lengths are in microseconds, results in nanoseconds.
+#ifndef LOCKSTEP_REPORT_PLAIN_JOB_FIXTURE_H_
+#define LOCKSTEP_REPORT_PLAIN_JOB_FIXTURE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +16,9 @@
 namespace lockstep::report {
 
 inline constexpr int kGapUs = 3;
-inline constexpr int kFirstStep = 50;  // the number that the first used one carries
+inline constexpr int kFirstStep = 50;  // number of the first used step
 
-// Step 0 leads into the others and is not used.
+// Step 0 comes before the used steps and is not used itself.
 struct PlainJob {
   int ranks = 4, steps = 9, kernels = 5;
   std::vector<std::vector<std::vector<int>>> lengths;  // [rank][step][kernel]
@@ -26,10 +27,11 @@ struct PlainJob {
 };
 
 PlainJob Uniform(int ranks, int used, int kernels);
-// 3 to 10 ranks and 6 to 10 used steps whose every kernel and transfer differs; rank 1 is slower.
+// Returns a job of 3 to 10 ranks and 6 to 10 used steps, in which every kernel and transfer differs. Rank 1
+// is slower.
 PlainJob Noisy(uint64_t seed);
 
-// Somebody whose kernels all take longer in some of the used steps.
+// A rank whose kernels all take `extra` longer in some of the used steps.
 struct Culprit {
   size_t rank;
   int extra;
@@ -37,24 +39,24 @@ struct Culprit {
 };
 PlainJob With(PlainJob job, const std::vector<Culprit>& culprits);
 
-store::Capture CaptureOf(const PlainJob& job);
+capture::Capture CaptureOf(const PlainJob& job);
 
-// ---- the same job computed
+// ---- The numbers of the same job, computed
 
 using Lengths = std::vector<std::vector<std::vector<double>>>;  // [rank][used step][kernel]
 Lengths LengthsOf(const PlainJob& job);
 std::vector<double> TransfersOf(const PlainJob& job);  // [used step]
 
-// Of each used step.
+// Returns the length of each used step.
 std::vector<double> StepsOf(const PlainJob& job, const Lengths& lengths,
                             const std::vector<double>& transfers);
 
-// The ranks' kernels scaled to what is typical: of the ranks that are not `without`.
+// Scales the kernels of `ranks` to typical lengths: medians over the ranks that are not in `without`.
 void Scale(Lengths& lengths, const Lengths& observed, const std::vector<size_t>& ranks,
            const std::vector<size_t>& without);
 
 struct Computed {
-  std::vector<double> steps, levelled;
+  std::vector<double> steps, straggler_free;
   double ideal = 0;
   std::vector<double> gains, bounds;      // by rank
   std::vector<std::vector<double>> lost;  // [rank][step]: integral over the way from typical to observed
@@ -63,23 +65,23 @@ struct Computed {
 };
 Computed Compute(const PlainJob& job);
 
-// By how much each used step gets shorter without the culprits whose bits are set.
+// Returns the time by which each used step gets shorter without the culprits whose bits are set.
 std::vector<double> GainOf(const PlainJob& healthy, const std::vector<Culprit>& culprits, unsigned fixed);
 
 double Sum(const std::vector<double>& v);
 double MeanOf(const std::vector<double>& v);
 double MiddleOf(std::vector<double> v);
 
-// ---- resampling, all of it
+// ---- Resampling, with every possible resample
 
-// Means of every resample of the steps there is: at most 7 steps.
+// Returns the means of all resamples of the steps. At most 7 steps.
 std::vector<double> AllResamples(const std::vector<double>& per_step);
-// Of them, the part above.
+// Returns the fraction of these means above `floor`.
 double PartAbove(const std::vector<double>& per_step, double floor);
-// Whether these are the 2.5 % and 97.5 % quantiles of `scale` times the resamples' means, as well as 200
-// draws tell them.
-void ExpectInterval(const Range& said, const std::vector<double>& per_step, double scale = 1);
+// Expects that these are the 2.5 % and 97.5 % quantiles of `scale` times the resamples' means, within the
+// error of 200 draws.
+void ExpectInterval(const Range& reported, const std::vector<double>& per_step, double scale = 1);
 
 }  // namespace lockstep::report
 
-#endif  // LOCKSTEP_AGGREGATOR_REPORT_PLAIN_JOB_H_
+#endif  // LOCKSTEP_REPORT_PLAIN_JOB_FIXTURE_H_

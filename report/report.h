@@ -1,9 +1,9 @@
-// The report: one value that the text, JSON and HTML writers print, and the one call that makes it.
+// Analyze() makes the report as one value. The text, JSON and HTML writers print that value.
 //
-// Fields mirror report.json (docs/formats/report.md, schema lockstep.report/1); std::nullopt is the
+// The fields mirror report.json (docs/formats/report.md, schema lockstep.report/1). std::nullopt is the
 // document's null: unknown, never 0.
-#ifndef LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_
-#define LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_
+#ifndef LOCKSTEP_REPORT_REPORT_H_
+#define LOCKSTEP_REPORT_REPORT_H_
 
 #include <cstdint>
 #include <memory>
@@ -20,46 +20,48 @@
 namespace lockstep::report {
 
 struct AnalyzeOptions {
-  // Regular expression on kernel names: the user's rule for what is communication besides the known ones.
+  // Regular expression on kernel names. Matching kernels count as communication, in addition to the known
+  // ones.
   std::string communication_pattern;
-  unsigned threads = 0;  // 0: as many as the machine has; the bytes of the report are the same for any number
+  unsigned threads = 0;  // 0: one per core; the bytes of the report are the same for any number
 };
 
-// Everything that is computed from a capture: what the report prints, and what the trace writers need
-// besides.
+// The results of the analysis of a capture: those that the report prints, and those that only the trace
+// writers need.
 struct Analysis {
-  align::Matches matches;
-  align::ClockModel clock;
+  capture::Matches matches;
+  capture::ClockModel clock;
   analysis::Steps steps;
-  std::vector<int32_t> stage_of;  // by rank index: its pipeline stage, -1: unknown; empty without pipelines
+  std::vector<int32_t>
+      stage_of;  // by rank index: its pipeline stage, -1: unknown; empty: the job has no pipeline
   Report report;
-  // What `matches` and `steps` are of where a communication pattern made a capture of its own; null: the one
-  // that was given.
-  std::shared_ptr<const store::Capture> reclassified;
+  // The capture that `matches` and `steps` refer to, if a communication pattern made a changed copy. Null:
+  // the given capture.
+  std::shared_ptr<const capture::Capture> reclassified;
 };
 
 // Pure: the same capture gives the same analysis. `capture` must be Finish()ed.
-Analysis Analyze(const store::Capture& capture, const AnalyzeOptions& options = {});
+Analysis Analyze(const capture::Capture& capture, const AnalyzeOptions& options = {});
 
 struct TextOptions {
   int width = 100;  // columns of the terminal
   bool color = false;
   int top = 5;  // rows of each list, at most 8
-  // How a command line names this capture (a folder, an id, a file); empty: no commands are printed.
+  // The capture's name on a command line (a folder, an id, a file). Empty: the text has no commands.
   std::string source;
-  bool has_traces = false;  // `source` is a capture's folder, with merged.pftrace in it
+  bool has_traces = false;  // `source` is the folder of a capture and has merged.pftrace in it
 };
-// For a person on call, in 20 lines of 100 columns (more where the terminal is narrower): the first two are
-// enough to page the right one. What does not fit is left out, least important first; the document has all of
-// it.
+// Formats the report for the person on call, in 20 lines of 100 columns, or in more lines on a narrower
+// terminal. The first two lines suffice to page the right person. The least important lines are left out if
+// there is no room; the document has them all.
 std::string RenderText(const Report& report, const TextOptions& options = {});
 
-// The first sentence of that text: who it is, how sure, and what fixing it gains.
+// Returns the first sentence of that text: the straggler, the confidence, and the gain of fixing it.
 std::string VerdictSentence(const Report& report);
 
-// One JSON document, schema lockstep.report/1, ending in a newline.
-absl::Status WriteJson(const Report& report, store::ByteSink& sink);
+// Writes one JSON document, schema lockstep.report/1, that ends in a newline. Fails with the sink's error.
+absl::Status WriteJson(const Report& report, ByteSink& sink);
 
 }  // namespace lockstep::report
 
-#endif  // LOCKSTEP_AGGREGATOR_REPORT_REPORT_H_
+#endif  // LOCKSTEP_REPORT_REPORT_H_

@@ -1,5 +1,5 @@
-// The numbers of the report's `capture` (window, clocks, matching, losses) against what was written, and
-// against true clocks.
+// Compares the numbers of the report's `capture` (window, clocks, matching, losses) with the written records
+// and with true clocks.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -14,28 +14,28 @@
 namespace lockstep::report {
 namespace {
 
-using store::MatchSource;
-using store::TimelineBuilder;
+using capture::MatchSource;
+using capture::TimelineBuilder;
 
-// ---- matching
+// ---- Matching
 
-// All members leave an instance at once, 1 ms after the one before; who is not in `recorded` has no record of
-// it.
+// All members leave an instance at the same time, 1 ms after the previous instance. Members that are not in
+// `recorded` have no record of it.
 struct Instance {
   std::vector<int> recorded;
   bool conflict = false;
-  std::vector<int64_t> stays;  // as recorded, microseconds; Write() draws them
+  std::vector<int64_t> stays;  // recorded durations, microseconds; drawn by Write()
 };
 
-struct Communicator {
+struct DrawnCommunicator {
   std::string key;
   std::vector<int> members;
   MatchSource source;
-  store::GroupOrigin origin = store::GroupOrigin::kStated;
+  capture::GroupOrigin origin = capture::GroupOrigin::kStated;
   std::vector<Instance> instances;
 };
 
-void Write(Communicator& c, uint32_t stream, std::mt19937_64& random, TimelineBuilder& t) {
+void Write(DrawnCommunicator& c, uint32_t stream, std::mt19937_64& random, TimelineBuilder& t) {
   const uint32_t group = t.Group(c.key, std::vector<int32_t>(c.members.begin(), c.members.end()));
   for (size_t n = 0; n < c.instances.size(); ++n) {
     const double end = 1000.0 * static_cast<double>(n + 1);
@@ -49,17 +49,18 @@ void Write(Communicator& c, uint32_t stream, std::mt19937_64& random, TimelineBu
       t.Rank(r).Communication({.group = group, .source = c.source, .sequence = sequence, .bytes = bytes},
                               start, end - start, stream);
       if (c.source != MatchSource::kGraph) continue;
-      store::RankData& data = t.Rank(r).data();
+      capture::RankData& data = t.Rank(r).data();
       data.activities.back().detail = static_cast<uint32_t>(data.kernel_details.size());
       data.kernel_details.push_back({.graph = 3, .graph_node = 5});
     }
   }
 }
 
-// Lost here and there, cut at the edges, sometimes contradictory.
-Communicator Drawn(const std::string& key, const std::vector<int>& members, MatchSource source,
-                   std::mt19937_64& random) {
-  Communicator c{.key = key, .members = members, .source = source};
+// Draws a communicator in which some records are lost, window edges cut some instances, and some instances
+// are contradictory.
+DrawnCommunicator Drawn(const std::string& key, const std::vector<int>& members, MatchSource source,
+                        std::mt19937_64& random) {
+  DrawnCommunicator c{.key = key, .members = members, .source = source};
   const size_t count = 40;
   std::map<int, size_t> first, last;
   for (int r : members) {
@@ -70,8 +71,8 @@ Communicator Drawn(const std::string& key, const std::vector<int>& members, Matc
     Instance i{.conflict = n == 20 || n == 30};
     for (int r : members) {
       const bool in_window = n >= first[r] && n < last[r];
-      // Nothing is lost at the edges of a window, nor of those that contradict each other: what the window
-      // held stays known.
+      // No record is lost near the edges of a window or in contradictory instances, so that the records still
+      // show the window.
       const bool safe = n < 4 || n >= count - 4 || i.conflict;
       if (in_window && (safe || random() % 6 != 0)) i.recorded.push_back(r);
     }
@@ -85,8 +86,9 @@ struct Counted {
   std::map<int, int64_t> waited, transferred, unsplit, caused;  // by rank, microseconds
 };
 
-// Nobody needs a clock: who stayed shortest came last, and the others waited for what they stayed longer. Who
-// lacks a member waited that much at least, and how much more nobody knows.
+// The member that stayed shortest came last, and each other member waited for the time that it stayed longer.
+// This needs no clock. In an instance that lacks a member, the waiting is only a lower limit, so the time is
+// not split.
 void AddTimes(const Instance& i, bool usable, bool complete, Counted& out) {
   const size_t last = static_cast<size_t>(std::min_element(i.stays.begin(), i.stays.end()) - i.stays.begin());
   for (size_t m = 0; m < i.recorded.size(); ++m) {
@@ -101,7 +103,7 @@ void AddTimes(const Instance& i, bool usable, bool complete, Counted& out) {
   }
 }
 
-void Count(const Communicator& c, const std::set<int>& ranks, Counted& out) {
+void CountCollectives(const DrawnCommunicator& c, const std::set<int>& ranks, Counted& out) {
   for (size_t n = 0; n < c.instances.size(); ++n) {
     const Instance& i = c.instances[n];
     if (i.recorded.empty()) continue;
@@ -138,54 +140,54 @@ void Count(const Communicator& c, const std::set<int>& ranks, Counted& out) {
   }
 }
 
-TEST(ReportCapture, MatchingCountsWhatWasWrittenByEachWayAndWhatLacksAMemberIsUnsplit) {
+TEST(ReportCapture, MatchingCountsEachSourceAndPartialInstancesAreUnsplit) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     const int ranks = 4 + static_cast<int>(random() % 5);
     std::vector<int> all;
     for (int r = 0; r < ranks; ++r) all.push_back(r);
-    std::vector<Communicator> groups = {
+    std::vector<DrawnCommunicator> groups = {
         Drawn("by number", all, MatchSource::kNcclSequence, random),
         Drawn("by the framework's", {0, 2, 3}, MatchSource::kGroupSequence, random),
-        // Rank 20 was never recorded.
+        // Rank 20 has no records.
         Drawn("with one missing", {0, 1, 2, 20}, MatchSource::kNcclSequence, random)};
     for (Instance& i : groups[2].instances) std::erase(i.recorded, 20);
     const auto whole = [&](const char* key, std::vector<int> members, MatchSource source,
-                           store::GroupOrigin origin) {
-      Communicator c{.key = key, .members = members, .source = source, .origin = origin};
+                           capture::GroupOrigin origin) {
+      DrawnCommunicator c{.key = key, .members = members, .source = source, .origin = origin};
       c.instances.assign(5 + random() % 20, {.recorded = members});
       groups.push_back(c);
     };
-    whole("by order", {0, 1}, MatchSource::kOrder, store::GroupOrigin::kStated);
-    whole("by graph", {2, 3}, MatchSource::kGraph, store::GroupOrigin::kStated);
-    whole("found", {1, 2}, MatchSource::kOrder, store::GroupOrigin::kInferred);
+    whole("by order", {0, 1}, MatchSource::kOrder, capture::GroupOrigin::kStated);
+    whole("by graph", {2, 3}, MatchSource::kGraph, capture::GroupOrigin::kStated);
+    whole("found", {1, 2}, MatchSource::kOrder, capture::GroupOrigin::kInferred);
     TimelineBuilder t;
     for (int r : all) t.Rank(r);
     for (size_t g = 0; g < groups.size(); ++g) Write(groups[g], static_cast<uint32_t>(20 + g), random, t);
-    store::Capture capture = t.Build();
+    capture::Capture capture = t.Build();
     for (size_t g = 0; g < groups.size(); ++g) capture.groups[g].origin = groups[g].origin;
     const Report report = Analyze(capture).report;
     tests::CheckedJson(report);
-    const MatchingRow& said = report.capture.matching;
+    const MatchingRow& reported = report.capture.matching;
     std::vector<Counted> of(groups.size());
     Counted sum;
     for (size_t g = 0; g < groups.size(); ++g) {
-      Count(groups[g], {all.begin(), all.end()}, of[g]);
-      Count(groups[g], {all.begin(), all.end()}, sum);
+      CountCollectives(groups[g], {all.begin(), all.end()}, of[g]);
+      CountCollectives(groups[g], {all.begin(), all.end()}, sum);
     }
-    EXPECT_EQ(said.nccl_seq, of[0].usable + of[2].usable);
-    EXPECT_EQ(said.pg_seq, of[1].usable);
-    EXPECT_EQ(said.order, of[3].usable);
-    EXPECT_EQ(said.graph, of[4].usable);
-    EXPECT_EQ(said.inferred, of[5].usable);
-    EXPECT_EQ(said.instances, sum.usable);
-    EXPECT_EQ(said.partial, sum.partial);
-    EXPECT_EQ(said.conflicts, sum.conflicts);
-    EXPECT_EQ(said.unmatched, sum.unmatched);
-    EXPECT_EQ(said.cut_by_window, sum.cut);
-    EXPECT_EQ(said.partner_lost, sum.lost);
-    EXPECT_NEAR(said.matched_fraction.value(),
+    EXPECT_EQ(reported.by.nccl_seq, of[0].usable + of[2].usable);
+    EXPECT_EQ(reported.by.pg_seq, of[1].usable);
+    EXPECT_EQ(reported.by.order, of[3].usable);
+    EXPECT_EQ(reported.by.graph, of[4].usable);
+    EXPECT_EQ(reported.by.inferred, of[5].usable);
+    EXPECT_EQ(reported.instances, sum.usable);
+    EXPECT_EQ(reported.partial, sum.partial);
+    EXPECT_EQ(reported.conflicts, sum.conflicts);
+    EXPECT_EQ(reported.unmatched, sum.unmatched);
+    EXPECT_EQ(reported.cut_by_window, sum.cut);
+    EXPECT_EQ(reported.partner_lost, sum.lost);
+    EXPECT_NEAR(reported.matched_fraction.value(),
                 static_cast<double>(sum.matched) / static_cast<double>(sum.matched + sum.unmatched), 1e-12);
     for (const RankRow& rank : report.ranks) {
       const int r = rank.rank.value();
@@ -195,20 +197,21 @@ TEST(ReportCapture, MatchingCountsWhatWasWrittenByEachWayAndWhatLacksAMemberIsUn
       EXPECT_EQ(rank.caused_wait, Nanos::Micros(sum.caused[r]));
     }
     for (const uint64_t n : {sum.partial, sum.conflicts, sum.cut, sum.lost})
-      EXPECT_GT(n, 0u) << "what does not happen is not tested";
+      EXPECT_GT(n, 0u) << "the case occurs";
   }
 }
 
-// ---- clocks and window
+// ---- Clocks and window
 
 struct TrueClock {
   double offset_us, drift;
   double Local(double job_us) const { return job_us + offset_us + drift * job_us; }
 };
 
-// The host asks, it takes 20 to 300 us there and back, and the other side answers 10 us after it was asked.
-std::vector<store::ClockExchange> ExchangesOf(const TrueClock& clock, std::mt19937_64& random) {
-  std::vector<store::ClockExchange> out;
+// The request and the answer take 20 to 300 us each. The other side answers 10 us after it receives the
+// request.
+std::vector<capture::ClockExchange> ExchangesOf(const TrueClock& clock, std::mt19937_64& random) {
+  std::vector<capture::ClockExchange> out;
   for (double at = 0; at < 3'000'000; at += 50'000) {
     const double there = at + 20 + static_cast<double>(random() % 280),
                  back = there + 10 + 20 + static_cast<double>(random() % 280);
@@ -221,7 +224,7 @@ std::vector<store::ClockExchange> ExchangesOf(const TrueClock& clock, std::mt199
   return out;
 }
 
-TEST(ReportCapture, TheWindowAndEveryHostsClockAreThoseThatWereWrittenWithinTheBound) {
+TEST(ReportCapture, TheWindowAndHostClocksAreExactWithinTheBound) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
@@ -243,29 +246,30 @@ TEST(ReportCapture, TheWindowAndEveryHostsClockAreThoseThatWereWrittenWithinTheB
         t.Rank(members[h], "host" + std::to_string(h)).AllReduce(all, start, stop - start);
       }
     }
-    // Long after they met last, so that the window's middle is not where clocks were compared.
+    // This is long after the ranks' last collective, so clocks were not compared in the middle of the window.
     for (size_t h = 0; h < hosts; ++h) t.Rank(members[h]).Kernel("k", clocks[h].Local(3'000'000), 10);
-    store::Capture capture = t.Build();
-    const bool asked = seed % 2 == 0;  // over the network as well: the job's clock is then the asker's
+    capture::Capture capture = t.Build();
+    const bool asked =
+        seed % 2 == 0;  // true: with exchanges over the network; the job's clock is then the aggregator's
     for (size_t h = 0; asked && h < hosts; ++h) capture.hosts[h].exchanges = ExchangesOf(clocks[h], random);
     const Analysis analysis = Analyze(capture);
     const CaptureRow& row = analysis.report.capture;
-    ASSERT_EQ(row.clocks.size(), hosts);
+    ASSERT_EQ(row.clock.hosts.size(), hosts);
     EXPECT_EQ(row.hosts, hosts);
-    // A host's stamp on the job's clock, by what the rows say.
+    // Converts a host's stamp to the job's clock by the values of the rows.
     const auto middle =
         static_cast<double>(row.start_unix_ns.value()) + static_cast<double>(row.duration.value().ns() / 2);
     const auto to_job = [&](size_t h, HostTime at) {
-      const double offset = static_cast<double>(row.clocks[h].offset.value().ns()),
-                   drift = row.clocks[h].drift_ppm.value() * 1e-6;
+      const double offset = static_cast<double>(row.clock.hosts[h].offset.value().ns()),
+                   drift = row.clock.hosts[h].drift_ppm.value() * 1e-6;
       return middle + (static_cast<double>(at.ns() - static_cast<int64_t>(middle)) - offset) / (1 + drift);
     };
-    const align::ClockModel& clock = analysis.clock;
+    const capture::ClockModel& clock = analysis.clock;
     double first = 1e300, last = 0;
     for (size_t h = 0; h < hosts; ++h) {
       for (const HostTime at : {capture.ranks[h].window.start, capture.ranks[h].window.end}) {
         EXPECT_NEAR(to_job(h, at), static_cast<double>(clock.ToJob(static_cast<uint32_t>(h), at).ns()), 2000)
-            << "what all other numbers use";
+            << "all other numbers use it";
       }
       first = std::min(first, to_job(h, capture.ranks[h].window.start));
       last = std::max(last, to_job(h, capture.ranks[h].window.end));
@@ -276,28 +280,28 @@ TEST(ReportCapture, TheWindowAndEveryHostsClockAreThoseThatWereWrittenWithinTheB
     int64_t widest = 0;
     size_t references = 0, found = 0;
     for (size_t a = 0; a < hosts; ++a) {
-      EXPECT_EQ(row.clocks[a].host, "host" + std::to_string(a));
-      // One host's clock is the job's: it is neither ahead nor uncertain.
-      references +=
-          row.clocks[a].method == "none" && row.clocks[a].offset == Nanos() && row.clocks[a].bound == Nanos()
-              ? 1
-              : 0;
-      found += row.clocks[a].method != "none" && *row.clocks[a].bound > Nanos() ? 1 : 0;
+      EXPECT_EQ(row.clock.hosts[a].host, "host" + std::to_string(a));
+      // The clock of one host is the job's clock, so it has no offset and no bound.
+      references += row.clock.hosts[a].method == "none" && row.clock.hosts[a].offset == Nanos() &&
+                            row.clock.hosts[a].bound == Nanos()
+                        ? 1
+                        : 0;
+      found += row.clock.hosts[a].method != "none" && *row.clock.hosts[a].bound > Nanos() ? 1 : 0;
       if (asked) {
         const double truly = 1000 * (clocks[a].Local((middle - TimelineBuilder::kEpochNs) / 1000) -
                                      (middle - TimelineBuilder::kEpochNs) / 1000);
-        EXPECT_NEAR(static_cast<double>(row.clocks[a].offset->ns()), truly,
-                    static_cast<double>(row.clocks[a].bound->ns()))
+        EXPECT_NEAR(static_cast<double>(row.clock.hosts[a].offset->ns()), truly,
+                    static_cast<double>(row.clock.hosts[a].bound->ns()))
             << "ahead of the job's clock";
-        EXPECT_TRUE(row.clocks[a].method == "network" || row.clocks[a].method == "both");
+        EXPECT_TRUE(row.clock.hosts[a].method == "network" || row.clock.hosts[a].method == "both");
       } else {
-        EXPECT_NE(row.clocks[a].method, "network");
+        EXPECT_NE(row.clock.hosts[a].method, "network");
       }
       for (size_t b = a + 1; b < hosts; ++b) {
-        const int64_t bound = (row.clocks[a].bound.value() + row.clocks[b].bound.value()).ns();
+        const int64_t bound = (row.clock.hosts[a].bound.value() + row.clock.hosts[b].bound.value()).ns();
         widest = std::max(widest, bound);
-        // The two clocks in the middle and at both ends of the window: what the rows say is as far apart as
-        // it truly is.
+        // Compares two clocks in the middle and at both ends of the window. By the rows, their stamps of the
+        // same moment must agree within the bound.
         for (const double at_us : {0.0, 600'000.0, 1'200'000.0, 3'000'000.0}) {
           const double said_a = to_job(a, TimelineBuilder::At(clocks[a].Local(at_us))),
                        said_b = to_job(b, TimelineBuilder::At(clocks[b].Local(at_us)));
@@ -308,13 +312,13 @@ TEST(ReportCapture, TheWindowAndEveryHostsClockAreThoseThatWereWrittenWithinTheB
     }
     EXPECT_EQ(references, asked ? 0u : 1u);
     EXPECT_EQ(found, asked ? hosts : hosts - 1);
-    ASSERT_TRUE(row.clock_bound.has_value());
-    EXPECT_EQ(row.clock_bound->ns(), widest) << "of any two hosts' difference";
+    ASSERT_TRUE(row.clock.bound.has_value());
+    EXPECT_EQ(row.clock.bound->ns(), widest) << "of any two hosts' difference";
     EXPECT_LT(widest, 2'000'000) << "a bound of everything says nothing";
   }
 }
 
-TEST(ReportCapture, OnOneClockTheWindowIsFromTheFirstStampToTheLast) {
+TEST(ReportCapture, TheWindowOfOneClockIsFromTheFirstToTheLastStamp) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     std::mt19937_64 random(seed);
     TimelineBuilder t;
@@ -323,7 +327,7 @@ TEST(ReportCapture, OnOneClockTheWindowIsFromTheFirstStampToTheLast) {
       const int64_t begin = static_cast<int64_t>(random() % 900),
                     length = 1 + static_cast<int64_t>(random() % 500);
       t.Rank(r).Kernel("k", static_cast<double>(begin), static_cast<double>(length));
-      // A kernel may outlive what the capture asked for.
+      // A kernel may end after the requested window.
       t.Rank(r).data().window = {TimelineBuilder::At(static_cast<double>(begin) - 5),
                                  TimelineBuilder::At(static_cast<double>(begin + 20))};
       first = std::min(first, begin - 5);
@@ -337,22 +341,22 @@ TEST(ReportCapture, OnOneClockTheWindowIsFromTheFirstStampToTheLast) {
       t.Rank(r).data().pid = 100 + r;
       t.Rank(r).data().device = DeviceId(static_cast<uint32_t>(r % 3));
     }
-    store::Capture capture = t.Build();
+    capture::Capture capture = t.Build();
     capture.live = seed % 2 == 0;
     const Report report = Analyze(capture).report;
     tests::CheckedJson(report);
     EXPECT_EQ(report.capture.start_unix_ns, TimelineBuilder::kEpochNs + 1000 * first);
     EXPECT_EQ(report.capture.duration, Nanos::Micros(last - first));
-    EXPECT_EQ(report.capture.clock_bound, Nanos());
+    EXPECT_EQ(report.capture.clock.bound, Nanos());
     ASSERT_EQ(report.capture.losses.size(), capture.ranks.size());
     for (size_t r = 0; r < capture.ranks.size(); ++r) {
-      const LossRow& said = report.capture.losses[r];
-      const store::Loss& written = capture.ranks[r].losses[0];
-      EXPECT_EQ(said.rank, capture.ranks[r].rank);
-      EXPECT_EQ(said.records, written.records);
-      EXPECT_EQ(said.from_ns, written.from.ns());
-      EXPECT_EQ(said.to_ns, written.to.ns());
-      EXPECT_EQ(said.stage, written.stage);
+      const LossRow& reported = report.capture.losses[r];
+      const capture::Loss& written = capture.ranks[r].losses[0];
+      EXPECT_EQ(reported.rank, capture.ranks[r].rank);
+      EXPECT_EQ(reported.records, written.records);
+      EXPECT_EQ(reported.from_ns, written.from.ns());
+      EXPECT_EQ(reported.to_ns, written.to.ns());
+      EXPECT_EQ(reported.stage, written.stage);
       EXPECT_EQ(report.ranks[r].pid, 100 + static_cast<int32_t>(r));
       EXPECT_EQ(report.ranks[r].device, r % 3);
     }

@@ -1,5 +1,5 @@
-// Every number of the report's collectives and efficiency counted out of what was written. Nothing here calls
-// what makes the numbers.
+// Compares every number of the report's collectives and efficiency with a count over the written job. The
+// count does not use the code under test.
 #include <map>
 #include <optional>
 #include <utility>
@@ -10,10 +10,10 @@
 namespace lockstep::report {
 namespace {
 
-using store::CollectiveOp;
+using capture::CollectiveOp;
 using testing::ElementsAreArray;
 
-// All instances of one operation of one group.
+// Sums over all instances of one operation of one group.
 struct Totals {
   std::vector<int64_t> skews;  // nanoseconds, ascending
   int64_t bytes = 0, duration = 0, waited = 0;
@@ -60,7 +60,7 @@ void ExpectRow(const CollectiveRow& row, const Totals& t, CollectiveOp op, size_
   EXPECT_EQ(row.duration, Micros(t.duration));
   EXPECT_EQ(row.wait, Micros(t.waited));
   EXPECT_EQ(row.transfer, Micros(t.duration - t.waited));
-  // Nearest rank: the least value that so many of them do not exceed.
+  // Nearest rank: the smallest value that at least this percentage of the values does not exceed.
   const auto percentile = [&](size_t percent) {
     size_t k = 0;
     while (100 * (k + 1) < percent * t.skews.size()) ++k;
@@ -68,23 +68,23 @@ void ExpectRow(const CollectiveRow& row, const Totals& t, CollectiveOp op, size_
   };
   int64_t sum = 0;
   for (int64_t skew : t.skews) sum += skew;
-  EXPECT_EQ(row.skew_mean, Nanos(sum / static_cast<int64_t>(t.skews.size())));
-  EXPECT_EQ(row.skew_p50, percentile(50));
-  EXPECT_EQ(row.skew_p99, percentile(99));
-  EXPECT_EQ(row.skew_max, Nanos(t.skews.back()));
+  EXPECT_EQ(row.skew.mean, Nanos(sum / static_cast<int64_t>(t.skews.size())));
+  EXPECT_EQ(row.skew.p50, percentile(50));
+  EXPECT_EQ(row.skew.p99, percentile(99));
+  EXPECT_EQ(row.skew.max, Nanos(t.skews.back()));
   ASSERT_EQ(row.algbw_gbps.has_value(), t.moving > 0);
   const double algorithm = t.moving > 0 ? t.moved / t.moving : 0;
   EXPECT_NEAR(row.algbw_gbps.value_or(0), algorithm, 1e-9 * algorithm);
   EXPECT_NEAR(row.busbw_gbps.value_or(0), BusFactorOf(op, static_cast<double>(ranks)) * algorithm,
               1e-9 * algorithm);
-  std::vector<std::pair<int, uint64_t>> expected(t.last.begin(), t.last.end()), said;
+  std::vector<std::pair<int, uint64_t>> expected(t.last.begin(), t.last.end()), reported;
   std::stable_sort(expected.begin(), expected.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  for (const CollectiveRow::Last& l : row.last_arrivals) said.emplace_back(l.rank.value(), l.count);
-  EXPECT_THAT(said, ElementsAreArray(expected));
+  for (const LastArrivalsRow& l : row.last_arrivals) reported.emplace_back(l.rank.value(), l.count);
+  EXPECT_THAT(reported, ElementsAreArray(expected));
 }
 
-TEST(ReportCollectives, AreTheSumsMeansAndPercentilesOfTheirInstances) {
+TEST(ReportCollectives, RowsAreSumsMeansAndPercentilesOfInstances) {
   constexpr std::pair<CollectiveOp, const char*> kOps[] = {
       {CollectiveOp::kAllReduce, "all_reduce"},         {CollectiveOp::kAllGather, "all_gather"},
       {CollectiveOp::kReduceScatter, "reduce_scatter"}, {CollectiveOp::kAllToAll, "all_to_all"},
@@ -108,7 +108,7 @@ TEST(ReportCollectives, AreTheSumsMeansAndPercentilesOfTheirInstances) {
   });
 }
 
-TEST(ReportEfficiencies, AreTheirUnionsOverWhatElapsed) {
+TEST(ReportEfficiencies, EfficienciesAreUnionsOverElapsedTime) {
   ForEachJob([](const WrittenJob& job, const Report& report) {
     int64_t first = LastOf(job), last = 0;
     std::vector<double> compute, active;
@@ -131,7 +131,7 @@ TEST(ReportEfficiencies, AreTheirUnionsOverWhatElapsed) {
                       [&](const WrittenCollective& c) { return c.group == static_cast<int>(g); });
       if (!met) continue;
       ASSERT_LT(groups, report.efficiency.groups.size());
-      const EfficiencyRow::Group& row = report.efficiency.groups[groups++];
+      const GroupEfficiencyRow& row = report.efficiency.groups[groups++];
       EXPECT_EQ(row.group, job.names[g]);
       EXPECT_EQ(row.ranks, 2u);
       const auto a = static_cast<size_t>(job.groups[g][0]), b = static_cast<size_t>(job.groups[g][1]);

@@ -1,13 +1,13 @@
-// Every number of the report's ranks, steps and step_breakdown counted out of what was written, microsecond
-// by microsecond. Nothing here calls what makes the numbers.
+// Compares every number of the report's ranks, steps and step_breakdown with a count over the written job,
+// microsecond by microsecond. The count does not use the code under test.
 #include "report/counted_job_fixture.h"
 
 namespace lockstep::report {
 namespace {
 
-using store::ActivityKind;
+using capture::ActivityKind;
 
-TEST(ReportTables, OneRowPerRankWithItsPlaceAndNoStepThatIsNotWhole) {
+TEST(ReportTables, HasOneRowPerRankAndOnlyWholeSteps) {
   ForEachJob([](const WrittenJob& job, const Report& report) {
     ASSERT_EQ(report.ranks.size(), job.ranks.size());
     ASSERT_EQ(report.steps.size(), static_cast<size_t>(job.steps - kFirstUsed));
@@ -21,7 +21,7 @@ TEST(ReportTables, OneRowPerRankWithItsPlaceAndNoStepThatIsNotWhole) {
   });
 }
 
-TEST(ReportTables, ARanksTimeIsWhatCountingItsMicrosecondsGives) {
+TEST(ReportTables, ARanksTimesEqualACountOfItsMicroseconds) {
   ForEachJob([](const WrittenJob& job, const Report& report) {
     for (size_t r = 0; r < job.ranks.size(); ++r) {
       SCOPED_TRACE("rank " + std::to_string(r));
@@ -78,7 +78,7 @@ TEST(ReportTables, ARanksTimeIsWhatCountingItsMicrosecondsGives) {
   });
 }
 
-TEST(ReportTables, HowWellKernelsFillTheDeviceIsTheMeanOverTheirMicroseconds) {
+TEST(ReportTables, OccupancyIsTheMeanOverKernelMicroseconds) {
   int stated = 0;
   ForEachJob([&](const WrittenJob& job, const Report& report) {
     for (size_t r = 0; r < job.ranks.size(); ++r) {
@@ -111,7 +111,7 @@ TEST(ReportTables, HowWellKernelsFillTheDeviceIsTheMeanOverTheirMicroseconds) {
   EXPECT_GT(stated, 10) << "jobs that say nothing prove nothing";
 }
 
-TEST(ReportTables, HowLateARankComesIsTheMiddleOfWhatItsStepsShow) {
+TEST(ReportTables, ARanksLatenessIsTheMedianOverItsSteps) {
   ForEachJob([](const WrittenJob& job, const Report& report) {
     for (size_t r = 0; r < job.ranks.size(); ++r) {
       std::vector<int64_t> late;
@@ -128,8 +128,8 @@ TEST(ReportTables, HowLateARankComesIsTheMiddleOfWhatItsStepsShow) {
   });
 }
 
-// On one rank: from the end of its step before, or the begin of its range, to the end of its range or of the
-// work launched in it.
+// Returns the interval of a step on one rank. It begins at the end of the previous step, or at the begin of
+// the range. It ends at the end of the range, or of the work launched in it.
 Stretch SlotOf(const WrittenRank& rank, int step, int first_used) {
   const auto end = [&](int k) {
     int64_t last = rank.steps[static_cast<size_t>(k)].end;
@@ -141,7 +141,7 @@ Stretch SlotOf(const WrittenRank& rank, int step, int first_used) {
   return slot;
 }
 
-// The job's: from the last end of device work of the step before to that of the step.
+// Returns the job's step: from the last end of device work of the previous step to that of this step.
 Stretch JobStep(const WrittenJob& job, int step) {
   Stretch s;
   for (const WrittenRank& r : job.ranks) {
@@ -153,7 +153,7 @@ Stretch JobStep(const WrittenJob& job, int step) {
   return s;
 }
 
-TEST(ReportTables, AStepIsWhatCountingItsMicrosecondsGivesOnEveryRank) {
+TEST(ReportTables, AStepsTimesEqualACountOfItsMicrosecondsOnEveryRank) {
   ForEachJob([](const WrittenJob& job, const Report& report) {
     for (size_t k = 0; k < report.steps.size(); ++k) {
       SCOPED_TRACE("step " + std::to_string(k));
@@ -192,7 +192,7 @@ TEST(ReportTables, AStepIsWhatCountingItsMicrosecondsGivesOnEveryRank) {
   });
 }
 
-TEST(ReportTables, EveryMicrosecondOfTheStepsIsTheFirstKindThatWasGoingOn) {
+TEST(ReportTables, EveryMicrosecondOfAStepCountsForItsFirstKind) {
   ForEachJob([](const WrittenJob& job, const Report& report) {
     for (size_t r = 0; r < job.ranks.size(); ++r) {
       const WrittenRank& rank = job.ranks[r];
@@ -220,19 +220,19 @@ TEST(ReportTables, EveryMicrosecondOfTheStepsIsTheFirstKindThatWasGoingOn) {
         ++us[first];
       }
       const BreakdownRow& b = report.step_breakdown[r];
-      const std::vector<Nanos> said = {b.kernel,  b.memcpy,     b.memset,   b.communication,
-                                       b.runtime, b.dataloader, b.cpu_exec, b.other};
+      const std::vector<Nanos> breakdown = {b.kernel,  b.memcpy,     b.memset,   b.communication,
+                                            b.runtime, b.dataloader, b.cpu_exec, b.other};
       const auto steps = static_cast<int64_t>(report.steps.size());
-      int64_t sum = 0, said_sum = 0;
-      for (size_t i = 0; i < said.size(); ++i) {
-        // Each one but the rest is rounded down.
-        EXPECT_NEAR(static_cast<double>(said[i].ns()),
+      int64_t sum = 0, breakdown_sum = 0;
+      for (size_t i = 0; i < breakdown.size(); ++i) {
+        // Each kind except the rest is rounded down.
+        EXPECT_NEAR(static_cast<double>(breakdown[i].ns()),
                     static_cast<double>(us[i] * 1000) / static_cast<double>(steps), 8)
             << "kind " << i;
         sum += us[i] * 1000;
-        said_sum += said[i].ns();
+        breakdown_sum += breakdown[i].ns();
       }
-      EXPECT_EQ(said_sum, sum / steps);
+      EXPECT_EQ(breakdown_sum, sum / steps);
     }
   });
 }

@@ -14,23 +14,23 @@
 namespace lockstep::report {
 namespace {
 
-using store::TimelineBuilder;
+using capture::TimelineBuilder;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 using tests::CheckedJson;
 using tests::ExpectConsistent;
 
-store::Capture Simulated(sim::FaultKind kind, uint32_t rank, double size, Nanos window) {
+capture::Capture Simulated(sim::FaultKind kind, uint32_t rank, double size, Nanos window) {
   const scenario::Scenario scenario = *scenario::MakeTransformer({});
-  sim::Knobs knobs;
-  knobs.seed = 11;
-  const auto healthy = sim::DryRun(scenario, knobs, 28);
-  EXPECT_TRUE(sim::SizeFault(scenario, kind, rank, size, sim::MeanStep(scenario, healthy), &knobs.fault));
+  sim::ModelSettings settings;
+  settings.seed = 11;
+  const auto healthy = sim::DryRun(scenario, settings, 28);
+  EXPECT_TRUE(sim::SizeFault(scenario, kind, rank, size, sim::MeanStep(scenario, healthy), &settings.fault));
   tests::SimCaptureOptions options;
   options.from = VirtualTime(420'000'000);
   options.to = options.from + window;
-  return tests::CaptureOf(scenario, sim::DryRun(scenario, knobs, 28), options);
+  return tests::CaptureOf(scenario, sim::DryRun(scenario, settings, 28), options);
 }
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -45,7 +45,7 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-TEST(Report, AFaultIsNamedInTheFirstLineWithItsCauseGainAndVerdict) {
+TEST(Report, TheFirstLineNamesAFaultWithCauseGainAndVerdict) {
   const Report report = Analyze(Simulated(sim::FaultKind::kSlowGpu, 5, 0.2, Nanos::Seconds(2))).report;
   CheckedJson(report);
   ExpectConsistent(report);
@@ -60,11 +60,11 @@ TEST(Report, AFaultIsNamedInTheFirstLineWithItsCauseGainAndVerdict) {
   EXPECT_THAT(report.not_the_cause, testing::Contains(HasSubstr("network")));
 }
 
-TEST(Report, SaysWhoWaitedForWhomAndOnWhichWay) {
+TEST(Report, ReportsWaitingRanksCausersAndPaths) {
   const Report report = Analyze(Simulated(sim::FaultKind::kSlowGpu, 5, 0.2, Nanos::Seconds(2))).report;
   ASSERT_TRUE(report.waiting.has_value());
   ASSERT_FALSE(report.waiting->causers.empty());
-  const WaitingRow::Causer& first = report.waiting->causers[0];
+  const WaitingCauserRow& first = report.waiting->causers[0];
   EXPECT_EQ(first.rank, RankId(5));
   EXPECT_EQ(first.victims, 7u);
   EXPECT_GT(first.direct_ns_per_step + first.passed_on_ns_per_step, 0.7 * report.waiting->waited_ns_per_step);
@@ -73,7 +73,7 @@ TEST(Report, SaysWhoWaitedForWhomAndOnWhichWay) {
   EXPECT_THAT(RenderText(report, {.width = 400}), HasSubstr("WAITING 7 ranks waited for rank 5: mean "));
 }
 
-TEST(Report, OfTwoEqualStragglersTheFirstLineNamesBothAndTheirGain) {
+TEST(Report, TheFirstLineNamesTwoEqualStragglersWithTheirGain) {
   tests::StepCaptureShape shape;
   shape.data_parallel = 8, shape.tensor_parallel = 1, shape.pipeline_parallel = 1, shape.steps = 6;
   shape.slow_ranks = {2, 6};
@@ -84,15 +84,15 @@ TEST(Report, OfTwoEqualStragglersTheFirstLineNamesBothAndTheirGain) {
   EXPECT_THAT(FirstLine(RenderText(report, {.width = 400})), HasSubstr("per step, together with rank "));
 }
 
-TEST(Report, IsTheSameBytesOnAnyNumberOfThreads) {
+TEST(Report, BytesAreIndependentOfTheNumberOfThreads) {
   tests::StepCaptureShape shape;
   shape.data_parallel = 6, shape.tensor_parallel = 4, shape.pipeline_parallel = 4, shape.steps = 4;
   shape.slow_ranks = {0};
   shape.slow_factor = 1.2;
-  std::vector<store::Capture> captures;
+  std::vector<capture::Capture> captures;
   captures.push_back(Simulated(sim::FaultKind::kCopy, 3, 0.2, Nanos::Seconds(1)));
   captures.push_back(tests::StepCapture(shape));
-  for (const store::Capture& capture : captures) {
+  for (const capture::Capture& capture : captures) {
     const Report one = Analyze(capture, {.threads = 1}).report;
     const std::string bytes = CheckedJson(one);
     ExpectConsistent(one);
@@ -104,7 +104,7 @@ TEST(Report, IsTheSameBytesOnAnyNumberOfThreads) {
   }
 }
 
-TEST(Report, AHealthyJobIsCalledHealthy) {
+TEST(Report, ReportsAHealthyJobAsHealthy) {
   const Report report = Analyze(Simulated(sim::FaultKind::kNone, 0, 0, Nanos::Seconds(2))).report;
   CheckedJson(report);
   ExpectConsistent(report);
@@ -112,7 +112,7 @@ TEST(Report, AHealthyJobIsCalledHealthy) {
   EXPECT_THAT(RenderText(report), StartsWith("HEALTHY no rank holds the others back by more than"));
 }
 
-TEST(Report, WithTooFewStepsTheFirstLineSaysHowManyAreMissingAndNothingIsSure) {
+TEST(Report, TooFewStepsGiveTheirMissingNumberAndNoSureVerdict) {
   const Report report = Analyze(Simulated(sim::FaultKind::kHostStall, 2, 0.3, Nanos::Millis(300))).report;
   CheckedJson(report);
   ASSERT_LT(report.capture.steps, 3u);
@@ -124,17 +124,17 @@ TEST(Report, WithTooFewStepsTheFirstLineSaysHowManyAreMissingAndNothingIsSure) {
       testing::AllOf(StartsWith("UNDECIDED"), HasSubstr("a verdict needs 3: capture " + missing + " more")));
 }
 
-TEST(Report, LatenessIsThatOfTheStepsAndNotOfAWindowThatOpensInTheirMidst) {
+TEST(Report, LatenessCountsFromTheStepsAndNotFromTheWindow) {
   TimelineBuilder t;
   const uint32_t g = t.Group("world", {0, 1});
-  // The window opens at 0, in the middle of step 0: rank 0's next record comes late, rank 1's at once.
+  // The window opens at 0, in the middle of step 0. Rank 0's next record comes late, rank 1's at once.
   t.Rank(0)
       .Kernel("tail", 900, 50)
       .Step(1, 1000, 900)
       .Kernel("k", 1100, 100, 7, 1010)
       .AllReduce(g, 1200, 500);
   t.Rank(1).Kernel("tail", 10, 50).Step(1, 1400, 500).Kernel("k", 1500, 100, 7, 1410).AllReduce(g, 1600, 100);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   capture.live = true;
   const Report report = Analyze(capture).report;
   CheckedJson(report);
@@ -145,12 +145,12 @@ TEST(Report, LatenessIsThatOfTheStepsAndNotOfAWindowThatOpensInTheirMidst) {
               HasSubstr("LATE rank 1 came 400 us late from before the window, cause unknown"));
 }
 
-TEST(Report, LatenessIsNullWhereALiveWindowOpenedOnAllRanksAtOnceAndNothingMarksTheSteps) {
+TEST(Report, LatenessIsNullForALiveWindowWithoutSteps) {
   TimelineBuilder t;
   const uint32_t g = t.Group("world", {0, 1});
   t.Rank(0).Kernel("k", 0, 100).AllReduce(g, 100, 500);
   t.Rank(1).Kernel("k", 400, 100).AllReduce(g, 500, 100);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   const Report import = Analyze(capture).report;
   EXPECT_EQ(import.ranks[1].late_from_before, Nanos::Micros(400));
   capture.live = true;
@@ -160,22 +160,22 @@ TEST(Report, LatenessIsNullWhereALiveWindowOpenedOnAllRanksAtOnceAndNothingMarks
   EXPECT_THAT(RenderText(live, {.width = 200}), Not(HasSubstr("LATE")));
 }
 
-TEST(Report, TheSameCaptureGivesTheSameBytes) {
-  const store::Capture capture = Simulated(sim::FaultKind::kCopy, 3, 0.1, Nanos::Seconds(1));
+TEST(Report, OutputIsDeterministic) {
+  const capture::Capture capture = Simulated(sim::FaultKind::kCopy, 3, 0.1, Nanos::Seconds(1));
   EXPECT_EQ(CheckedJson(Analyze(capture).report), CheckedJson(Analyze(capture).report));
 }
 
-TEST(Report, NothingRecordedIsStillAReport) {
-  const Report report = Analyze(store::Capture{}).report;
+TEST(Report, AnEmptyCaptureGivesAReport) {
+  const Report report = Analyze(capture::Capture{}).report;
   CheckedJson(report);
   EXPECT_THAT(RenderText(report), StartsWith("NOTHING RECORDED"));
 }
 
-TEST(Report, RanksWithoutAnythingAndMissingOnesAreSaid) {
+TEST(Report, ReportsEmptyAndMissingRanks) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 10);
   t.Rank(1);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   capture.missing_ranks = {RankId(2), RankId(3)};
   capture.world_size = 4;
   const Report report = Analyze(capture).report;
@@ -185,7 +185,7 @@ TEST(Report, RanksWithoutAnythingAndMissingOnesAreSaid) {
   EXPECT_THAT(RenderText(report), HasSubstr("MISSING ranks 2, 3"));
 }
 
-TEST(Report, LossesStandBesideTheNumbersTheyWeaken) {
+TEST(Report, ReportsLossesBesideTheAffectedNumbers) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 10);
   t.Rank(0).data().losses.push_back(
@@ -204,8 +204,8 @@ TEST(Report, UnmatchedCommunicationMakesAVerdictUndecided) {
     for (int k = 0; k < 8; ++k) {
       t.Rank(r).Step(k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 20, 7, 100.0 * k + 5);
       t.Rank(r).Communication(
-          {.group = g, .source = store::MatchSource::kGroupSequence, .sequence = 100 * r + k}, 100.0 * k + 40,
-          30);
+          {.group = g, .source = capture::MatchSource::kGroupSequence, .sequence = 100 * r + k},
+          100.0 * k + 40, 30);
     }
   }
   const Report report = Analyze(t.Build()).report;
@@ -215,12 +215,12 @@ TEST(Report, UnmatchedCommunicationMakesAVerdictUndecided) {
   EXPECT_FALSE(report.ranks[0].wait.has_value());
 }
 
-TEST(Report, ARankOfWhichNothingWasRecordedLeavesBounds) {
+TEST(Report, AMissingRankGivesBounds) {
   TimelineBuilder t;
   const uint32_t g = t.Group("world", {0, 1, 2});
   for (int r = 0; r < 2; ++r) {
     for (int k = 0; k < 8; ++k) {
-      // Rank 1 comes 20 us after rank 0, and in every second step somebody else 40 us after both.
+      // Rank 1 comes 20 us after rank 0. In every second step, a rank without records comes 40 us after both.
       const double unseen = k % 2 == 0 ? 40 : 0;
       t.Rank(r)
           .Step(k, 200.0 * k, 200)
@@ -228,13 +228,13 @@ TEST(Report, ARankOfWhichNothingWasRecordedLeavesBounds) {
           .AllReduce(g, 200.0 * k + 40 + 20 * r, 50 - 20 * r + unseen);
     }
   }
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   capture.missing_ranks = {RankId(2)};
   const Report report = Analyze(capture).report;
   CheckedJson(report);
   EXPECT_EQ(report.capture.matching.matched_fraction, 1.0);
   EXPECT_EQ(report.capture.matching.partial, 8u);
-  EXPECT_FALSE(report.ranks[0].wait.has_value()) << "who lacks a member is not split";
+  EXPECT_FALSE(report.ranks[0].wait.has_value()) << "an instance without a member is not split";
   const std::string text = RenderText(report, {.width = 300});
   EXPECT_THAT(text, StartsWith("HEALTHY no recorded rank holds the others back"));
   EXPECT_THAT(text, HasSubstr("8 collectives lack ranks or records: what the others waited for each other is "
@@ -242,10 +242,10 @@ TEST(Report, ARankOfWhichNothingWasRecordedLeavesBounds) {
                               "missing at most 17.1 us per step"));
 }
 
-TEST(Report, TheUsersRuleMakesKernelsCommunication) {
+TEST(Report, AUserRuleMakesKernelsCommunication) {
   TimelineBuilder t;
   t.Rank(0).Kernel("my_fancy_exchange<float>", 0, 30).Kernel("gemm", 40, 10);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   EXPECT_EQ(Analyze(capture).report.ranks[0].communication, Nanos());
   const Report with_rule = Analyze(capture, {.communication_pattern = "fancy_.*change"}).report;
   CheckedJson(with_rule);
@@ -253,20 +253,20 @@ TEST(Report, TheUsersRuleMakesKernelsCommunication) {
   EXPECT_EQ(with_rule.ranks[0].compute, Nanos::Micros(10));
 }
 
-TEST(Report, ARuleThatIsNoExpressionIsSaidAndLeftOut) {
+TEST(Report, ReportsAndIgnoresAnInvalidExpression) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 30);
   const Report report = Analyze(t.Build(), {.communication_pattern = "(["}).report;
   CheckedJson(report);
-  EXPECT_THAT(report.capture.notes, testing::Contains(HasSubstr("is no regular expression")));
+  EXPECT_THAT(report.capture.notes, testing::Contains(HasSubstr("is not a regular expression")));
 }
 
-TEST(Report, HostileNamesReachNeitherTheTerminalNorBreakTheDocument) {
+TEST(Report, EscapesHostileNames) {
   TimelineBuilder t;
   const uint32_t g = t.Group("\x1b[31m\xff\n\"", {0, 1});
   for (int r = 0; r < 2; ++r)
     t.Rank(r, "host\x1b]0;owned\x07").Kernel("\xc3\x28", 0, 10).AllReduce(g, 20.0 + r, 10.0 - r);
-  store::Capture capture = t.Build();
+  capture::Capture capture = t.Build();
   capture.job = "\x1b[2J job";
   capture.notes.push_back("note \r\n\x9b");
   const Report report = Analyze(capture).report;
@@ -275,7 +275,7 @@ TEST(Report, HostileNamesReachNeitherTheTerminalNorBreakTheDocument) {
   for (char c : text) EXPECT_TRUE(c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F));
 }
 
-TEST(Report, EveryLineFitsTheWidthAndColourIsOnlyThereWhenAsked) {
+TEST(Report, LinesFitTheWidthAndColourIsOptional) {
   const Report report = Analyze(Simulated(sim::FaultKind::kSlowLink, 1, 0.2, Nanos::Seconds(2))).report;
   for (const int width : {60, 80, 100, 200}) {
     const std::string text = RenderText(report, {.width = width});
@@ -285,26 +285,26 @@ TEST(Report, EveryLineFitsTheWidthAndColourIsOnlyThereWhenAsked) {
   EXPECT_THAT(RenderText(report, {.color = true}), HasSubstr("\x1b[1;31mSTRAGGLER\x1b[0m"));
 }
 
-TEST(Report, WidthsOfNonsenseAreSurvived) {
+TEST(Report, AcceptsInvalidWidths) {
   const Report report = Analyze(Simulated(sim::FaultKind::kNone, 1, 0, Nanos::Millis(500))).report;
   for (const int width : {-5, 0, 1, 100000})
     EXPECT_FALSE(RenderText(report, {.width = width, .top = -3}).empty());
 }
 
-TEST(Report, RandomRecordsNeverBreakAnyPromise) {
+TEST(Report, InvariantsHoldForRandomRecords) {
   std::mt19937 random(99);
   for (int trial = 0; trial < 60; ++trial) {
     TimelineBuilder t;
     const uint32_t a = t.Group("a", {0, 1});
     const uint32_t b = t.Group("b", {0, 1, 2, 3});
     for (int r = 0; r < 4; ++r) {
-      store::RankTimeline& rank = t.Rank(r, random() % 2 ? "x" : "y");
+      capture::RankTimeline& rank = t.Rank(r, random() % 2 ? "x" : "y");
       double now = static_cast<double>(random() % 100);
       for (int i = 0; i < 40; ++i) {
         now += static_cast<double>(random() % 30);
         const double length = static_cast<double>(random() % 40) - 2;
         const double launch = random() % 3 == 0 ? -1 : now - static_cast<double>(random() % 50) + 5;
-        const auto op = static_cast<store::CollectiveOp>(random() % 14);
+        const auto op = static_cast<capture::CollectiveOp>(random() % 14);
         switch (random() % 7) {
           case 0:
             rank.Communication({.op = op,
@@ -317,7 +317,7 @@ TEST(Report, RandomRecordsNeverBreakAnyPromise) {
           case 1:
             rank.Communication({.op = op,
                                 .group = b,
-                                .source = store::MatchSource::kNcclSequence,
+                                .source = capture::MatchSource::kNcclSequence,
                                 .sequence = static_cast<int64_t>(random() % 30)},
                                now, length);
             break;

@@ -1,5 +1,5 @@
-// The numbers of the verdict, and the answers of what-ifs, against jobs so plain that a few lines simulate
-// them (plain_job.h). Nothing here calls what makes the numbers.
+// Compares the numbers of the verdict, and the answers of what-ifs, with jobs that are simple enough to
+// simulate in a few lines (plain_job_fixture.h). The simulation does not use the code under test.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -32,7 +32,7 @@ Report ReportOf(const PlainJob& job) {
   return report;
 }
 
-TEST(ReportVerdict, StepIdealNoiseGainsAndTheSplitAreThoseOfAPlainSimulation) {
+TEST(ReportVerdict, StepIdealNoiseGainsAndSplitEqualAPlainSimulation) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const PlainJob job = Noisy(seed);
@@ -45,13 +45,13 @@ TEST(ReportVerdict, StepIdealNoiseGainsAndTheSplitAreThoseOfAPlainSimulation) {
     EXPECT_NEAR(report.slowdown.ideal_step_ns.value(), c.ideal, 1e-3);
     EXPECT_NEAR(report.slowdown.ratio.value(), step / c.ideal, 1e-9);
     EXPECT_NEAR(report.slowdown.lost_ns_per_step.value(), lost, 1e-3);
-    EXPECT_NEAR(report.slowdown.noise_ns_per_step.value(), MeanOf(c.levelled) - c.ideal, 1e-3);
+    EXPECT_NEAR(report.slowdown.noise_ns_per_step.value(), MeanOf(c.straggler_free) - c.ideal, 1e-3);
     EXPECT_NEAR(report.efficiency.critical_communication_ns_per_step.value(), c.critical_communication, 1e-3);
     double charged = c.critical_communication * static_cast<double>(c.steps.size()), listed = 0;
     for (const auto& rank : c.lost) charged += Sum(rank);
     for (const StragglerRow& s : report.stragglers) listed += s.lost_ns_per_step;
     const double unlisted =
-        charged / static_cast<double>(c.steps.size()) - listed - (MeanOf(c.levelled) - c.ideal);
+        charged / static_cast<double>(c.steps.size()) - listed - (MeanOf(c.straggler_free) - c.ideal);
     EXPECT_NEAR(report.slowdown.unlisted_ns_per_step.value(), unlisted, 2e-3 * lost);
     EXPECT_NEAR(report.slowdown.unexplained_ns_per_step.value(), 0, 2e-3 * lost)
         << "no kernel runs beside a collective";
@@ -67,7 +67,7 @@ TEST(ReportVerdict, StepIdealNoiseGainsAndTheSplitAreThoseOfAPlainSimulation) {
   }
 }
 
-TEST(ReportVerdict, EfficienciesOfDependenciesAreThoseOfAPlainSimulation) {
+TEST(ReportVerdict, DependencyEfficienciesEqualAPlainSimulation) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const PlainJob job = Noisy(seed);
     const Report report = ReportOf(job);
@@ -96,7 +96,7 @@ TEST(ReportVerdict, EfficienciesOfDependenciesAreThoseOfAPlainSimulation) {
   }
 }
 
-TEST(ReportVerdict, TheIntervalOfTheSlowdownIsThatOfEveryResampleThereIs) {
+TEST(ReportVerdict, TheSlowdownsIntervalEqualsEnumerationOfAllResamples) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     PlainJob job = Noisy(seed);
     while (job.used() > 7) {
@@ -110,7 +110,7 @@ TEST(ReportVerdict, TheIntervalOfTheSlowdownIsThatOfEveryResampleThereIs) {
   }
 }
 
-// ---- one culprit
+// ---- One culprit
 
 void ExpectOneCulprit(const PlainJob& healthy, const Culprit& culprit) {
   const PlainJob job = With(healthy, {culprit});
@@ -127,7 +127,7 @@ void ExpectOneCulprit(const PlainJob& healthy, const Culprit& culprit) {
   ExpectInterval(s.gain_interval.value(), gain);
   const double floor = report.slowdown.noise_floor_ns_per_step.value(), above = PartAbove(gain, floor);
   EXPECT_GE(floor, 0.005 * *report.slowdown.step_ns);
-  // 200 draws: four standard errors.
+  // The tolerance is four standard errors of 200 draws.
   EXPECT_NEAR(s.confidence.value(), above, 4 * std::sqrt(above * (1 - above) / 200) + 0.005);
   EXPECT_EQ(s.since_step, kFirstStep + static_cast<int64_t>(culprit.steps.front()));
   const bool over = culprit.steps.back() + 1 < static_cast<size_t>(job.used());
@@ -138,7 +138,7 @@ void ExpectOneCulprit(const PlainJob& healthy, const Culprit& culprit) {
   EXPECT_NEAR(s.excess_since_ns.value(), extra, 1);
   ASSERT_EQ(s.excess_before_ns.has_value(), culprit.steps.front() > 0);
   EXPECT_NEAR(s.excess_before_ns.value_or(0), 0, 1);
-  // All others waited for it, and for nobody else.
+  // All others waited for it, and for no other rank.
   EXPECT_EQ(s.delayed_ranks, static_cast<uint32_t>(job.ranks - 1));
   EXPECT_NEAR(s.caused_wait_ns_per_step, extra * part * (job.ranks - 1), 1e-3);
   EXPECT_THAT(
@@ -154,7 +154,7 @@ void ExpectOneCulprit(const PlainJob& healthy, const Culprit& culprit) {
   EXPECT_NEAR(w.causers[0].passed_on_ns_per_step, 0, 1);
   EXPECT_EQ(w.causers[0].victims, static_cast<uint32_t>(job.ranks - 1));
   ASSERT_EQ(w.cells.size(), static_cast<size_t>(job.ranks - 1));
-  for (const WaitingRow::Cell& cell : w.cells) {
+  for (const WaitingCellRow& cell : w.cells) {
     EXPECT_EQ(w.places[cell.causer], std::to_string(culprit.rank));
     EXPECT_NE(cell.victim, cell.causer);
     EXPECT_NEAR(cell.wait_ns_per_step, extra * part, 1);
@@ -165,7 +165,7 @@ void ExpectOneCulprit(const PlainJob& healthy, const Culprit& culprit) {
   ExpectInterval(report.fixes[0].gain_interval.value(), gain);
 }
 
-TEST(ReportVerdict, OneCulpritsNumbersAreThoseOfTheJobWithoutIt) {
+TEST(ReportVerdict, ACulpritsNumbersEqualTheJobWithoutIt) {
   const std::vector<std::vector<size_t>> in = {
       {0, 1, 2, 3, 4, 5, 6}, {3, 4, 5, 6}, {4, 5}, {0, 1, 2}, {0, 6}, {0, 1, 6}};
   std::mt19937_64 random(5);
@@ -177,10 +177,11 @@ TEST(ReportVerdict, OneCulpritsNumbersAreThoseOfTheJobWithoutIt) {
   }
 }
 
-// ---- several
+// ---- Several culprits
 
-// What to fix first, as (gain, set of bits), largest gain first: always what adds most; where nothing adds
-// anything alone, the fewest that do together; and whoever gains something alone.
+// Returns the fixes as (gain, set of bits), largest gain first. Each set adds the fix that gains most. If no
+// single fix adds at least `floor`, the set adds the smallest group that does. Single fixes that gain more
+// than `floor` alone are listed as well.
 std::vector<std::pair<double, unsigned>> SetsOf(const std::function<double(unsigned)>& gain, unsigned count,
                                                 double floor) {
   std::vector<std::pair<double, unsigned>> sets;
@@ -207,8 +208,8 @@ std::vector<std::pair<double, unsigned>> SetsOf(const std::function<double(unsig
   return sets;
 }
 
-TEST(ReportVerdict, WhereGraphsWereNotSeenNobodyIsBlamedAndTheRemedyStandsFirst) {
-  store::Capture capture = CaptureOf(Noisy(1));
+TEST(ReportVerdict, UnrecordedGraphsBlameNoRankAndPutTheRemedyFirst) {
+  capture::Capture capture = CaptureOf(Noisy(1));
   capture.ranks[2].unseen_graph_launches = 40;
   const Report report = Analyze(capture).report;
   tests::CheckedJson(report);
@@ -221,7 +222,7 @@ TEST(ReportVerdict, WhereGraphsWereNotSeenNobodyIsBlamedAndTheRemedyStandsFirst)
   EXPECT_THAT(text, HasSubstr("LOCKSTEP_PREPARE=always"));
 }
 
-TEST(ReportVerdict, SharesAndSetsOfFixesAreThoseOfEveryOrderAndEverySet) {
+TEST(ReportVerdict, SharesAndFixesEqualEnumerationOfAllOrdersAndSets) {
   const std::vector<size_t> always = {0, 1, 2, 3, 4, 5, 6};
   const std::vector<std::vector<Culprit>> cases = {{{2, 80, always}, {5, 50, always}},
                                                    {{1, 60, always}, {4, 60, always}},
@@ -234,7 +235,7 @@ TEST(ReportVerdict, SharesAndSetsOfFixesAreThoseOfEveryOrderAndEverySet) {
     const Report report = ReportOf(With(healthy, culprits));
     ASSERT_EQ(report.stragglers.size(), culprits.size());
     const auto gain = [&](unsigned set) { return MeanOf(GainOf(healthy, culprits, set)); };
-    // Every order in which they can be fixed: what each one adds, on average.
+    // For every order of the fixes, adds up the gain of each one; the mean over the orders is its share.
     std::vector<size_t> order(culprits.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::vector<double> share(culprits.size(), 0);
@@ -263,19 +264,19 @@ TEST(ReportVerdict, SharesAndSetsOfFixesAreThoseOfEveryOrderAndEverySet) {
         SetsOf(gain, static_cast<unsigned>(culprits.size()), *report.slowdown.noise_floor_ns_per_step);
     ASSERT_EQ(report.fixes.size(), sets.size());
     for (size_t i = 0; i < sets.size(); ++i) {
-      unsigned said = 0;
-      for (uint32_t e : report.fixes[i].entries) said |= 1u << bit_of_entry[e];
-      EXPECT_EQ(said, sets[i].second);
+      unsigned reported = 0;
+      for (uint32_t e : report.fixes[i].entries) reported |= 1u << bit_of_entry[e];
+      EXPECT_EQ(reported, sets[i].second);
       EXPECT_NEAR(report.fixes[i].gain_ns_per_step, sets[i].first, 1);
-      ExpectInterval(report.fixes[i].gain_interval.value(), GainOf(healthy, culprits, said));
+      ExpectInterval(report.fixes[i].gain_interval.value(), GainOf(healthy, culprits, reported));
     }
   }
 }
 
-// ---- chance
+// ---- Chance
 
-// Largest mean over the blocks' rows when each row's values may be at any rank, relative to the first row:
-// every labelling there is.
+// Returns, for every assignment of each row's values to ranks, the largest mean over the rows. The first row
+// stays fixed.
 std::vector<double> EveryTop(const std::vector<std::vector<double>>& rows) {
   std::vector<std::vector<double>> sums = {rows[0]};
   for (size_t b = 1; b < rows.size(); ++b) {
@@ -296,7 +297,7 @@ std::vector<double> EveryTop(const std::vector<std::vector<double>>& rows) {
   return tops;
 }
 
-TEST(ReportVerdict, TheNoiseFloorIsWhatEveryLabellingOfTheRanksGives) {
+TEST(ReportVerdict, TheNoiseFloorEqualsEnumerationOfAllLabellings) {
   int above_least = 0;
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     std::mt19937_64 random(seed);
@@ -308,7 +309,7 @@ TEST(ReportVerdict, TheNoiseFloorIsWhatEveryLabellingOfTheRanksGives) {
     }
     const Report report = ReportOf(job);
     ASSERT_TRUE(report.stragglers.empty()) << "listed ones may share their cost anew";
-    // Two steps a block; its slow half is the mirror of its fast one.
+    // Each block has two steps. The values of its slow half mirror those of its fast half.
     std::vector<std::vector<double>> rows;
     for (size_t b = 0; b < 4; ++b) {
       std::vector<double> row;
@@ -327,7 +328,7 @@ TEST(ReportVerdict, TheNoiseFloorIsWhatEveryLabellingOfTheRanksGives) {
     const double least = 0.005 * *report.slowdown.step_ns,
                  floor = report.slowdown.noise_floor_ns_per_step.value();
     ASSERT_GE(floor, least * (1 - 1e-12));
-    // The 99 % quantile, as well as 200 draws tell it.
+    // The floor must be the 99 % quantile, within the error of 200 draws.
     const auto at = [&](double q) {
       return tops[static_cast<size_t>(q * static_cast<double>(tops.size() - 1))];
     };
@@ -338,13 +339,13 @@ TEST(ReportVerdict, TheNoiseFloorIsWhatEveryLabellingOfTheRanksGives) {
   EXPECT_GT(above_least, 0);
 }
 
-// ---- what if
+// ---- What-if
 
-TEST(ReportVerdict, WhatIfsAreThoseOfAPlainSimulation) {
+TEST(ReportVerdict, AWhatIfEqualsAPlainSimulation) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const PlainJob job = Noisy(seed);
-    const store::Capture capture = CaptureOf(job);
+    const capture::Capture capture = CaptureOf(job);
     const analysis::Prepared prepared(capture);
     const Lengths observed = LengthsOf(job);
     const std::vector<double> transfers = TransfersOf(job), before = StepsOf(job, observed, transfers);
@@ -353,30 +354,30 @@ TEST(ReportVerdict, WhatIfsAreThoseOfAPlainSimulation) {
       SCOPED_TRACE(fix);
       const auto targets = analysis::ParseFixTargets(fix);
       ASSERT_TRUE(targets.ok());
-      const auto said = analysis::WhatIf(prepared, {*targets, scale, strength});
-      ASSERT_TRUE(said.ok()) << said.status();
+      const auto reported = analysis::WhatIf(prepared, {*targets, scale, strength});
+      ASSERT_TRUE(reported.ok()) << reported.status();
       const std::vector<double> after = StepsOf(job, lengths, moved);
-      EXPECT_EQ(said->steps, before.size());
-      EXPECT_NEAR(said->step_ns, MeanOf(before), 1e-3);
-      EXPECT_NEAR(said->new_step_ns, MeanOf(after), 1e-3);
-      EXPECT_NEAR(said->gain_ns, MeanOf(before) - MeanOf(after), 1e-3);
+      EXPECT_EQ(reported->steps, before.size());
+      EXPECT_NEAR(reported->step_ns, MeanOf(before), 1e-3);
+      EXPECT_NEAR(reported->new_step_ns, MeanOf(after), 1e-3);
+      EXPECT_NEAR(reported->gain_ns, MeanOf(before) - MeanOf(after), 1e-3);
       uint64_t named = 0, changed = 0;
       for (size_t k = 0; k < before.size(); ++k) {
-        EXPECT_NEAR(said->gain_per_step[k], before[k] - after[k], 1e-3);
+        EXPECT_NEAR(reported->gain_per_step[k], before[k] - after[k], 1e-3);
         changed += moved[k] != transfers[k] ? static_cast<uint64_t>(job.ranks) : 0;
         for (size_t r = 0; r < observed.size(); ++r) {
           for (size_t i = 0; i < observed[r][k].size(); ++i)
             changed += lengths[r][k][i] != observed[r][k][i] ? 1 : 0;
         }
       }
-      for (const analysis::WhatIfPart& p : said->parts) named += p.units;
-      EXPECT_EQ(said->units, static_cast<uint64_t>(job.ranks * job.used() * (job.kernels + 1)));
-      EXPECT_EQ(said->units_changed, changed);
+      for (const analysis::WhatIfPart& p : reported->parts) named += p.units;
+      EXPECT_EQ(reported->units, static_cast<uint64_t>(job.ranks * job.used() * (job.kernels + 1)));
+      EXPECT_EQ(reported->units_changed, changed);
       EXPECT_GE(named, changed);
       if (before.size() > 7) return;
       std::vector<double> gain;
       for (size_t k = 0; k < before.size(); ++k) gain.push_back(before[k] - after[k]);
-      ExpectInterval({said->gain_interval->low, said->gain_interval->high}, gain);
+      ExpectInterval({reported->gain_interval->low, reported->gain_interval->high}, gain);
     };
     Lengths lengths = observed;
     Scale(lengths, observed, {1}, {1});
@@ -408,8 +409,8 @@ TEST(ReportVerdict, WhatIfsAreThoseOfAPlainSimulation) {
   }
 }
 
-// Each rank does less of another kernel: the medians add up to a step that nobody has.
-TEST(ReportVerdict, WhereNoStepIsTypicalTheReportSaysSoAndClaimsNoSlowdown) {
+// Each rank does less of another kernel, so the medians add up to a step that no rank has.
+TEST(ReportVerdict, WithoutATypicalStepTheReportClaimsNoSlowdown) {
   PlainJob job = Uniform(3, 8, 3);
   for (size_t r = 0; r < 3; ++r) {
     for (auto& step : job.lengths[r]) {

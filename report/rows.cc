@@ -15,23 +15,23 @@
 namespace lockstep::report {
 namespace {
 
-using store::RankData;
+using capture::RankData;
 
-// How far the host is ahead of the job's clock at that moment of it.
-Nanos LeadAt(const align::HostClock& clock, JobTime t) {
+// Returns the host's lead over the job's clock at the time `t`.
+Nanos LeadAt(const capture::HostClock& clock, JobTime t) {
   const double since = static_cast<double>(t.ns() - clock.anchor.ns());
   return clock.offset + Nanos(std::llround(clock.drift * since));
 }
 
-std::string MethodName(align::ClockMethod method) {
+std::string MethodName(capture::ClockMethod method) {
   switch (method) {
-    case align::ClockMethod::kNetwork:
+    case capture::ClockMethod::kNetwork:
       return "network";
-    case align::ClockMethod::kCollectives:
+    case capture::ClockMethod::kCollectives:
       return "collectives";
-    case align::ClockMethod::kBoth:
+    case capture::ClockMethod::kBoth:
       return "both";
-    case align::ClockMethod::kNone:
+    case capture::ClockMethod::kNone:
       return "none";
   }
   return "none";
@@ -47,7 +47,7 @@ std::optional<std::string> KnownText(const std::string& text) {
   return text;
 }
 
-HostTime FirstStamp(const store::Capture& capture, const RankData& rank) {
+HostTime FirstStamp(const capture::Capture& capture, const RankData& rank) {
   if (!capture.live && rank.window.end > rank.window.start) return rank.window.start;
   HostTime first = HostTime::Max();
   if (!rank.activities.empty()) first = std::min(first, rank.activities.front().start);
@@ -57,15 +57,15 @@ HostTime FirstStamp(const store::Capture& capture, const RankData& rank) {
 
 HostTime LastStamp(const RankData& rank) {
   HostTime last = rank.window.end;
-  for (const store::DeviceActivity& a : rank.activities) last = std::max(last, a.end);
+  for (const capture::DeviceActivity& a : rank.activities) last = std::max(last, a.end);
   return last;
 }
 
-void AddLosses(const store::Capture& capture, CaptureRow& row) {
+void AddLosses(const capture::Capture& capture, CaptureRow& row) {
   for (const RankData& rank : capture.ranks) {
     if (rank.unseen_graph_launches > 0)
       row.graphs_not_visible.push_back({rank.rank, rank.unseen_graph_launches});
-    for (const store::Loss& loss : rank.losses) {
+    for (const capture::Loss& loss : rank.losses) {
       row.losses.push_back({.rank = rank.rank,
                             .stage = loss.stage,
                             .kind = loss.kind,
@@ -78,30 +78,30 @@ void AddLosses(const store::Capture& capture, CaptureRow& row) {
 }
 
 MatchingRow MakeMatchingRow(const RowInput& in) {
-  const align::Matches& m = in.matches;
+  const capture::Matches& m = in.matches;
   MatchingRow row{.matched_fraction = m.MatchedFraction(),
-                  .nccl_seq = m.by_nccl_sequence,
-                  .pg_seq = m.by_group_sequence,
-                  .graph = m.by_graph,
-                  .order = m.by_order,
-                  .inferred = m.by_inferred,
+                  .by = {.nccl_seq = m.by_nccl_sequence,
+                         .pg_seq = m.by_group_sequence,
+                         .order = m.by_order,
+                         .graph = m.by_graph,
+                         .inferred = m.by_inferred},
                   .conflicts = m.conflicts,
                   .unmatched = m.unmatched,
                   .partial = m.partial,
                   .cut_by_window = m.cut_by_window,
                   .partner_lost = m.partner_lost};
-  row.instances = row.nccl_seq + row.pg_seq + row.graph + row.order + row.inferred;
+  row.instances = row.by.nccl_seq + row.by.pg_seq + row.by.graph + row.by.order + row.by.inferred;
   return row;
 }
 
-// `row`: with its begin and its length.
+// `row` has its begin and its length.
 void AddClocks(const RowInput& in, const std::vector<std::string>& hosts, CaptureRow& row) {
   std::optional<JobTime> middle;
   if (row.start_unix_ns) middle = JobTime(*row.start_unix_ns + row.duration->ns() / 2);
   for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
-    const align::HostClock& clock = in.clock.hosts()[h];
+    const capture::HostClock& clock = in.clock.hosts()[h];
     const auto bound = Known(clock.bound);
-    row.clocks.push_back(
+    row.clock.hosts.push_back(
         {.host = hosts[h],
          .offset = bound ? std::optional(middle ? LeadAt(clock, *middle) : clock.offset) : std::nullopt,
          .drift_ppm = bound ? std::optional(clock.drift * 1e6) : std::nullopt,
@@ -110,7 +110,7 @@ void AddClocks(const RowInput& in, const std::vector<std::string>& hosts, Captur
   }
 }
 
-// What the reader must know of these numbers.
+// Adds remarks that a reader of the numbers needs.
 void AddNotes(const RowInput& in, const std::vector<std::string>& hosts, CaptureRow& row) {
   row.notes = in.capture.notes;
   if (!in.steps.how.empty()) row.notes.push_back(in.steps.how);
@@ -145,7 +145,7 @@ void AddNotes(const RowInput& in, const std::vector<std::string>& hosts, Capture
   if (in.times.stalled > 0) {
     row.notes.push_back(std::to_string(in.times.stalled) +
                         " collectives were held up on the rank that came last, while the others were "
-                        "through: that is no waiting of theirs");
+                        "through: they did not wait for it");
   }
   if (in.times.disagreeing > 0) {
     row.notes.push_back(
@@ -156,11 +156,11 @@ void AddNotes(const RowInput& in, const std::vector<std::string>& hosts, Capture
 
 }  // namespace
 
-std::vector<std::string> HostNames(const store::Capture& capture) {
+std::vector<std::string> HostNames(const capture::Capture& capture) {
   absl::flat_hash_map<std::string_view, uint32_t> seen;
-  for (const store::Host& host : capture.hosts) ++seen[host.name];
+  for (const capture::Host& host : capture.hosts) ++seen[host.name];
   std::vector<std::string> names;
-  for (const store::Host& host : capture.hosts) {
+  for (const capture::Host& host : capture.hosts) {
     const bool shared = seen[host.name] > 1 && !host.id.empty();
     names.push_back(shared && !host.name.empty() ? host.name + "/" + host.id : host.ShownName());
   }
@@ -171,8 +171,7 @@ std::vector<std::optional<Nanos>> LatenessFromBefore(const RowInput& in) {
   std::vector<std::optional<Nanos>> late(in.capture.ranks.size());
   if (in.clock.bound() == Nanos::Max()) return late;
   if (in.steps.marked()) return analysis::StepLateness(in.capture, in.clock, in.steps);
-  // A live window opens on all ranks at one moment: which record comes first then says nothing about the
-  // rank.
+  // A live window opens on all ranks at the same time. The first record then says nothing about the rank.
   if (in.capture.live) return late;
   std::vector<JobTime> first;
   JobTime earliest = JobTime::Max();
@@ -188,7 +187,7 @@ std::vector<std::optional<Nanos>> LatenessFromBefore(const RowInput& in) {
 }
 
 CaptureRow MakeCaptureRow(const RowInput& in) {
-  const store::Capture& c = in.capture;
+  const capture::Capture& c = in.capture;
   CaptureRow row;
   row.id = c.id;
   row.job = c.job;
@@ -211,7 +210,7 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
     row.duration = last - first;
   }
   AddLosses(c, row);
-  row.clock_bound = Known(in.clock.bound());
+  row.clock.bound = Known(in.clock.bound());
   const std::vector<std::string> hosts = HostNames(c);
   AddClocks(in, hosts, row);
   row.matching = MakeMatchingRow(in);
@@ -321,19 +320,16 @@ std::vector<CollectiveRow> MakeCollectiveRows(const RowInput& in) {
   std::vector<CollectiveRow> rows;
   for (const analysis::CollectiveSummary& s :
        analysis::SummarizeCollectives(in.capture, in.matches, in.clock, in.times)) {
-    const store::Group& group = in.capture.groups[s.group];
+    const capture::Group& group = in.capture.groups[s.group];
     CollectiveRow row{.group = group.ShownName(),
                       .group_size = s.group_size,
-                      .op = std::string(store::CollectiveOpName(s.op)),
+                      .op = std::string(capture::CollectiveOpName(s.op)),
                       .count = s.count,
                       .bytes = s.bytes,
                       .duration = s.duration,
                       .wait = s.wait,
                       .transfer = s.transfer,
-                      .skew_mean = s.skew_mean,
-                      .skew_p50 = s.skew_p50,
-                      .skew_p99 = s.skew_p99,
-                      .skew_max = s.skew_max,
+                      .skew = {s.skew_mean, s.skew_p50, s.skew_p99, s.skew_max},
                       .skew_counts = s.skew_counts,
                       .algbw_gbps = s.algorithm_gbps,
                       .busbw_gbps = s.bus_gbps};

@@ -1,6 +1,6 @@
-// Turns what the analysis found into the rows of the report. Used by Analyze only.
-#ifndef LOCKSTEP_AGGREGATOR_REPORT_ROWS_H_
-#define LOCKSTEP_AGGREGATOR_REPORT_ROWS_H_
+// Converts the results of the analysis into the rows of the report. Only Analyze() uses it.
+#ifndef LOCKSTEP_REPORT_ROWS_H_
+#define LOCKSTEP_REPORT_ROWS_H_
 
 #include <vector>
 
@@ -17,18 +17,18 @@
 namespace lockstep::report {
 
 struct RowInput {
-  const store::Capture& capture;
-  const align::Matches& matches;
-  const align::ClockModel& clock;
+  const capture::Capture& capture;
+  const capture::Matches& matches;
+  const capture::ClockModel& clock;
   const analysis::CollectiveTimes& times;
   const analysis::Steps& steps;
   const std::vector<analysis::TimePartition>& partitions;
   const analysis::Diagnosis& diagnosis;
-  unsigned threads;  // to use, at least 1
+  unsigned threads;  // number of threads to use, at least 1
 };
 
 CaptureRow MakeCaptureRow(const RowInput& in);
-// Needs no diagnosis: that part is added once it is there.
+// Needs no diagnosis. AddRankGains() adds the part that does.
 std::vector<RankRow> MakeRankRows(const RowInput& in);
 void AddRankGains(const analysis::Diagnosis& diagnosis, std::vector<RankRow>& rows);
 std::vector<StepRow> MakeStepRows(const RowInput& in);
@@ -41,17 +41,17 @@ std::optional<WaitingRow> MakeWaitingRow(const RowInput& in);
 EfficiencyRow MakeEfficiencyRow(const RowInput& in);
 EfficiencyFactors ToRow(const analysis::Efficiency& efficiency);
 void AddRankEfficiencies(const RowInput& in, std::vector<RankRow>& rows);
-// Of the finished rest of the report.
+// `report` must be complete except for its recommendations.
 std::vector<std::string> MakeRecommendations(const Report& report);
 
-// Nodes may share a name (--node-id on one machine, containers): then the id tells them apart.
-std::vector<std::string> HostNames(const store::Capture& capture);
+// Returns the names of the hosts. Hosts may share a name (--node-id on one machine, containers); the id is
+// then added.
+std::vector<std::string> HostNames(const capture::Capture& capture);
 
-// How much later than on the earliest rank each rank's steps begin, on the job's clock, by rank index (median
-// over the steps); in imports without step ranges the same of their first stamps. Null where neither can be
-// known.
+// Returns, by rank index, the median delay of a rank's steps after the earliest rank's, on the job's clock.
+// For an import without step ranges, it is the delay of the first stamp. nullopt: neither is known.
 std::vector<std::optional<Nanos>> LatenessFromBefore(const RowInput& in);
 
 }  // namespace lockstep::report
 
-#endif  // LOCKSTEP_AGGREGATOR_REPORT_ROWS_H_
+#endif  // LOCKSTEP_REPORT_ROWS_H_

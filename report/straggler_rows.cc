@@ -1,4 +1,4 @@
-// The verdict part of the report: slowdown, stragglers, fixes, recommendations.
+// Makes the verdict's part of the report: slowdown, stragglers, fixes, recommendations.
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -16,10 +16,10 @@ using analysis::Cause;
 using analysis::Finding;
 using analysis::LengthText;
 
-// Lateness below this part of the window is nothing to speak of.
-constexpr double kWorthSaying = 0.02;
+// Lateness below this fraction of the window is not mentioned.
+constexpr double kLeastShownShare = 0.02;
 
-std::string HostOf(const store::Capture& capture, uint32_t rank_index) {
+std::string HostOf(const capture::Capture& capture, uint32_t rank_index) {
   const uint32_t host = capture.ranks[rank_index].host;
   if (host >= capture.hosts.size()) return "";
   return capture.hosts[host].ShownName();
@@ -37,12 +37,12 @@ std::string VerdictName(analysis::Verdict verdict) {
   return "undecided";
 }
 
-std::string Where(const store::Capture& capture, uint32_t rank_index) {
-  const store::RankData& rank = capture.ranks[rank_index];
+std::string Where(const capture::Capture& capture, uint32_t rank_index) {
+  const capture::RankData& rank = capture.ranks[rank_index];
   return absl::StrFormat("GPU %d of %s", rank.device.value(), HostOf(capture, rank_index));
 }
 
-ActionTarget TargetOf(const store::Capture& capture, const Finding& f) {
+ActionTarget TargetOf(const capture::Capture& capture, const Finding& f) {
   ActionTarget target;
   if (f.rank_indices.empty()) return target;
   target.gpu = Where(capture, f.rank_indices[0]);
@@ -58,7 +58,7 @@ void AddLateness(const RowInput& in, const Finding& f, StragglerRow& row) {
   std::optional<Nanos> late = f.late;
   if (!late && in.steps.count() < analysis::kLeastSteps) {
     late = LatenessFromBefore(in)[f.rank_indices[0]];
-    if (late && static_cast<double>(late->ns()) < kWorthSaying * in.diagnosis.step_ns) late.reset();
+    if (late && static_cast<double>(late->ns()) < kLeastShownShare * in.diagnosis.step_ns) late.reset();
   }
   if (!late) return;
   row.evidence.push_back(

@@ -25,7 +25,7 @@ std::string_view Code(Tone tone) {
   return "";
 }
 
-// Control characters of a job's name must not reach a terminal.
+// Control characters, for example in a job's name, must not reach a terminal.
 std::string Printable(std::string_view text) {
   std::string out;
   for (char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;

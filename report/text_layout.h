@@ -1,6 +1,6 @@
-// Lines of a report on a terminal: wrapped to a width, with one colour per meaning.
-#ifndef LOCKSTEP_AGGREGATOR_REPORT_TEXT_LAYOUT_H_
-#define LOCKSTEP_AGGREGATOR_REPORT_TEXT_LAYOUT_H_
+// TextLayout formats the lines of a report for a terminal: wrapped to a width, with one colour per meaning.
+#ifndef LOCKSTEP_REPORT_TEXT_LAYOUT_H_
+#define LOCKSTEP_REPORT_TEXT_LAYOUT_H_
 
 #include <string>
 #include <string_view>
@@ -17,8 +17,7 @@ class TextLayout {
  public:
   TextLayout(int width, bool color) : width_(width < 40 ? 40 : width), color_(color) {}
 
-  // One paragraph: what does not fit is continued below, indented by `hang`. The first word of it gets the
-  // tone.
+  // Adds one paragraph. Continuation lines are indented by `hang`. `tone` colours the first word.
   void Line(std::string_view text, size_t hang = 2, Tone tone = Tone::kPlain);
   std::string Take() { return std::move(out_); }
 
@@ -30,12 +29,12 @@ class TextLayout {
   std::string out_;
 };
 
-// Lengths of a few ms up as "12.1 ms"; see analysis::LengthText.
+// Formats a length with its unit, such as "12.1 ms" (analysis::LengthText).
 std::string Text(Nanos length);
 std::string Percent(double fraction);
-// "rank 3", "ranks 3, 4 and 2 more".
+// Returns "rank 3", or "ranks 3, 4 and 2 more".
 std::string RankList(const std::vector<RankId>& ranks, size_t most);
 
 }  // namespace lockstep::report
 
-#endif  // LOCKSTEP_AGGREGATOR_REPORT_TEXT_LAYOUT_H_
+#endif  // LOCKSTEP_REPORT_TEXT_LAYOUT_H_

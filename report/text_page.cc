@@ -6,7 +6,7 @@
 namespace lockstep::report {
 namespace {
 
-// A page of a terminal, at this many columns.
+// The number of lines of a page, for a terminal of kUsualWidth columns.
 constexpr int kMostLines = 20;
 constexpr int kUsualWidth = 100;
 constexpr int kNarrowest = 40;
@@ -16,13 +16,13 @@ constexpr int kNarrowest = 40;
 TextPage::TextPage(const TextOptions& options)
     : line_width_(options.width), color_(options.color), width_(std::max(options.width, kNarrowest)) {}
 
-void TextPage::Say(Priority priority, std::string_view text, size_t hang, Tone tone) {
+void TextPage::AddParagraph(Priority priority, std::string_view text, size_t hang, Tone tone) {
   TextLayout layout(line_width_, color_);
   layout.Line(text, hang, tone);
   paragraphs_.push_back({layout.Take(), priority});
 }
 
-void TextPage::SayShort(Priority priority, std::string text, Tone tone) {
+void TextPage::AddShortLine(Priority priority, std::string text, Tone tone) {
   const auto most = static_cast<size_t>(width_);
   if (text.size() > most) {
     size_t cut = text.rfind(' ', most - 4);
@@ -30,7 +30,7 @@ void TextPage::SayShort(Priority priority, std::string text, Tone tone) {
     text.resize(cut);
     text += " ...";
   }
-  Say(priority, text, 2, tone);
+  AddParagraph(priority, text, 2, tone);
 }
 
 std::string TextPage::Take() {

@@ -1,6 +1,6 @@
-// A page of paragraphs on a terminal, of which the least important go when there is too much to say.
-#ifndef LOCKSTEP_AGGREGATOR_REPORT_TEXT_PAGE_H_
-#define LOCKSTEP_AGGREGATOR_REPORT_TEXT_PAGE_H_
+// TextPage collects paragraphs for a terminal, and leaves out the least important ones if the page is full.
+#ifndef LOCKSTEP_REPORT_TEXT_PAGE_H_
+#define LOCKSTEP_REPORT_TEXT_PAGE_H_
 
 #include <string>
 #include <string_view>
@@ -11,20 +11,20 @@
 
 namespace lockstep::report {
 
-// How soon something is left out.
+// Importance of a paragraph. kAside is left out first, kAlways never.
 enum class Priority { kAlways, kImportant, kUseful, kAside };
 
 class TextPage {
  public:
-  // Width and colour are those of `options`.
+  // Takes width and colour from `options`.
   explicit TextPage(const TextOptions& options);
 
-  // One paragraph; `hang` and `tone` as of TextLayout::Line.
-  void Say(Priority priority, std::string_view text, size_t hang = 2, Tone tone = Tone::kPlain);
-  // One line, the end of which may go.
-  void SayShort(Priority priority, std::string text, Tone tone = Tone::kPlain);
-  // What fits in twenty lines at the usual width, in as many more as it is narrower; what matters least is
-  // left out first, from the end.
+  // Adds one paragraph; `hang` and `tone` as in TextLayout::Line.
+  void AddParagraph(Priority priority, std::string_view text, size_t hang = 2, Tone tone = Tone::kPlain);
+  // Adds one line and cuts its end if it is too long.
+  void AddShortLine(Priority priority, std::string text, Tone tone = Tone::kPlain);
+  // Returns the page: twenty lines at the usual width, more on a narrower terminal. Paragraphs of the lowest
+  // priority are left out first, from the end.
   std::string Take();
 
  private:
@@ -35,10 +35,10 @@ class TextPage {
 
   int line_width_;
   bool color_;
-  int width_;  // of the page: never next to nothing
+  int width_;  // of the page, at least kNarrowest
   std::vector<Paragraph> paragraphs_;
 };
 
 }  // namespace lockstep::report
 
-#endif  // LOCKSTEP_AGGREGATOR_REPORT_TEXT_PAGE_H_
+#endif  // LOCKSTEP_REPORT_TEXT_PAGE_H_

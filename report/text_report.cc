@@ -1,4 +1,5 @@
-// The report for a person on call: the first two lines are enough to page the right one.
+// RenderText(): formats the report for the person on call. The first two lines suffice to page the right
+// person.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -36,7 +37,7 @@ class Writer {
     Overview();
     Why();
     Fixes();
-    SayWaiting(r_, page_);
+    AddWaiting(r_, page_);
     Time();
     NotTheCause();
     Trend();
@@ -73,7 +74,7 @@ class Writer {
     return who;
   }
 
-  // The rank that ended most of the others' waiting.
+  // Returns the rank that caused the most waiting.
   const RankRow* MostWaitedFor() const {
     const RankRow* most = nullptr;
     for (const RankRow& r : r_.ranks) {
@@ -86,20 +87,20 @@ class Writer {
     if (!r_.capture.graphs_not_visible.empty()) {
       uint64_t launches = 0;
       std::vector<RankId> ranks;
-      for (const UnseenGraphsRow& row : r_.capture.graphs_not_visible) {
+      for (const UnrecordedGraphsRow& row : r_.capture.graphs_not_visible) {
         launches += row.launches;
         ranks.push_back(row.rank);
       }
-      page_.Say(kAlways,
-                absl::StrFormat("UNDECIDED the kernels of %d launches of CUDA graphs on %s were not "
-                                "recorded: the graphs are older than CUPTI. "
-                                "Start the job with LOCKSTEP_PREPARE=always",
-                                launches, RankList(ranks, 16)),
-                2, Tone::kWarn);
+      page_.AddParagraph(kAlways,
+                         absl::StrFormat("UNDECIDED the kernels of %d launches of CUDA graphs on %s were not "
+                                         "recorded: the graphs are older than CUPTI. "
+                                         "Start the job with LOCKSTEP_PREPARE=always",
+                                         launches, RankList(ranks, 16)),
+                         2, Tone::kWarn);
       return;
     }
     if (r_.ranks.empty()) {
-      page_.Say(kAlways, "NOTHING RECORDED: no rank left any device activity", 2, Tone::kWarn);
+      page_.AddParagraph(kAlways, "NOTHING RECORDED: no rank left any device activity", 2, Tone::kWarn);
       return;
     }
     if (r_.capture.steps < analysis::kLeastSteps) {
@@ -111,21 +112,23 @@ class Writer {
                                 most->rank.value(),
                                 LengthText(static_cast<double>(most->caused_wait.ns()) / Steps()));
       }
-      page_.Say(kAlways, line, 2, Tone::kWarn);
+      page_.AddParagraph(kAlways, line, 2, Tone::kWarn);
       return;
     }
     if (r_.capture.matching.matched_fraction.value_or(1) < analysis::kMatchedForVerdict) {
-      page_.Say(kAlways,
-                "UNDECIDED only " + Percent(*r_.capture.matching.matched_fraction) +
-                    " of the communication could be matched across ranks: who waits for whom is not known",
-                2, Tone::kWarn);
+      page_.AddParagraph(
+          kAlways,
+          "UNDECIDED only " + Percent(*r_.capture.matching.matched_fraction) +
+              " of the communication could be matched across ranks: who waits for whom is not known",
+          2, Tone::kWarn);
       return;
     }
     if (r_.stragglers.empty() && r_.slowdown.step_ns && !r_.slowdown.ideal_step_ns) {
-      page_.Say(kAlways,
-                "UNDECIDED no rank is seen to hold the others back, but no step is typical of this job: what "
-                "is lost is not known",
-                2, Tone::kWarn);
+      page_.AddParagraph(
+          kAlways,
+          "UNDECIDED no rank is seen to hold the others back, but no step is typical of this job: what "
+          "is lost is not known",
+          2, Tone::kWarn);
       return;
     }
     if (r_.stragglers.empty()) {
@@ -135,7 +138,7 @@ class Writer {
         line += absl::StrFormat(" by more than %s per step (noise floor)",
                                 LengthText(*r_.slowdown.noise_floor_ns_per_step));
       }
-      page_.Say(kAlways, line, 2, Tone::kGood);
+      page_.AddParagraph(kAlways, line, 2, Tone::kGood);
       return;
     }
     const StragglerRow& s = r_.stragglers[0];
@@ -145,10 +148,11 @@ class Writer {
       line += " Fixing it gains " + Gain(*s.gain_ns_per_step, s.gain_interval) + " per step" +
               GainWithOthers(*s.gain_ns_per_step);
     if (r_.stragglers.size() > 1) line += absl::StrFormat("; %d more below", r_.stragglers.size() - 1);
-    page_.Say(kAlways, line, 2, s.verdict == "undecided" ? Tone::kWarn : Tone::kBad);
+    page_.AddParagraph(kAlways, line, 2, s.verdict == "undecided" ? Tone::kWarn : Tone::kBad);
   }
 
-  // Where the first one is held up by others that are as bad, fixing it alone says little.
+  // Fixing the first straggler alone gains little if others delay the job as much. Returns the gain of fixing
+  // them together; empty: it is not larger.
   std::string GainWithOthers(double alone) const {
     const FixRow* best = nullptr;
     for (const FixRow& f : r_.fixes) {
@@ -185,7 +189,7 @@ class Writer {
     if (s.step_ns && !s.ideal_step_ns) line += "  STEP " + LengthText(*s.step_ns) + "  ideal not known";
     if (s.step_ns && s.ideal_step_ns) {
       line += absl::StrFormat("  STEP %s  ideal %s", LengthText(*s.step_ns), LengthText(*s.ideal_step_ns));
-      // Shorter than the ideal one a step is only by chance (model.h).
+      // A step is shorter than the ideal step only by chance (model.h).
       if (s.ratio)
         line += *s.ratio < 1 ? "  no SLOWDOWN beyond chance" : absl::StrFormat("  SLOWDOWN %.3fx", *s.ratio);
       if (s.interval) line += absl::StrFormat(" [%.3f, %.3f]", s.interval->low, s.interval->high);
@@ -196,26 +200,28 @@ class Writer {
     }
     if (c.matching.matched_fraction)
       line += absl::StrFormat("  matched %.4g%%", 100 * *c.matching.matched_fraction);
-    if (c.hosts > 1) line += c.clock_bound ? "  clocks within " + Text(*c.clock_bound) : "  clocks unknown";
-    page_.Say(kAlways, line);
+    if (c.hosts > 1) line += c.clock.bound ? "  clocks within " + Text(*c.clock.bound) : "  clocks unknown";
+    page_.AddParagraph(kAlways, line);
     if (!c.missing_ranks.empty())
-      page_.Say(kAlways, "MISSING " + RankList(c.missing_ranks, 16) + ": nothing was recorded of them", 2,
-                Tone::kWarn);
+      page_.AddParagraph(kAlways,
+                         "MISSING " + RankList(c.missing_ranks, 16) + ": nothing was recorded of them", 2,
+                         Tone::kWarn);
   }
 
-  // "kernels +18% (z 21)": of several kinds of evidence the first says why.
+  // Adds a row of WHY: the lost time, its share, the subject, and details such as the first evidence "kernels
+  // +18% (z 21)".
   void WhyRow(double lost, const std::string& what, const std::string& detail) {
     const double share = r_.slowdown.lost_ns_per_step && *r_.slowdown.lost_ns_per_step > 0
                              ? lost / *r_.slowdown.lost_ns_per_step
                              : 0;
-    page_.SayShort(kAlways, absl::StrFormat("  %9s %5s  %-26s %s", LengthText(lost),
-                                            absl::StrFormat("%.0f%%", 100 * share), what, detail));
+    page_.AddShortLine(kAlways, absl::StrFormat("  %9s %5s  %-26s %s", LengthText(lost),
+                                                absl::StrFormat("%.0f%%", 100 * share), what, detail));
   }
 
   void Why() {
     if (!r_.slowdown.lost_ns_per_step) return;
-    page_.Say(kAlways, "WHY (adds up to " + LengthText(*r_.slowdown.lost_ns_per_step) + " per step)", 2,
-              Tone::kTitle);
+    page_.AddParagraph(kAlways, "WHY (adds up to " + LengthText(*r_.slowdown.lost_ns_per_step) + " per step)",
+                       2, Tone::kTitle);
     for (size_t i = 0; i < r_.stragglers.size() && i < top_; ++i) {
       const StragglerRow& s = r_.stragglers[i];
       std::string detail = CauseInWords(s.cause) + "  " + s.verdict;
@@ -246,7 +252,7 @@ class Writer {
       if (f.entries.size() > 2) what = absl::StrFormat("the first %d together", f.entries.size());
       line += (i > 0 ? ";  " : "  ") + what + ": " + Gain(f.gain_ns_per_step, f.gain_interval);
     }
-    page_.Say(kImportant, line, 2, Tone::kTitle);
+    page_.AddParagraph(kImportant, line, 2, Tone::kTitle);
   }
 
   void Time() {
@@ -273,7 +279,7 @@ class Writer {
     if (communication > Nanos())
       line +=
           "  overlap " + Percent(static_cast<double>(overlap.ns()) / static_cast<double>(communication.ns()));
-    page_.Say(kUseful, line, 2, Tone::kTitle);
+    page_.AddParagraph(kUseful, line, 2, Tone::kTitle);
     const EfficiencyRow& e = r_.efficiency;
     if (e.factors.parallel) {
       line = absl::StrFormat(
@@ -295,7 +301,7 @@ class Writer {
         line += absl::StrFormat("; slow transfers cost %s per step",
                                 LengthText(*e.critical_communication_ns_per_step));
       }
-      page_.Say(kAside, line, 2, Tone::kTitle);
+      page_.AddParagraph(kAside, line, 2, Tone::kTitle);
     }
   }
 
@@ -304,10 +310,10 @@ class Writer {
     std::string line = "NOT THE CAUSE";
     for (size_t i = 0; i < r_.not_the_cause.size() && i < kMostInnocents; ++i)
       line += (i > 0 ? ";  " : "  ") + r_.not_the_cause[i];
-    page_.Say(kUseful, line, 2, Tone::kTitle);
+    page_.AddParagraph(kUseful, line, 2, Tone::kTitle);
   }
 
-  // When the first one began, and what it was like before.
+  // Says when the first straggler began, and its excess before.
   void Trend() {
     if (r_.stragglers.empty() || r_.steps.size() < analysis::kLeastSteps) return;
     const StragglerRow& s = r_.stragglers[0];
@@ -324,10 +330,10 @@ class Writer {
     if (ends) line += absl::StrFormat("; last seen in step %d", *s.until_step);
     if (s.affected_steps < kNearlyAll)
       line += absl::StrFormat("; in %.0f%% of the steps", 100 * s.affected_steps);
-    page_.Say(kImportant, line, 2, Tone::kTitle);
+    page_.AddParagraph(kImportant, line, 2, Tone::kTitle);
   }
 
-  // What weakens these numbers.
+  // Reports losses and unmatched communication, which weaken the numbers.
   void Trust() {
     uint64_t lost = 0;
     std::string stages;
@@ -337,30 +343,33 @@ class Writer {
       if (stages.find(l.stage) == std::string::npos) stages += (stages.empty() ? "" : ", ") + l.stage;
     }
     if (lost > 0)
-      page_.Say(kImportant,
-                absl::StrFormat("LOST %d records (at: %s): the numbers above are without them", lost, stages),
-                2, Tone::kWarn);
+      page_.AddParagraph(
+          kImportant,
+          absl::StrFormat("LOST %d records (at: %s): the numbers above are without them", lost, stages), 2,
+          Tone::kWarn);
     const MatchingRow& m = r_.capture.matching;
-    // A window's edges always cut a few.
+    // The edges of a window always cut a few collectives.
     if (m.matched_fraction.value_or(1) < kNearlyAll || m.conflicts > 0) {
-      page_.Say(kImportant,
-                absl::StrFormat("UNMATCHED %d communication kernels have no partners on every rank of their "
-                                "group, %d contradict them; their "
-                                "waiting is not split",
-                                m.unmatched, m.conflicts),
-                2, Tone::kWarn);
+      page_.AddParagraph(
+          kImportant,
+          absl::StrFormat("UNMATCHED %d communication kernels have no partners on every rank of their "
+                          "group, %d contradict them; their "
+                          "waiting is not split",
+                          m.unmatched, m.conflicts),
+          2, Tone::kWarn);
     }
-    for (const std::string& note : r_.capture.notes) page_.Say(kAside, "NOTE " + note, 2, Tone::kWarn);
+    for (const std::string& note : r_.capture.notes)
+      page_.AddParagraph(kAside, "NOTE " + note, 2, Tone::kWarn);
   }
 
-  // What to do about the first one, and the command that shows what it would gain.
+  // Prints the actions, and the command that computes the gain of fixing the first straggler.
   void Do() {
     for (size_t i = 0; i < r_.recommendations.size() && i < kMostActions; ++i) {
-      page_.Say(i == 0 ? kImportant : kAside, "DO " + r_.recommendations[i], 2, Tone::kTitle);
+      page_.AddParagraph(i == 0 ? kImportant : kAside, "DO " + r_.recommendations[i], 2, Tone::kTitle);
     }
     if (options_.source.empty() || r_.stragglers.empty()) return;
     const StragglerRow& s = r_.stragglers[0];
-    // What goes through a rank's links is no work of its own.
+    // Transfers over a rank's links are not work of the rank.
     const bool of_links = s.cause == "slow_link";
     std::string fix;
     if (s.kind == "host" && s.hosts.size() == 1 && !of_links) {
@@ -372,11 +381,11 @@ class Writer {
       if (s.ranks.size() > kRanksOfACommand) return;
     }
     if (fix.empty()) return;
-    page_.Say(kUseful, "TRY lockstep whatif " + Quoted(options_.source) + " --fix " + Quoted(fix), 2,
-              Tone::kTitle);
+    page_.AddParagraph(kUseful, "TRY lockstep whatif " + Quoted(options_.source) + " --fix " + Quoted(fix), 2,
+                       Tone::kTitle);
   }
 
-  // Where to look: the culprit beside one that waited for it and one that did neither.
+  // Names the file and the ranks to look at: the culprit, and the rank that waited most.
   void Open() {
     if (r_.stragglers.empty() || r_.stragglers[0].ranks.empty()) return;
     const StragglerRow& s = r_.stragglers[0];
@@ -396,10 +405,10 @@ class Writer {
       if (victim != nullptr) line += absl::StrFormat(" beside rank %d, which waited", victim->rank.value());
     }
     if (s.since_step) line += absl::StrFormat(", step %d", *s.since_step);
-    page_.Say(kUseful, line, 2, Tone::kTitle);
+    page_.AddParagraph(kUseful, line, 2, Tone::kTitle);
   }
 
-  // As a shell reads one word.
+  // Quotes a word for a shell.
   static std::string Quoted(const std::string& word) {
     const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
       return std::isalnum(c) != 0 ||

@@ -1,4 +1,4 @@
-// What a person on call reads, to the letter.
+// Compares the text of the report word for word.
 #include <algorithm>
 
 #include "gmock/gmock.h"
@@ -13,14 +13,14 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-std::ptrdiff_t Lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+std::ptrdiff_t LineCount(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 Report Job(int ranks) {
   Report r;
   r.capture.job = "gpt-70b";
   r.capture.hosts = 2;
   r.capture.steps = 10;
-  r.capture.clock_bound = Nanos::Micros(24);
+  r.capture.clock.bound = Nanos::Micros(24);
   r.capture.matching.matched_fraction = 0.9997;
   for (int i = 0; i < ranks; ++i) {
     r.ranks.push_back({.rank = RankId(i),
@@ -68,6 +68,7 @@ StragglerRow SlowGpu() {
           .verdict = "sure",
           .confidence = 0.99,
           .since_step = 4113,
+          .affected_steps = 1,
           .excess_before_ns = 1e5,
           .excess_since_ns = 128e6,
           .evidence = {"kernels +18.4% (z 21): matrix products +19.0%, memory-bound +4.1%", "more"},
@@ -110,7 +111,7 @@ OPEN ./lockstep-4711/merged.pftrace in ui.perfetto.dev: rank 3 beside rank 7, wh
 )");
 }
 
-TEST(TextReport, HealthyIsSaidPlainlyAndShort) {
+TEST(TextReport, AHealthyJobGivesAShortText) {
   Report r = Job(8);
   for (RankRow& row : r.ranks) row.caused_wait = Nanos::Millis(40);
   const std::string text = RenderText(r, {.width = 110, .source = "x"});
@@ -120,7 +121,7 @@ TEST(TextReport, HealthyIsSaidPlainlyAndShort) {
           "HEALTHY no rank holds the others back by more than 4.90 ms per step (noise floor)\njob gpt-70b"));
   EXPECT_THAT(text, Not(HasSubstr("FIX")));
   EXPECT_THAT(text, Not(HasSubstr("TRY")));
-  EXPECT_LE(Lines(text), 20);
+  EXPECT_LE(LineCount(text), 20);
 }
 
 TEST(TextReport, APairIsUndecidedAndNamesBoth) {
@@ -135,7 +136,7 @@ TEST(TextReport, APairIsUndecidedAndNamesBoth) {
   EXPECT_THAT(text, StartsWith("UNDECIDED one of ranks 1, 0: gpu_clock, undecided. Fixing it gains 88.0 ms"));
 }
 
-TEST(TextReport, HostsStagesDataAndTheJobAreNamedAsSuch) {
+TEST(TextReport, NamesHostsStagesDataAndTheJob) {
   const auto first = [](const std::string& kind, int ranks, std::vector<std::string> hosts) {
     Report r = WithSlowGpu();
     StragglerRow& s = r.stragglers[0];
@@ -154,7 +155,7 @@ TEST(TextReport, HostsStagesDataAndTheJobAreNamedAsSuch) {
   EXPECT_EQ(first("group", 2, {"n045"}), "STRAGGLER group of ranks 0, 1");
 }
 
-TEST(TextReport, HoweverMuchThereIsToSayItStaysAPageAndItsFirstLinesStay) {
+TEST(TextReport, ALongReportStaysOnePageWithTheSameFirstLines) {
   Report r = WithSlowGpu();
   for (int i = 0; i < 30; ++i) {
     r.stragglers.push_back(SlowGpu());
@@ -165,19 +166,19 @@ TEST(TextReport, HoweverMuchThereIsToSayItStaysAPageAndItsFirstLinesStay) {
   }
   for (const int width : {100, 110, 160}) {
     const std::string text = RenderText(r, {.width = width, .top = 8});
-    EXPECT_LE(Lines(text), 20) << text;
+    EXPECT_LE(LineCount(text), 20) << text;
     EXPECT_THAT(text, StartsWith("STRAGGLER rank 3 (n045 GPU 3): gpu_clock, sure."));
     EXPECT_THAT(text, HasSubstr("WHY (adds up to"));
     EXPECT_THAT(text, HasSubstr("DO read clocks"));
   }
 }
 
-TEST(TextReport, CommandsAreQuotedAsAShellReadsThem) {
+TEST(TextReport, QuotesCommandsForAShell) {
   const std::string text = RenderText(WithSlowGpu(), {.width = 110, .source = "my job's traces"});
   EXPECT_THAT(text, HasSubstr("TRY lockstep whatif 'my job'\\''s traces' --fix rank=3"));
 }
 
-TEST(TextReport, TheLinesOfWhyAddUp) {
+TEST(TextReport, LinesOfWhySumToTheLostTime) {
   const Report r = WithSlowGpu();
   double sum = r.slowdown.noise_ns_per_step.value() + r.slowdown.unlisted_ns_per_step.value() +
                r.slowdown.unexplained_ns_per_step.value();
@@ -185,7 +186,7 @@ TEST(TextReport, TheLinesOfWhyAddUp) {
   EXPECT_DOUBLE_EQ(sum, *r.slowdown.lost_ns_per_step);
 }
 
-TEST(Actions, EveryCauseHasOneVerbAndWordsForItself) {
+TEST(Actions, EveryCauseHasAVerbAndTexts) {
   using analysis::Cause;
   using analysis::CulpritKind;
   const ActionTarget target{.gpu = "GPU 3 of n045", .host = "n045", .ranks = "rank 3"};

@@ -15,19 +15,21 @@ namespace {
 using analysis::LengthText;
 using enum Priority;
 
-// Ranks whose waiting is this part of all of it are worth a word.
+// A rank is mentioned if its share of all waiting is at least this.
 constexpr double kNotableShare = 0.02;
-// Of the waiting for the rank that was waited for most.
-constexpr double kWorthALine = 0.25;
+// A further rank has a line if others waited for it at least this fraction of the waiting for the first rank.
+constexpr double kLeastShareOfFirst = 0.25;
 constexpr size_t kMostWaitedFor = 3;
 
-// Beyond what a typical job would wait, by who caused it however far away.
+// Prints the waiting that a typical job would not have, by the rank that caused it, directly or through
+// others.
 void DelayCosts(const WaitingRow& w, TextPage& page) {
   for (size_t i = 0; i < w.causers.size() && i < kMostWaitedFor; ++i) {
-    const WaitingRow::Causer& c = w.causers[i];
+    const WaitingCauserRow& c = w.causers[i];
     const double total = c.direct_ns_per_step + c.passed_on_ns_per_step;
-    // Ranks that are as bad as each other are told of together; what is far less is noise beside the first.
-    if (i > 0 && total < kWorthALine * (w.causers[0].direct_ns_per_step + w.causers[0].passed_on_ns_per_step))
+    // Ranks that cause similar waiting are listed together. Far less waiting than the first rank's is noise.
+    if (i > 0 &&
+        total < kLeastShareOfFirst * (w.causers[0].direct_ns_per_step + w.causers[0].passed_on_ns_per_step))
       break;
     std::string line = absl::StrFormat("WAITING %d rank%s waited for rank %d", c.victims,
                                        c.victims == 1 ? "" : "s", c.rank.value());
@@ -36,11 +38,11 @@ void DelayCosts(const WaitingRow& w, TextPage& page) {
                             Percent(total / w.waited_ns_per_step), Percent(c.direct_ns_per_step / total),
                             Percent(c.passed_on_ns_per_step / total));
     if (!c.path.empty()) line += "; path " + c.path;
-    page.Say(i == 0 ? kUseful : kAside, line, 2, Tone::kTitle);
+    page.AddParagraph(i == 0 ? kUseful : kAside, line, 2, Tone::kTitle);
   }
 }
 
-// Without delay costs: what each rank ended by arriving last.
+// Without delay costs, prints the waiting that each rank caused by coming last.
 void CausedWaits(const Report& report, TextPage& page) {
   std::vector<const RankRow*> order;
   Nanos all;
@@ -60,7 +62,7 @@ void CausedWaits(const Report& report, TextPage& page) {
         absl::StrFormat("%s rank %d %s per step (%s)", i > 0 ? "," : "", order[i]->rank.value(),
                         LengthText(static_cast<double>(order[i]->caused_wait.ns()) / steps), Percent(share));
   }
-  page.Say(kUseful, line, 2, Tone::kTitle);
+  page.AddParagraph(kUseful, line, 2, Tone::kTitle);
 }
 
 void Lateness(const Report& report, TextPage& page) {
@@ -71,19 +73,20 @@ void Lateness(const Report& report, TextPage& page) {
   if (late != nullptr &&
       report.capture.steps<analysis::kLeastSteps&& * late->late_from_before> Nanos::Micros(100)) {
     std::string clock;
-    if (report.capture.clock_bound && *report.capture.clock_bound > *late->late_from_before)
+    if (report.capture.clock.bound && *report.capture.clock.bound > *late->late_from_before)
       clock = " (within clock error)";
-    page.Say(kImportant,
-             absl::StrFormat("LATE rank %d came %s late from before the window, cause unknown: what it did "
-                             "before is not in the capture%s",
-                             late->rank.value(), Text(*late->late_from_before), clock),
-             2, Tone::kTitle);
+    page.AddParagraph(
+        kImportant,
+        absl::StrFormat("LATE rank %d came %s late from before the window, cause unknown: what it did "
+                        "before is not in the capture%s",
+                        late->rank.value(), Text(*late->late_from_before), clock),
+        2, Tone::kTitle);
   }
 }
 
 }  // namespace
 
-void SayWaiting(const Report& report, TextPage& page) {
+void AddWaiting(const Report& report, TextPage& page) {
   if (report.waiting && !report.waiting->causers.empty() && report.capture.steps >= analysis::kLeastSteps) {
     DelayCosts(*report.waiting, page);
   } else {

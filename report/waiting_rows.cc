@@ -1,10 +1,10 @@
-// Who waited for whom: the report's part of the delay cost.
+// MakeWaitingRow(): the report's part about the delay cost, by causer and victim.
 #include "report/rows.h"
 
 namespace lockstep::report {
 namespace {
 
-// Of all waiting; a cell with less says nothing.
+// Fraction of all waiting. Cells with less are left out.
 constexpr double kLeastCell = 1e-4;
 
 }  // namespace
@@ -12,18 +12,19 @@ constexpr double kLeastCell = 1e-4;
 std::optional<WaitingRow> MakeWaitingRow(const RowInput& in) {
   const analysis::Waiting& w = in.diagnosis.waiting;
   if (w.suffered_ns.empty() || !in.diagnosis.has_ideal) return std::nullopt;
-  WaitingRow row{
-      .waited_ns_per_step = w.waited_ns, .unexplained_ns_per_step = w.unexplained_ns, .by_host = w.by_host};
+  WaitingRow row{.waited_ns_per_step = w.waited_ns,
+                 .unexplained_ns_per_step = w.unexplained_ns,
+                 .level = w.by_host ? "host" : "rank"};
   const std::vector<std::string> hosts = HostNames(in.capture);
   if (w.by_host) {
     row.places = hosts;
     row.places.resize(w.places);
   } else {
-    for (const store::RankData& rank : in.capture.ranks)
+    for (const capture::RankData& rank : in.capture.ranks)
       row.places.push_back(std::to_string(rank.rank.value()));
   }
   for (const analysis::Waiting::Causer& c : w.causers) {
-    const store::RankData& rank = in.capture.ranks[c.rank_index];
+    const capture::RankData& rank = in.capture.ranks[c.rank_index];
     row.causers.push_back({.rank = rank.rank,
                            .host = rank.host < hosts.size() ? hosts[rank.host] : "",
                            .direct_ns_per_step = w.direct_ns[c.rank_index],

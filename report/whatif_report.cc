@@ -14,7 +14,7 @@ using analysis::WhatIfPart;
 using analysis::WhatIfRequest;
 using analysis::WhatIfResult;
 
-// The same words in both documents.
+// Both documents use the same texts.
 constexpr const char* kNotModelled[] = {
     "transfers and copies beside the changed work: they keep the duration they had",
     "the depth of a launch queue that was never seen full",

@@ -8,8 +8,8 @@
 namespace lockstep::report {
 namespace {
 
-using store::ActivityKind;
-using store::CollectiveOp;
+using capture::ActivityKind;
+using capture::CollectiveOp;
 
 constexpr int kMultiprocessors = 10;
 
@@ -23,20 +23,20 @@ constexpr KernelName kNames[] = {{"ampere_fp16_s16816gemm_fp16_128x128", true},
                                  {"vectorized_elementwise_kernel", false},
                                  {"layer_norm_kernel", false}};
 
-// What every rank does in each step: a kernel, and perhaps a collective once it is through.
+// The work of every rank in each step: a kernel, and perhaps a collective after it.
 struct Item {
   KernelName name;
   int64_t length = 0;
   double blocks = -1, occupancy = -1;
-  bool states_grid = false;  // else the blocks are stated as such
+  bool states_grid = false;  // true: the record states a grid; false: blocks per multiprocessor
   bool meets = false;
-  bool all = false;     // all ranks meet, else neighbours
-  bool beside = false;  // the next kernel does not wait for it
+  bool all = false;     // a collective of all ranks; false: of neighbours
+  bool beside = false;  // the next kernel does not wait for the collective
   CollectiveOp op = CollectiveOp::kAllReduce;
   int64_t bytes = -1;
   int root = -1;  // place in the group
   int64_t transfer = 0;
-  bool sets = false;  // memory, on a stream of its own while other things go on
+  bool sets = false;  // sets memory on its own stream, beside other work
 };
 
 class Writer {
@@ -56,7 +56,7 @@ class Writer {
     launch_.assign(job_.ranks.size(), 0);
     sequence_.assign(job_.groups.size(), 0);
     for (int i = Draw(4, 7); i > 0; --i) items_.push_back(DrawItem());
-    // The last one joins all ranks, so that nobody runs away.
+    // The last collective joins all ranks, so that no rank runs ahead.
     items_.back().meets = items_.back().all = true;
     items_.back().beside = false;
     items_.back().op = CollectiveOp::kAllReduce;
@@ -66,10 +66,10 @@ class Writer {
   WrittenJob Run() {
     for (int step = 0; step < job_.steps; ++step) Step(step);
     for (size_t r = 0; r < job_.ranks.size(); ++r) {
-      store::RankData& data = Rank(r).data();
+      capture::RankData& data = Rank(r).data();
       data.properties.sms = kMultiprocessors;
-      data.window = {store::TimelineBuilder::At(0),
-                     store::TimelineBuilder::At(static_cast<double>(host_[r]))};
+      data.window = {capture::TimelineBuilder::At(0),
+                     capture::TimelineBuilder::At(static_cast<double>(host_[r]))};
     }
     job_.capture = builder_.Build();
     return std::move(job_);
@@ -77,7 +77,7 @@ class Writer {
 
  private:
   int Draw(int least, int most) { return std::uniform_int_distribution<int>(least, most)(random_); }
-  store::RankTimeline& Rank(size_t r) { return builder_.Rank(static_cast<int32_t>(r)); }
+  capture::RankTimeline& Rank(size_t r) { return builder_.Rank(static_cast<int32_t>(r)); }
 
   void AddGroup(const std::string& name, const std::vector<int>& members) {
     builder_.Group(name, std::vector<int32_t>(members.begin(), members.end()));
@@ -119,7 +119,7 @@ class Writer {
     for (size_t r = 0; r < job_.ranks.size(); ++r) End(r, step);
   }
 
-  // The host comes some time after its last step, loads data, and copies it.
+  // The host comes some time after its previous step, loads data, and copies it.
   void Begin(size_t r, int step) {
     host_[r] += Draw(5, 30);
     begin_ = host_[r];
@@ -144,11 +144,11 @@ class Writer {
   void AddOperator(size_t r, Stretch time) {
     job_.ranks[r].operators.push_back(time);
     Rank(r).Range("aten::linear", static_cast<double>(time.start), static_cast<double>(time.length()));
-    Rank(r).data().ranges.back().kind = store::RangeKind::kOperator;
+    Rank(r).data().ranges.back().kind = capture::RangeKind::kOperator;
   }
 
-  // Of the next call, or a negative number where none is recorded. Afterwards launch_ is when the device may
-  // begin.
+  // Returns the time of the next call, or a negative number if calls are not recorded. launch_ is then the
+  // earliest start on the device.
   double Launch(size_t r) {
     const int64_t at = launch_[r];
     launch_[r] += 4;
@@ -167,10 +167,10 @@ class Writer {
     op.time.end = op.time.start + item.length + Draw(0, 30) + (r == 1 ? 25 : 0);
     Rank(r).Kernel(item.name.name, static_cast<double>(op.time.start), static_cast<double>(op.time.length()),
                    7, launch);
-    store::RankData& data = Rank(r).data();
+    capture::RankData& data = Rank(r).data();
     data.activities.back().detail = static_cast<uint32_t>(data.kernel_details.size());
     data.kernel_details.emplace_back();
-    store::KernelDetail& detail = data.kernel_details.back();
+    capture::KernelDetail& detail = data.kernel_details.back();
     if (item.blocks >= 0 && item.states_grid)
       detail.grid[0] = static_cast<uint32_t>(item.blocks * kMultiprocessors + 0.5),
       detail.grid[1] = detail.grid[2] = 1;
@@ -225,7 +225,7 @@ class Writer {
     Rank(r).Communication(
         {.op = c.op,
          .group = group,
-         .source = c.group == 0 ? store::MatchSource::kNcclSequence : store::MatchSource::kGroupSequence,
+         .source = c.group == 0 ? capture::MatchSource::kNcclSequence : capture::MatchSource::kGroupSequence,
          .sequence = sequence_[group],
          .bytes = c.bytes,
          .root = item.root},
@@ -252,11 +252,11 @@ class Writer {
   std::mt19937_64 random_;
   bool with_calls_;
   WrittenJob job_;
-  store::TimelineBuilder builder_;
+  capture::TimelineBuilder builder_;
   std::vector<Item> items_;
   int64_t begin_ = 0;
   std::vector<int64_t> host_, compute_, network_, memory_,
-      launch_;                     // by rank: from when on each of them is free
+      launch_;                     // by rank: the time from which each of them is free
   std::vector<int64_t> sequence_;  // by group
 };
 

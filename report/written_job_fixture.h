@@ -1,8 +1,8 @@
-// For tests: a small random job that is written record by record, with what no record says kept beside it:
-// which step an operation belongs to, who met whom. All stamps are whole microseconds of one clock, so
-// whatever the report says can be counted out.
-#ifndef LOCKSTEP_AGGREGATOR_REPORT_WRITTEN_JOB_H_
-#define LOCKSTEP_AGGREGATOR_REPORT_WRITTEN_JOB_H_
+// Test helper: a small random job, written record by record. It keeps facts that no record has, such as the
+// step of an operation and the members of a collective. All stamps are whole microseconds of one clock, so
+// that a test can count every number of the report.
+#ifndef LOCKSTEP_REPORT_WRITTEN_JOB_FIXTURE_H_
+#define LOCKSTEP_REPORT_WRITTEN_JOB_FIXTURE_H_
 
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace lockstep::report {
 
-// [start, end), microseconds.
+// The interval [start, end), in microseconds.
 struct Stretch {
   int64_t start = 0, end = 0;
   int64_t length() const { return end - start; }
@@ -21,44 +21,45 @@ struct Stretch {
 // One record of a device.
 struct WrittenOp {
   Stretch time;
-  store::ActivityKind kind = store::ActivityKind::kKernel;
+  capture::ActivityKind kind = capture::ActivityKind::kKernel;
   bool communication = false;
   bool tensor_cores = false;
-  int step = 0;           // that launched it
+  int step = 0;           // the step that launched it
   double blocks = -1;     // per multiprocessor; negative: not recorded
   double occupancy = -1;  // 0..1; negative: not recorded
 };
 
 struct WrittenRank {
   std::vector<WrittenOp> ops;
-  std::vector<Stretch> steps;  // the ranges, by step
+  std::vector<Stretch> steps;  // ranges of the steps
   std::vector<Stretch> calls, loaders, operators;
 };
 
 struct WrittenCollective {
   int group = 0;
-  store::CollectiveOp op = store::CollectiveOp::kAllReduce;
+  capture::CollectiveOp op = capture::CollectiveOp::kAllReduce;
   int64_t bytes = -1;
-  int root = -1;  // rank of the job; negative: everybody needs everybody
+  int root = -1;  // rank of the job; negative: all members need all members
   int step = 0;
   std::vector<int> ranks;
-  std::vector<Stretch> times;  // as ranks
+  std::vector<Stretch> times;  // one per entry of `ranks`
 };
 
 struct WrittenJob {
-  std::vector<std::vector<int>> groups;  // members; 0 is all ranks
+  std::vector<std::vector<int>> groups;  // members; the first group holds all ranks
   std::vector<std::string> names;        // of the groups
   std::vector<WrittenRank> ranks;
   std::vector<WrittenCollective> collectives;
-  int steps = 0;  // written; nothing leads into the first one, so the report leaves it out
-  store::Capture capture;
+  int steps =
+      0;  // number of written steps; the report leaves out the first one, because it has no previous step
+  capture::Capture capture;
 };
 
-// 4 to 16 ranks, 5 to 8 steps: compute kernels, copies and sets, collectives of all and of neighbours, some
-// of them beside the kernels; ranks that come late into their steps. Every other seed has no host calls. All
-// that is drawn follows from the seed.
+// Writes 4 to 16 ranks and 5 to 8 steps: compute kernels, copies and sets, collectives of all ranks and of
+// neighbours, some of them beside kernels. Some ranks come late into their steps. Jobs of odd seeds have no
+// host calls. The seed determines the whole job.
 WrittenJob WriteJob(uint64_t seed);
 
 }  // namespace lockstep::report
 
-#endif  // LOCKSTEP_AGGREGATOR_REPORT_WRITTEN_JOB_H_
+#endif  // LOCKSTEP_REPORT_WRITTEN_JOB_FIXTURE_H_
