@@ -9,8 +9,8 @@ namespace lockstep::cli {
 namespace {
 
 constexpr char kAbout[] =
-    "Lockstep tells, for a running multi-GPU job, which rank holds the others back, why, and what fixing it "
-    "would gain.\n"
+    "Lockstep finds the rank that holds the others back in a running multi-GPU job, the cause, and the "
+    "gain of a fix.\n"
     "\n"
     "  mpiexec -n 8 lockstep run -- python train.py        start the job\n"
     "  lockstep trace --duration 2s                        capture it, whenever you like, and read the "
@@ -19,7 +19,7 @@ constexpr char kAbout[] =
     "  lockstep analyze ./traces                           the same report of recorded Kineto/PyTorch "
     "traces\n";
 
-// The user's own command is never parsed by us: its options are not ours.
+// The user's command after `run --` is not parsed, because its options are not ours.
 std::vector<std::string> TakeCommand(int argc, char** argv, Chosen& chosen) {
   std::vector<std::string> ours;
   int i = 1;
@@ -35,7 +35,7 @@ std::vector<std::string> TakeCommand(int argc, char** argv, Chosen& chosen) {
   return ours;
 }
 
-// CLI11 says of a wrong word that a subcommand is required, which helps nobody.
+// For an unknown command CLI11 reports only that a subcommand is required, so this lists the known ones.
 std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& words) {
   if (words.empty() || words[0][0] == '-') return "";
   std::string known;
@@ -43,21 +43,21 @@ std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& wo
     if (sub->check_name(words[0])) return "";
     known += (known.empty() ? "" : ", ") + sub->get_name();
   }
-  return "there is no command " + words[0] + "; there are " + known;
+  return "unknown command " + words[0] + "; the commands are " + known;
 }
 
 int Parse(CLI::App& app, std::vector<std::string> words) {
   if (const std::string wrong = WrongCommand(app, words); !wrong.empty()) {
-    Say(wrong);
+    PrintMessage(wrong);
     return static_cast<int>(ExitCode::kUsage);
   }
-  // CLI11 takes them from the back.
+  // CLI11 reads the vector from its end.
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "lockstep: %s; `lockstep %s--help` says more\n", error.what(),
+    std::fprintf(stderr, "lockstep: %s; see `lockstep %s--help`\n", error.what(),
                  app.get_subcommands().empty() ? "" : (app.get_subcommands()[0]->get_name() + " ").c_str());
     return static_cast<int>(ExitCode::kUsage);
   }
@@ -90,19 +90,19 @@ int Main(int argc, char** argv) {
   AddMan(app, chosen);
   const int parsed = Parse(app, TakeCommand(argc, argv, chosen));
   if (parsed != 0 || !chosen.action) return parsed;
-  // A reader that goes away (`| head`) is an error of a write, not a death. The user's command inherits what
-  // it would have had without us.
+  // If a reader of stdout exits (`| head`), the write must fail instead of killing us. `run` is excluded,
+  // because the user's command inherits the signal's setting.
   if (!app.got_subcommand("run")) std::signal(SIGPIPE, SIG_IGN);
   ExitCode code = ExitCode::kFailed;
   try {
     code = chosen.action();
   } catch (const std::exception& error) {
-    // The standard library's: no memory, mostly. Nothing of ours throws.
-    Say(std::string(error.what()) + ": this machine lacks what the command needs");
+    // Thrown by the standard library, usually for lack of memory. Our code throws no exceptions.
+    PrintMessage(std::string(error.what()) + ": this machine lacks a resource for the command");
   }
   std::fflush(stdout);
   std::fflush(stderr);
-  // Without taking apart a capture of hundreds of megabytes first.
+  // Skips the destructors of a capture of hundreds of megabytes.
   std::_Exit(static_cast<int>(code));
 }
 

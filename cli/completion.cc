@@ -15,7 +15,7 @@ using settings::CommandHelp;
 using settings::OptionHelp;
 using settings::OptionTable;
 
-// First sentence, without what shells would read as theirs.
+// Returns the first sentence without characters that are special to shells.
 std::string Brief(const std::string& about) {
   const std::string sentence = about.substr(0, about.find_first_of(".;\n"));
   return absl::StrReplaceAll(
@@ -30,7 +30,7 @@ std::string NamesOf(const CommandHelp& command) {
   return absl::StrJoin(names, " ");
 }
 
-// `case` branches for the word before the one that is completed.
+// Generates `case` branches by the word before the completed one.
 std::string BashValues(const CommandHelp& command) {
   std::string out;
   std::vector<std::string> files;
@@ -175,7 +175,7 @@ std::string FishCompletion(const std::vector<CommandHelp>& table) {
 void AddCompletion(CLI::App& app, Chosen& chosen) {
   CLI::App* sub =
       AddCommand(app, "completion",
-                 "Print the completion of commands and options for a shell.\n"
+                 "Print the completion script of a shell.\n"
                  "\n"
                  "Examples:\n"
                  "  lockstep completion bash > ~/.local/share/bash-completion/completions/lockstep\n"

@@ -1,4 +1,4 @@
-// Completions for shells, made from the option table so that they cannot fall behind it.
+// Completion scripts for shells, generated from the option table so that they stay up to date.
 #ifndef LOCKSTEP_CLI_COMPLETION_H_
 #define LOCKSTEP_CLI_COMPLETION_H_
 
@@ -9,8 +9,8 @@
 
 namespace lockstep::cli {
 
-// Scripts that complete commands, options, the values that an option takes where they are known, and files
-// elsewhere; behind `lockstep run --` the user's command. They run nothing of ours.
+// The scripts complete commands, options, the known values of an option, and otherwise files. After `lockstep
+// run --` they complete the user's command. They do not run any program of ours.
 std::string BashCompletion(const std::vector<settings::CommandHelp>& table);
 std::string ZshCompletion(const std::vector<settings::CommandHelp>& table);
 std::string FishCompletion(const std::vector<settings::CommandHelp>& table);

@@ -49,7 +49,7 @@ const OptionHelp& Option(const CommandHelp& command, const std::string& name) {
   return command.options[0];
 }
 
-TEST(OptionTable, HoldsWhatTheParserKnows) {
+TEST(OptionTable, HoldsAllOptionsOfTheParser) {
   const std::vector<CommandHelp> table = Table();
   const OptionHelp& via = Option(Command(table, "trace"), "--via");
   EXPECT_THAT(via.choices, ElementsAre("auto", "cupti", "kineto"));
@@ -61,7 +61,7 @@ TEST(OptionTable, HoldsWhatTheParserKnows) {
   EXPECT_EQ(Option(Command(table, "trace"), "--force").value, "") << "a flag takes nothing";
 }
 
-// What bash would offer for the last of `words`.
+// Returns bash's completions of the last of `words`.
 std::string Completed(const std::string& words) {
   const std::string folder = ::testing::TempDir() + "/completion";
   std::filesystem::create_directories(folder);
@@ -105,7 +105,7 @@ TEST(OtherShells, HaveEveryCommandAndOption) {
   }
 }
 
-TEST(ManPages, AreRoffThatManWouldTake) {
+TEST(ManPages, AreValidRoff) {
   const std::vector<CommandHelp> table = Table();
   const std::string page = ManPage(Command(table, "trace"), table);
   EXPECT_THAT(page, HasSubstr(".TH LOCKSTEP\\-TRACE 1"));

@@ -1,4 +1,4 @@
-// lockstep: the command line.
+// Starts lockstep, the command-line program.
 #include <unistd.h>
 
 #include "base/program_start.h"

@@ -69,10 +69,11 @@ namespace {
 absl::Status WriteAll(const std::vector<CommandHelp>& table, const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder, ": ", error.message()));
+  if (error)
+    return absl::PermissionDeniedError(absl::StrCat("cannot create ", folder, ": ", error.message()));
   for (const CommandHelp& command : table) {
     LOCKSTEP_ASSIGN_OR_RETURN(const auto file,
-                              store::OpenAtomicFile(absl::StrCat(folder, "/", ManFileName(command))));
+                              OpenAtomicFile(absl::StrCat(folder, "/", ManFileName(command))));
     LOCKSTEP_RETURN_IF_ERROR(file->Append(ManPage(command, table)));
     LOCKSTEP_RETURN_IF_ERROR(file->Finish());
   }
@@ -82,28 +83,28 @@ absl::Status WriteAll(const std::vector<CommandHelp>& table, const std::string& 
 ExitCode Show(const std::vector<CommandHelp>& table, const std::string& name, const std::string& folder) {
   if (!folder.empty()) {
     if (absl::Status s = WriteAll(table, folder); !s.ok()) return Fail(s);
-    Say(absl::StrCat("wrote ", table.size(), " pages to ", folder));
+    PrintMessage(absl::StrCat("wrote ", table.size(), " pages to ", folder));
     return ExitCode::kDone;
   }
   for (const CommandHelp& command : table) {
     if (command.name == name) return PrintText(ManPage(command, table), {});
   }
-  return Fail(ExitCode::kUsage, absl::StrCat("there is no command ", name, "; `lockstep --help` lists them"));
+  return Fail(ExitCode::kUsage, absl::StrCat("unknown command ", name, "; `lockstep --help` lists them"));
 }
 
 }  // namespace
 
 void AddMan(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "man",
-                             "Print the manual page of a command, or write those of all.\n"
+                             "Print the manual page of a command, or write all manual pages.\n"
                              "\n"
                              "Examples:\n"
                              "  lockstep man trace | man -l -\n"
                              "  lockstep man -o ~/.local/share/man/man1\n");
   auto name = std::make_shared<std::string>();
   auto folder = std::make_shared<std::string>();
-  sub->add_option("COMMAND", *name, "Without it the program's own page");
-  sub->add_option("-o,--output", *folder, "A folder for the pages of all commands");
+  sub->add_option("COMMAND", *name, "The command; default: the program itself");
+  sub->add_option("-o,--output", *folder, "Folder for the pages of all commands");
   sub->callback([&app, name, folder, &chosen] {
     chosen.action = [&app, name, folder] { return Show(OptionTable(app), *name, *folder); };
   });

@@ -1,4 +1,4 @@
-// Manual pages, made from the option table and the texts of --help.
+// Manual pages, generated from the option table and the texts of --help.
 #ifndef LOCKSTEP_CLI_MAN_PAGES_H_
 #define LOCKSTEP_CLI_MAN_PAGES_H_
 
@@ -9,9 +9,9 @@
 
 namespace lockstep::cli {
 
-// roff with man(7)'s macros, for section 1. `all` is listed in the page of the program itself.
+// Returns roff with the macros of man(7), for section 1. The page of the program itself lists `all`.
 std::string ManPage(const settings::CommandHelp& command, const std::vector<settings::CommandHelp>& all);
-// "lockstep.1", "lockstep-trace.1".
+// Returns for example "lockstep.1" or "lockstep-trace.1".
 std::string ManFileName(const settings::CommandHelp& command);
 
 }  // namespace lockstep::cli

@@ -1,4 +1,4 @@
-// lockstep analyze: the report of recorded traces, without a job.
+// Implements `lockstep analyze`: the report of recorded traces, without a running job.
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -8,14 +8,14 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr char kAbout[] =
+constexpr char kAnalyzeAbout[] =
     "Analyse recorded traces: which rank holds the others back, why, and what fixing it would gain.\n"
     "\n"
     "Reads folders that lockstep trace wrote; Kineto/PyTorch traces (.json, .json.gz), one per rank, a "
     "folder or\n"
-    "files; SQLite exports of Nsight Systems (nsys export --type sqlite --include-blobs=true), or one of "
-    "ours; and a\n"
-    "job's own timeline, one file for all ranks (docs/formats/timeline.md).\n"
+    "files; SQLite exports of Nsight Systems (nsys export --type sqlite --include-blobs=true); and a job's "
+    "own\n"
+    "timeline, one file for all ranks (docs/formats/timeline.md).\n"
     "\n"
     "Examples:\n"
     "  lockstep analyze ./traces\n"
@@ -33,12 +33,12 @@ ExitCode Analyze(const AnalyzeFlags& flags) {
   if (absl::Status s = CheckReportFlags(flags.report); !s.ok()) return Fail(s);
   Progress progress;
   auto capture = ReadPaths(flags.paths, progress, DetailFor(flags.report));
-  // Whatever is wrong with the input, it is the input that cannot be used.
+  // Every error is an error of the input, hence kUsage.
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   report::AnalyzeOptions options;
   options.communication_pattern = flags.communication;
   ReportFlags print = flags.report;
-  // `lockstep whatif` takes one path.
+  // Set only for one path, because `lockstep whatif` takes one path.
   if (flags.paths.size() == 1) print.source = flags.paths[0];
   print.has_traces = !print.source.empty() && HasTraces(print.source);
   const report::Analysis analysis = report::Analyze(*capture, options);
@@ -49,11 +49,11 @@ ExitCode Analyze(const AnalyzeFlags& flags) {
 }  // namespace
 
 void AddAnalyze(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = AddCommand(app, "analyze", kAbout);
+  CLI::App* sub = AddCommand(app, "analyze", kAnalyzeAbout);
   auto flags = std::make_shared<AnalyzeFlags>();
   sub->add_option("PATH", flags->paths, "Files and folders")->required();
   sub->add_option("--communication", flags->communication,
-                  "Regular expression on kernel names that are communication besides the known ones");
+                  "Regular expression of further kernel names that are communication");
   AddReportFlags(*sub, flags->report);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Analyze(*flags); }; });
 }

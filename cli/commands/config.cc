@@ -16,8 +16,8 @@ namespace {
 
 struct Configured {
   const char* program;
-  const char* file;  // its usual name, which tells whose a file is
-  const char* stem;  // with which the names of its files begin
+  const char* file;  // its usual name, which identifies the program of a file
+  const char* stem;  // prefix of its files' names
 };
 constexpr Configured kConfigured[] = {{"lockstepd", "lockstepd.conf", "lockstepd"},
                                       {"lockstep-aggregator", "aggregator.conf", "aggregator"}};
@@ -30,9 +30,9 @@ const Configured* ProgramOf(const std::string& path) {
   return nullptr;
 }
 
-// The program of this installation reads its own file: nobody else knows that version's keys.
+// The installed program checks its own file, because only it knows the keys of its version.
 ExitCode Check(const Configured& configured, const std::string& path) {
-  const absl::StatusOr<std::string> program = Siblings::OfThisProgram().Program(configured.program);
+  const absl::StatusOr<std::string> program = Installation::OfThisProgram().Program(configured.program);
   if (!program.ok()) {
     return Fail(ExitCode::kFailed,
                 absl::StrCat("cannot check ", path, ": ", program.status().message(), "; install lockstep-",
@@ -52,11 +52,12 @@ ExitCode Check(const Configured& configured, const std::string& path) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? ExitCode::kDone : ExitCode::kUsage;
 }
 
-// What the installed services read; beside an installation with a prefix of its own, that prefix's.
+// Returns the files that the installed services read: in /etc/lockstep, and in the etc folder of this
+// installation's prefix.
 std::vector<std::string> UsualFiles() {
   std::vector<std::string> found;
   for (const std::string& folder :
-       {std::string("/etc/lockstep"), Siblings::OfThisProgram().folder() + "/../etc/lockstep"}) {
+       {std::string("/etc/lockstep"), Installation::OfThisProgram().folder() + "/../etc/lockstep"}) {
     for (const Configured& configured : kConfigured) {
       const std::string path = absl::StrCat(folder, "/", configured.file);
       if (::access(path.c_str(), F_OK) == 0) found.push_back(path);
@@ -68,15 +69,14 @@ std::vector<std::string> UsualFiles() {
 
 ExitCode CheckAll(std::vector<std::string> files) {
   if (files.empty()) files = UsualFiles();
-  if (files.empty())
-    return Fail(ExitCode::kUsage, "there is no configuration file in /etc/lockstep: name one");
+  if (files.empty()) return Fail(ExitCode::kUsage, "no configuration file in /etc/lockstep: give FILE");
   ExitCode worst = ExitCode::kDone;
   for (const std::string& path : files) {
     const Configured* configured = ProgramOf(path);
     const ExitCode code =
         configured == nullptr
             ? Fail(ExitCode::kUsage,
-                   absl::StrCat(path, ": whose file is it? Let its name begin with lockstepd or aggregator"))
+                   absl::StrCat(path, ": the file's name must begin with lockstepd or aggregator"))
             : Check(*configured, path);
     if (code != ExitCode::kDone && worst != ExitCode::kUsage) worst = code;
   }
@@ -88,12 +88,12 @@ ExitCode CheckAll(std::vector<std::string> files) {
 void AddConfig(CLI::App& app, Chosen& chosen) {
   CLI::App* sub =
       AddCommand(app, "config",
-                 "Check configuration files: every key's value and where it is from, or what is wrong.\n"
+                 "Check configuration files: print each key's value and origin, or each error.\n"
                  "\n"
-                 "Exit code 2 when anything is. Without FILE /etc/lockstep/lockstepd.conf and "
-                 "aggregator.conf, where they are there.\n"
-                 "The variables LOCKSTEPD_* and LOCKSTEP_AGGREGATOR_* of this shell count as they would for "
-                 "the program.\n"
+                 "Errors give exit code 2. Without FILE it checks /etc/lockstep/lockstepd.conf and "
+                 "aggregator.conf, if they exist.\n"
+                 "It reads the variables LOCKSTEPD_* and LOCKSTEP_AGGREGATOR_* of this shell, as the program "
+                 "does.\n"
                  "\n"
                  "Examples:\n"
                  "  lockstep config check\n"

@@ -15,8 +15,8 @@
 namespace lockstep::cli {
 namespace {
 
-// Standard streams to the log: whoever started us must not wait for our end, and nobody reads a terminal we
-// left.
+// Redirects the standard streams to the log. The caller of the command must not wait for our end, and the
+// terminal may be closed.
 void Leave(const std::string& folder) {
   std::fflush(stdout);
   std::fflush(stderr);
@@ -33,7 +33,7 @@ void Leave(const std::string& folder) {
 ExitCode Detach(const std::function<ExitCode(const std::function<void(const std::string&)>&)>& work) {
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0)
-    return Fail(ExitCode::kFailed, absl::StrCat("cannot make a pipe: ", std::strerror(errno)));
+    return Fail(ExitCode::kFailed, absl::StrCat("cannot create a pipe: ", std::strerror(errno)));
   Fd in(pipe[0]), out(pipe[1]);
   const pid_t child = ::fork();
   if (child < 0)
@@ -64,7 +64,8 @@ ExitCode Detach(const std::function<ExitCode(const std::function<void(const std:
   }
   if (!said.empty() && said[0] == '+') {
     const std::string folder = said.substr(1);
-    Say(absl::StrCat("process ", child, " goes on and will write ", folder, "; its log is ", folder, ".log"));
+    PrintMessage(absl::StrCat("process ", child, " continues in the background and will write ", folder,
+                              "; its log is ", folder, ".log"));
     return ExitCode::kDone;
   }
   return said.empty() ? ExitCode::kFailed : static_cast<ExitCode>(std::atoi(said.c_str()));

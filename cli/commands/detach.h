@@ -1,6 +1,6 @@
-// `--no-wait`: the work goes on in a process of its own.
-#ifndef LOCKSTEP_CLI_DETACH_H_
-#define LOCKSTEP_CLI_DETACH_H_
+// Implements `--no-wait`: the work continues in a separate process.
+#ifndef LOCKSTEP_CLI_COMMANDS_DETACH_H_
+#define LOCKSTEP_CLI_COMMANDS_DETACH_H_
 
 #include <functional>
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace lockstep::cli {
 
-// Runs `work` in a detached process and waits until it says that it has started, with the name of its folder,
-// or has ended without doing so; then its exit code is returned. What it says afterwards goes to
-// `<folder>.log`, which is told. No other thread may run yet.
+// Runs `work` in a detached process. Returns kDone once `work` has called `started` with the name of its
+// folder, or the exit code if `work` ended before that. Later output goes to `<folder>.log`, which a message
+// names. The caller must not have started other threads.
 ExitCode Detach(
     const std::function<ExitCode(const std::function<void(const std::string& folder)>& started)>& work);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_DETACH_H_
+#endif  // LOCKSTEP_CLI_COMMANDS_DETACH_H_

@@ -1,4 +1,4 @@
-// lockstep diff: what one capture did otherwise than another.
+// Implements `lockstep diff`: the differences between two captures.
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +10,7 @@
 #include "cli/common/command.h"
 #include "cli/common/progress.h"
 #include "cli/common/view_output.h"
+#include "formats/common/read_options.h"
 #include "views/catalog/diff_view.h"
 
 namespace lockstep::cli {
@@ -17,13 +18,12 @@ namespace {
 
 using views::DiffKey;
 
-constexpr char kAbout[] =
-    "Compare two captures: what ran more or less often, longer or shorter, in B than in A.\n"
+constexpr char kDiffAbout[] =
+    "Compare two captures: operations that ran more or less often, longer or shorter, in B than in A.\n"
     "\n"
-    "Where both have steps, only what lies in whole steps counts, and figures are per step and rank. "
-    "`change` goes by how\n"
-    "often a thing ran, differences by its time; the largest difference comes first. Columns: `--json` names "
-    "all.\n"
+    "If both have steps, only whole steps count, and figures are per step and rank. `change` compares\n"
+    "counts, the differences compare times, and the largest difference comes first. `--json` names all\n"
+    "columns.\n"
     "\n"
     "Examples:\n"
     "  lockstep diff before/ after/\n"
@@ -31,7 +31,7 @@ constexpr char kAbout[] =
     "  lockstep diff before/ after/ --by collective --csv -o diff.csv\n"
     "  lockstep diff before/ after/ --exit-code || echo 'after/ has a straggler, or cannot be used'\n";
 
-struct Flags {
+struct DiffFlags {
   std::string before, after, by = "kernel";
   std::string ranks_before, ranks_after;
   bool exit_code = false;
@@ -48,7 +48,7 @@ std::optional<DiffKey> KeyOf(const std::string& word) {
 
 // A capture with its analysis.
 struct Side {
-  store::Capture capture;
+  capture::Capture capture;
   report::Analysis analysis;
 };
 
@@ -56,8 +56,9 @@ absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, Dif
                           Progress& progress) {
   auto paths = FindCaptures({path});
   if (!paths.ok()) return paths.status();
-  auto capture = ReadPaths(
-      *paths, progress, key == DiffKey::kOperator ? trace::HostDetail::kFrames : trace::HostDetail::kUnions);
+  auto capture =
+      ReadPaths(*paths, progress,
+                key == DiffKey::kOperator ? formats::HostDetail::kFrames : formats::HostDetail::kUnions);
   if (!capture.ok()) return capture.status();
   const auto places = ChooseRanks(*capture, ranks);
   if (!places.ok()) return places.status();
@@ -67,13 +68,13 @@ absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, Dif
   return side;
 }
 
-ExitCode Diff(const Flags& flags) {
+ExitCode Diff(const DiffFlags& flags) {
   if (absl::Status s = CheckTableFlags(flags.table); !s.ok())
     return Fail(ExitCode::kUsage, std::string(s.message()));
   const std::optional<DiffKey> key = KeyOf(flags.by);
   if (!key)
     return Fail(ExitCode::kUsage,
-                absl::StrCat("--by ", flags.by, ": one of kernel, operator, collective, step"));
+                absl::StrCat("--by ", flags.by, " is unknown; choose kernel, operator, collective or step"));
   Progress progress;
   const auto before = Read(flags.before, flags.ranks_before, *key, progress);
   const auto after = before.ok() ? Read(flags.after, flags.ranks_after, *key, progress)
@@ -82,9 +83,9 @@ ExitCode Diff(const Flags& flags) {
   if (!before.ok()) return Fail(ExitCode::kUsage, std::string(before.status().message()));
   if (!after.ok()) return Fail(ExitCode::kUsage, std::string(after.status().message()));
   const ExitCode printed =
-      PrintView({.name = "diff", .columns = tables::kDiffColumns, .aliases = {}}, flags.table,
-                tables::MakeDiff({before->capture, before->analysis.steps},
-                                 {after->capture, after->analysis.steps}, *key));
+      PrintView({.name = "diff", .columns = views::kDiffColumns, .aliases = {}}, flags.table,
+                views::MakeDiff({before->capture, before->analysis.steps},
+                                {after->capture, after->analysis.steps}, *key));
   if (printed != ExitCode::kDone || !flags.exit_code) return printed;
   return HasStraggler(after->analysis.report) ? ExitCode::kStraggler : ExitCode::kDone;
 }
@@ -92,15 +93,16 @@ ExitCode Diff(const Flags& flags) {
 }  // namespace
 
 void AddDiff(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = AddCommand(app, "diff", kAbout);
-  auto flags = std::make_shared<Flags>();
+  CLI::App* sub = AddCommand(app, "diff", kDiffAbout);
+  auto flags = std::make_shared<DiffFlags>();
   sub->add_option("A", flags->before, "A capture's folder or id, or a recorded trace")->required();
-  sub->add_option("B", flags->after, "What it is compared with")->required();
-  sub->add_option("--by", flags->by, "Of: kernel, operator, collective, step")->capture_default_str();
-  sub->add_option("--ranks-a", flags->ranks_before, "Only these of A, as in 0-7,12");
-  sub->add_option("--ranks-b", flags->ranks_after, "Only these of B");
+  sub->add_option("B", flags->after, "The capture to compare with A, in the same forms")->required();
+  sub->add_option("--by", flags->by, "Group by kernel, operator, collective or step")->capture_default_str();
+  sub->add_option("--ranks-a", flags->ranks_before, "Only these ranks of A, as in 0-7,12");
+  sub->add_option("--ranks-b", flags->ranks_after, "Only these ranks of B");
   AddTableFlags(*sub, flags->table);
-  sub->add_flag("--exit-code", flags->exit_code, "Exit 3 when B has a straggler with verdict sure or likely");
+  sub->add_flag("--exit-code", flags->exit_code,
+                "Exit with code 3 if B has a straggler with verdict sure or likely");
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Diff(*flags); }; });
 }
 

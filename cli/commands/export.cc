@@ -1,4 +1,4 @@
-// lockstep export: a capture as somebody else's format.
+// Implements `lockstep export`: writes a capture in a foreign format.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -30,13 +30,13 @@ std::string About() {
   return text + kExamples;
 }
 
-struct Flags {
+struct ExportFlags {
   std::string input, format, ranks, output;
   bool merged = false;
   bool force = false;
 };
 
-absl::StatusOr<const ExportFormat*> CheckFlags(const Flags& flags) {
+absl::StatusOr<const ExportFormat*> CheckFlags(const ExportFlags& flags) {
   LOCKSTEP_ASSIGN_OR_RETURN(const ExportFormat* format, FindFormat(flags.format));
   if (flags.merged && format->shape == ExportShape::kFilePerRank) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -45,12 +45,12 @@ absl::StatusOr<const ExportFormat*> CheckFlags(const Flags& flags) {
   std::error_code error;
   if (!flags.force && std::filesystem::exists(flags.output, error)) {
     return absl::AlreadyExistsError(
-        absl::StrCat(flags.output, " is there already: choose another -o, or replace it with --force"));
+        absl::StrCat(flags.output, " already exists: choose another -o, or replace it with --force"));
   }
   return format;
 }
 
-ExitCode Export(const Flags& flags) {
+ExitCode Export(const ExportFlags& flags) {
   const auto format = CheckFlags(flags);
   if (!format.ok()) return Fail(format.status());
   auto input = FindCapture(flags.input);
@@ -63,7 +63,8 @@ ExitCode Export(const Flags& flags) {
     progress.Clear();
     return Fail(ranks.status());
   }
-  // Files of single ranks are on the clock of all; a file of several knows of no others.
+  // A file per rank uses the job's clock, which needs all ranks. A format with all ranks in one file writes
+  // the whole capture, so the others are removed.
   const bool whole_job = (*format)->shape == ExportShape::kFilePerRank;
   if (!whole_job) {
     KeepRanks(*capture, *ranks);
@@ -81,7 +82,7 @@ ExitCode Export(const Flags& flags) {
   const absl::Status written = (*format)->write(job);
   progress.Clear();
   if (!written.ok()) return Fail(written);
-  Say(absl::StrCat("wrote ", flags.output));
+  PrintMessage(absl::StrCat("wrote ", flags.output));
   return ExitCode::kDone;
 }
 
@@ -89,12 +90,12 @@ ExitCode Export(const Flags& flags) {
 
 void AddExport(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "export", About());
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ExportFlags>();
   sub->add_option("CAPTURE", flags->input, "A capture's folder or id, or recorded traces")->required();
   sub->add_option("--format", flags->format, FormatNames())->required();
-  sub->add_option("--ranks", flags->ranks, "Only these, as in 0-7,12");
-  sub->add_flag("--merged", flags->merged, "All ranks in one file: a check, since the format decides");
-  sub->add_flag("--force", flags->force, "Replace what is there");
+  sub->add_option("--ranks", flags->ranks, "Only these ranks, as in 0-7,12");
+  sub->add_flag("--merged", flags->merged, "Fail unless the format has all ranks in one file");
+  sub->add_flag("--force", flags->force, "Replace an existing output");
   sub->add_option("-o,--output", flags->output, "File or folder to write")->required();
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Export(*flags); }; });
 }

@@ -1,163 +1,78 @@
 #include "cli/commands/health.h"
 
+#include <httplib.h>
 #include <netdb.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
+#include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <ctime>
 #include <memory>
-#include <string_view>
+#include <thread>
 
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "base/fd.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "base/rpc/status_macros.h"
 #include "cli/common/command.h"
 
 namespace lockstep::cli {
 namespace {
 
-// The page has one line. Who sends more is somebody else.
+// The page has one line, so a longer answer is not from Lockstep.
 constexpr size_t kLongestAnswer = 16u << 10;
 
-MonoTime Now() {
-  timespec t = {};
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return MonoTime(static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
-}
-
-class Conversation {
- public:
-  Conversation(const HealthCall& call, Fd socket)
-      : address_(call.address), until_(Now() + call.within), socket_(std::move(socket)) {}
-
-  absl::Status Connect(const sockaddr* to, socklen_t length) {
-    if (::connect(socket_.get(), to, length) != 0) {
-      if (errno != EINPROGRESS) return Failed("nobody answers at");
-      LOCKSTEP_RETURN_IF_ERROR(Wait(POLLOUT));
-      socklen_t size = sizeof(errno);
-      int error = 0;
-      if (::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
-        errno = error != 0 ? error : errno;
-        return Failed("nobody answers at");
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Send(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
-      if (n < 0 && errno == EAGAIN) LOCKSTEP_RETURN_IF_ERROR(Wait(POLLOUT));
-      if (n < 0 && errno != EAGAIN && errno != EINTR) return Failed("cannot ask");
-    }
-    return absl::OkStatus();
-  }
-
-  // Until the other side closes.
-  absl::StatusOr<std::string> Receive() {
-    std::string all;
-    char part[4096];
-    while (true) {
-      const ssize_t n = ::recv(socket_.get(), part, sizeof(part), 0);
-      if (n == 0) return all;
-      if (n > 0) all.append(part, static_cast<size_t>(n));
-      if (all.size() > kLongestAnswer) {
-        return absl::UnavailableError(
-            absl::StrCat(address_, " is no /healthz of Lockstep's: it does not stop talking"));
-      }
-      if (n < 0 && errno == EAGAIN) LOCKSTEP_RETURN_IF_ERROR(Wait(POLLIN));
-      if (n < 0 && errno != EAGAIN && errno != EINTR) return Failed("no answer from");
-    }
-  }
-
- private:
-  absl::Status Failed(const char* what) const {
-    return absl::UnavailableError(absl::StrCat(what, " ", address_, ": ", std::strerror(errno)));
-  }
-  absl::Status Wait(short events) {
-    while (true) {
-      const int64_t left_ms = (until_ - Now()).ns() / 1'000'000;
-      if (left_ms <= 0) return absl::DeadlineExceededError(absl::StrCat(address_, " did not answer in time"));
-      pollfd entry = {socket_.get(), events, 0};
-      if (::poll(&entry, 1, static_cast<int>(left_ms)) > 0) return absl::OkStatus();
-    }
-  }
-
-  const std::string address_;
-  const MonoTime until_;
-  Fd socket_;
+struct Endpoint {
+  std::string host;
+  int port = 0;
 };
 
-struct FreeAddresses {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
-
-absl::StatusOr<std::unique_ptr<addrinfo, FreeAddresses>> LookUp(const std::string& address) {
+absl::StatusOr<Endpoint> LookUp(const std::string& address) {
   const size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", address, "\" is no address: write 127.0.0.1:9464"));
+  Endpoint endpoint;
+  if (colon == std::string::npos || colon == 0 ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &endpoint.port) || endpoint.port < 1 ||
+      endpoint.port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", address, "\" is not an address: write 127.0.0.1:9464"));
   }
-  std::string host = address.substr(0, colon);
-  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
+  endpoint.host = address.substr(0, colon);
+  if (endpoint.host.front() == '[' && endpoint.host.back() == ']')
+    endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
+  // Looked up here, because the library reports an unknown name and an unreachable host alike.
   addrinfo* found = nullptr;
-  if (const int error = ::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
-      error != 0) {
+  if (const int error = ::getaddrinfo(endpoint.host.c_str(), nullptr, nullptr, &found); error != 0) {
     return absl::InvalidArgumentError(absl::StrCat("cannot find ", address, ": ", ::gai_strerror(error)));
   }
-  return std::unique_ptr<addrinfo, FreeAddresses>(found);
+  ::freeaddrinfo(found);
+  return endpoint;
 }
 
-absl::StatusOr<std::string> ReadAnswer(const std::string& address, const std::string& answer) {
-  const size_t line_end = answer.find("\r\n");
-  const size_t body = answer.find("\r\n\r\n");
-  if (!absl::StartsWith(answer, "HTTP/1.") || body == std::string::npos) {
-    return absl::UnavailableError(absl::StrCat(address, " is no /healthz of Lockstep's"));
-  }
-  const std::string status = answer.substr(std::string_view("HTTP/1.1 ").size(), 3);
-  if (status == "200") return std::string(absl::StripTrailingAsciiWhitespace(answer.substr(body + 4)));
-  if (status == "401" || status == "403") {
-    return absl::PermissionDeniedError(
-        absl::StrCat(address, " wants another token: give the --token-file that it was started with"));
-  }
-  return absl::UnavailableError(absl::StrCat(address, " answers ", answer.substr(0, line_end)));
-}
-
-constexpr char kAbout[] =
-    "Ask a daemon or an aggregator whether it works: exit code 0, and its one line.\n"
+constexpr char kHealthAbout[] =
+    "Check a daemon or an aggregator: exit code 0 and one line if it works.\n"
     "\n"
-    "For whoever restarts what is dead: it asks /healthz of --metrics or --http, and brings the token, which "
-    "a plain HTTP probe cannot\n"
-    "(docs/kubernetes.md).\n"
+    "For supervisors that restart dead processes. It requests /healthz of --metrics or --http with the "
+    "token,\n"
+    "which a plain HTTP probe cannot send (docs/kubernetes.md).\n"
     "\n"
     "Examples:\n"
     "  lockstep health 127.0.0.1:9464 --token-file /etc/lockstep/token\n"
     "  lockstep health 127.0.0.1:9465        with $LOCKSTEP_TOKEN_FILE\n";
 
-struct Flags {
+struct HealthFlags {
   std::string address;
   std::string token_file;
   double seconds = 5;
 };
 
-ExitCode Health(const Flags& flags) {
+ExitCode Health(const HealthFlags& flags) {
   HealthCall call{flags.address, rpc::Token(), Nanos(static_cast<int64_t>(flags.seconds * 1e9))};
   if (!flags.token_file.empty()) {
     absl::StatusOr<rpc::Token> token = rpc::Token::Load(flags.token_file);
     if (!token.ok()) return Fail(token.status());
     call.token = *std::move(token);
   }
-  const absl::StatusOr<std::string> line = AskHealth(call);
+  const absl::StatusOr<std::string> line = RequestHealth(call);
   if (!line.ok()) return Fail(line.status());
   std::printf("%s\n", line->c_str());
   return ExitCode::kDone;
@@ -165,27 +80,63 @@ ExitCode Health(const Flags& flags) {
 
 }  // namespace
 
-absl::StatusOr<std::string> AskHealth(const HealthCall& call) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const auto addresses, LookUp(call.address));
-  Fd socket(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.ok()) return absl::ErrnoToStatus(errno, "no socket");
-  Conversation conversation(call, std::move(socket));
-  LOCKSTEP_RETURN_IF_ERROR(conversation.Connect(addresses->ai_addr, addresses->ai_addrlen));
-  std::string request = absl::StrCat("GET /healthz HTTP/1.1\r\nHost: ", call.address, "\r\n");
-  if (!call.token.empty()) absl::StrAppend(&request, "Authorization: Bearer ", call.token.text(), "\r\n");
-  LOCKSTEP_RETURN_IF_ERROR(conversation.Send(request + "\r\n"));
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::string answer, conversation.Receive());
-  return ReadAnswer(call.address, answer);
+absl::StatusOr<std::string> RequestHealth(const HealthCall& call) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const Endpoint endpoint, LookUp(call.address));
+  const auto begin = std::chrono::steady_clock::now();
+  const std::chrono::nanoseconds within(call.within.ns());
+  httplib::Client client(endpoint.host, endpoint.port);
+  client.set_connection_timeout(within);
+  client.set_write_timeout(within);
+  client.set_read_timeout(within);
+  if (!call.token.empty()) client.set_bearer_token_auth(call.token.text());
+  // The library limits each read, so an answer that arrives byte by byte would never time out.
+  absl::Notification answered;
+  std::thread limit([&] {
+    absl::Duration patience = absl::FromChrono(within);
+    while (!answered.WaitForNotificationWithTimeout(patience)) {
+      client.stop();
+      patience = absl::Milliseconds(20);
+    }
+  });
+  std::string body;
+  const httplib::Result result = client.Get("/healthz", [&body](const char* part, size_t size) {
+    body.append(part, size);
+    return body.size() <= kLongestAnswer;
+  });
+  answered.Notify();
+  limit.join();
+
+  if (body.size() > kLongestAnswer) {
+    return absl::UnavailableError(
+        absl::StrCat(call.address, ": response too long; not a Lockstep health endpoint"));
+  }
+  // Checked before the result, because a body that stop() cut off looks complete.
+  if (std::chrono::steady_clock::now() - begin >= within) {
+    return absl::DeadlineExceededError(absl::StrCat(call.address, " did not answer in time"));
+  }
+  if (!result && result.error() == httplib::Error::Connection) {
+    return absl::UnavailableError(absl::StrCat("no server answers at ", call.address));
+  }
+  if (!result) {
+    return absl::UnavailableError(
+        absl::StrCat(call.address, " sends no HTTP response; not a Lockstep health endpoint"));
+  }
+  if (result->status == 200) return std::string(absl::StripTrailingAsciiWhitespace(body));
+  if (result->status == 401 || result->status == 403) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(call.address, " rejects the token: give the --token-file with which it was started"));
+  }
+  return absl::UnavailableError(absl::StrCat(call.address, " answers ", result->status, " ", result->reason));
 }
 
 void AddHealth(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = AddCommand(app, "health", kAbout);
-  auto flags = std::make_shared<Flags>();
+  CLI::App* sub = AddCommand(app, "health", kHealthAbout);
+  auto flags = std::make_shared<HealthFlags>();
   sub->add_option("ADDRESS", flags->address, "HOST:PORT of the daemon's --metrics or the aggregator's --http")
       ->required();
-  sub->add_option("--token-file", flags->token_file, "The secret that it was started with")
+  sub->add_option("--token-file", flags->token_file, "The token file with which it was started")
       ->envname("LOCKSTEP_TOKEN_FILE");
-  sub->add_option("--within", flags->seconds, "Seconds to wait for the answer")
+  sub->add_option("--within", flags->seconds, "Seconds to wait for the response")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Health(*flags); }; });

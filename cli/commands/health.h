@@ -1,7 +1,7 @@
-// Is a daemon or an aggregator alive? What a kubelet or a watchdog runs, since it cannot send the token that
-// /healthz asks for.
-#ifndef LOCKSTEP_CLI_HEALTH_H_
-#define LOCKSTEP_CLI_HEALTH_H_
+// Implements `lockstep health`, which checks that a daemon or an aggregator is alive. A kubelet or a watchdog
+// runs it, because a plain probe cannot send the token that /healthz requires.
+#ifndef LOCKSTEP_CLI_COMMANDS_HEALTH_H_
+#define LOCKSTEP_CLI_COMMANDS_HEALTH_H_
 
 #include <string>
 
@@ -14,14 +14,18 @@ namespace lockstep::cli {
 struct HealthCall {
   std::string address;  // HOST:PORT or [IPv6]:PORT of --metrics or --http
   rpc::Token token;     // empty: none is sent
-  Nanos within;         // for all of it; a name's look-up is not bounded by it
+  // Limit of the whole call. It does not include the name's look-up, and connecting may take this long for
+  // each address of a name.
+  Nanos within;
 };
 
-// Blocks. The one line of GET /healthz where it answers 200 (docs/formats/metrics.md). kInvalidArgument: the
-// address. kUnavailable: nobody listens there, or what answers is no 200. kPermissionDenied: another token.
-// kDeadlineExceeded: too late.
-absl::StatusOr<std::string> AskHealth(const HealthCall& call);
+// Blocks. Returns the line of GET /healthz if the status is 200 (docs/formats/metrics.md). The error codes:
+//   kInvalidArgument   the address is wrong
+//   kUnavailable       there is no answer, or its status is not 200
+//   kPermissionDenied  the token is wrong
+//   kDeadlineExceeded  the call took longer than `within`
+absl::StatusOr<std::string> RequestHealth(const HealthCall& call);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_HEALTH_H_
+#endif  // LOCKSTEP_CLI_COMMANDS_HEALTH_H_

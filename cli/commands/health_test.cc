@@ -4,6 +4,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <thread>
+
 #include "base/fd.h"
 #include "base/http/http_server.h"
 #include "gtest/gtest.h"
@@ -13,66 +18,105 @@ namespace {
 
 const char kSecret[] = "0123456789abcdef";
 
-std::unique_ptr<metrics::HttpServer> Serve(metrics::HttpServer::Answer answer,
-                                           Nanos answer_time = Nanos::Seconds(5)) {
-  metrics::HttpServerOptions options;
+std::unique_ptr<HttpServer> Serve(HttpServer::Answer answer, Nanos answer_time = Nanos::Seconds(5)) {
+  HttpServerOptions options;
   options.address = "127.0.0.1:0";
   options.token = *rpc::Token::FromText(kSecret);
   options.answer_time = answer_time;
-  auto server = metrics::HttpServer::Start(std::move(options), std::move(answer));
+  auto server = HttpServer::Start(std::move(options), std::move(answer));
   EXPECT_TRUE(server.ok()) << server.status();
   return *std::move(server);
 }
 
-HealthCall Call(const metrics::HttpServer& server, const char* token = kSecret) {
+HealthCall Call(const HttpServer& server, const char* token = kSecret) {
   return {server.address(), *token != '\0' ? *rpc::Token::FromText(token) : rpc::Token(), Nanos::Seconds(10)};
 }
 
-TEST(Health, IsTheLineOfThePage) {
-  const auto server = Serve([](const metrics::HttpRequest& request, const metrics::HttpCounts&) {
-    metrics::HttpResponse response;
+TEST(Health, PrintsTheHealthLine) {
+  const auto server = Serve([](const HttpRequest& request, const HttpCounts&) {
+    HttpResponse response;
     response.status = request.path == "/healthz" ? 200 : 404;
     response.body = "ok uplink=up\n";
     return response;
   });
-  EXPECT_EQ(*AskHealth(Call(*server)), "ok uplink=up");
-  EXPECT_EQ(AskHealth(Call(*server, "fedcba9876543210")).status().code(),
+  EXPECT_EQ(*RequestHealth(Call(*server)), "ok uplink=up");
+  EXPECT_EQ(RequestHealth(Call(*server, "fedcba9876543210")).status().code(),
             absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(AskHealth(Call(*server, "")).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(RequestHealth(Call(*server, "")).status().code(), absl::StatusCode::kPermissionDenied);
 }
 
-TEST(Health, OfWhatIsBrokenOrGoneIsAnError) {
-  auto server = Serve([](const metrics::HttpRequest&, const metrics::HttpCounts&) {
-    metrics::HttpResponse response;
+TEST(Health, ABrokenOrMissingServerIsAnError) {
+  auto server = Serve([](const HttpRequest&, const HttpCounts&) {
+    HttpResponse response;
     response.status = 503;
     return response;
   });
-  const absl::Status broken = AskHealth(Call(*server)).status();
+  const absl::Status broken = RequestHealth(Call(*server)).status();
   EXPECT_EQ(broken.code(), absl::StatusCode::kUnavailable);
   EXPECT_NE(broken.message().find("503"), std::string::npos) << broken;
   const HealthCall call = Call(*server);
   server.reset();
-  EXPECT_EQ(AskHealth(call).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(RequestHealth(call).status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(Health, DoesNotWaitForever) {
-  // Accepts nobody: the kernel does, and then says nothing.
-  Fd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  ASSERT_EQ(::bind(silent.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
-  ASSERT_EQ(::listen(silent.get(), 1), 0);
-  ASSERT_EQ(::getsockname(silent.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  const HealthCall call{"127.0.0.1:" + std::to_string(ntohs(address.sin_port)), rpc::Token(),
-                        Nanos::Millis(200)};
-  EXPECT_EQ(AskHealth(call).status().code(), absl::StatusCode::kDeadlineExceeded);
+TEST(Health, ATooLongResponseIsAnError) {
+  auto server = Serve([](const HttpRequest&, const HttpCounts&) {
+    HttpResponse response;
+    response.body = std::string(1 << 20, 'x');
+    return response;
+  });
+  const absl::Status status = RequestHealth(Call(*server)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(status.message().find("too long"), std::string::npos) << status;
 }
 
-TEST(Health, ExplainsAnAddressThatIsNone) {
+// Accepts connections on its own port and never answers.
+class Listener {
+ public:
+  Listener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+    EXPECT_EQ(::listen(fd_.get(), 1), 0);
+    EXPECT_EQ(::getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  HealthCall CallWithin(Nanos within) const {
+    return {"127.0.0.1:" + std::to_string(port_), rpc::Token(), within};
+  }
+  int fd() const { return fd_.get(); }
+
+ private:
+  Fd fd_;
+  int port_ = 0;
+};
+
+TEST(Health, TimesOut) {
+  const Listener silent;
+  EXPECT_EQ(RequestHealth(silent.CallWithin(Nanos::Millis(200))).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(Health, TimesOutOnASlowResponse) {
+  const Listener slow;
+  std::thread sender([&] {
+    const Fd connection(::accept(slow.fd(), nullptr, nullptr));
+    std::string_view next = "HTTP/1.1 200 OK\r\n\r\n";
+    while (::send(connection.get(), next.data(), next.size(), MSG_NOSIGNAL) > 0) {
+      next = "x";
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  EXPECT_EQ(RequestHealth(slow.CallWithin(Nanos::Millis(200))).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  sender.join();
+}
+
+TEST(Health, ExplainsAnInvalidAddress) {
   for (const char* wrong : {"", "9464", ":9464", "127.0.0.1:", "127.0.0.1:port"}) {
-    const absl::Status status = AskHealth({wrong, rpc::Token(), Nanos::Seconds(1)}).status();
+    const absl::Status status = RequestHealth({wrong, rpc::Token(), Nanos::Seconds(1)}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
 }

@@ -1,4 +1,4 @@
-// lockstep report: the report of a capture, again or in another format.
+// Implements `lockstep report`: prints the report of a capture again, or in another format.
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -7,12 +7,13 @@
 #include "cli/common/analysis_output.h"
 #include "cli/common/command.h"
 #include "cli/common/page_server.h"
+#include "formats/common/read_options.h"
 #include "web/page/page.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr char kAbout[] =
+constexpr char kReportAbout[] =
     "Print the report of a capture: a folder that lockstep trace wrote, or the id of one that an aggregator "
     "keeps.\n"
     "\n"
@@ -22,7 +23,7 @@ constexpr char kAbout[] =
     "  lockstep report 20260301-120000-0a1b2c --open\n"
     "  lockstep report 20260301-120000-0a1b2c --aggregator head:7077 --token-file ~/.lockstep-token\n";
 
-struct Flags {
+struct ReportCommandFlags {
   std::string capture;
   bool open = false;
   AggregatorFlags aggregator;
@@ -30,13 +31,13 @@ struct Flags {
 };
 
 // Serves the page until SIGINT or SIGTERM.
-ExitCode OpenPage(const store::Capture& capture, const report::Analysis& analysis,
+ExitCode OpenPage(const capture::Capture& capture, const report::Analysis& analysis,
                   const std::string& source) {
-  store::StringSink page;
-  if (absl::Status s = html::WritePage({.capture = capture, .analysis = analysis, .source = source}, page);
+  StringSink page;
+  if (absl::Status s = web::WritePage({.capture = capture, .analysis = analysis, .source = source}, page);
       !s.ok())
     return Fail(s);
-  // Before the server's thread starts, which is not to have them.
+  // Blocked before the server's thread starts, so that the thread does not receive them.
   sigset_t ends;
   ::sigemptyset(&ends);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ends, signal);
@@ -46,21 +47,23 @@ ExitCode OpenPage(const store::Capture& capture, const report::Analysis& analysi
   std::printf("%s\n", (*server)->url().c_str());
   std::fflush(stdout);
   const bool opened = OpenInBrowser((*server)->url());
-  Say(opened ? "the report is there until Ctrl-C"
-             : "no browser was started ($BROWSER, xdg-open): open that address; it is there until Ctrl-C");
+  PrintMessage(
+      opened
+          ? "the report is served until Ctrl-C"
+          : "no browser was started ($BROWSER, xdg-open): open that address, which is served until Ctrl-C");
   int signal = 0;
   ::sigwait(&ends, &signal);
   return ExitCode::kDone;
 }
 
-ExitCode Report(const Flags& flags) {
+ExitCode Report(const ReportCommandFlags& flags) {
   if (absl::Status s = CheckReportFlags(flags.report); !s.ok()) return Fail(s);
   std::unique_ptr<TemporaryFolder> fetched;
   auto folder = FindOrFetchCapture(flags.capture, flags.aggregator, fetched);
   if (!folder.ok()) return Fail(folder.status());
   Progress progress;
   auto capture =
-      ReadPaths({*folder}, progress, flags.open ? trace::HostDetail::kFrames : DetailFor(flags.report));
+      ReadPaths({*folder}, progress, flags.open ? formats::HostDetail::kFrames : DetailFor(flags.report));
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   ReportFlags print = flags.report;
   print.source = flags.capture;
@@ -74,8 +77,8 @@ ExitCode Report(const Flags& flags) {
 }  // namespace
 
 void AddReport(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = AddCommand(app, "report", kAbout);
-  auto flags = std::make_shared<Flags>();
+  CLI::App* sub = AddCommand(app, "report", kReportAbout);
+  auto flags = std::make_shared<ReportCommandFlags>();
   sub->add_option("CAPTURE", flags->capture, "A capture's folder or id")->required();
   AddAggregatorFlags(*sub, flags->aggregator);
   AddReportFlags(*sub, flags->report);

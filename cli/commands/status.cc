@@ -1,4 +1,4 @@
-// lockstep status: who is there.
+// Implements `lockstep status`: lists daemons, ranks and captures.
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -18,17 +18,17 @@
 namespace lockstep::cli {
 namespace {
 
-using store::JsonQuoted;
+using capture::JsonQuoted;
 
-constexpr char kAbout[] =
-    "Show daemons, jobs and ranks, what captures do, and how well clocks are known.\n"
+constexpr char kStatusAbout[] =
+    "Show daemons, jobs, ranks, captures and the precision of clocks.\n"
     "\n"
     "Examples:\n"
     "  lockstep status                                                     this node\n"
     "  lockstep status --aggregator head:7077 --token-file ~/.lockstep-token   all nodes\n"
     "  lockstep status --job 4711 --format json\n";
 
-struct Flags {
+struct StatusFlags {
   std::string job, daemon, format = "text";
   AggregatorFlags aggregator;
 };
@@ -110,7 +110,7 @@ std::string ToJson(const v1::StatusReply& reply) {
                       "]}\n");
 }
 
-// What is special about how it is captured.
+// Describes an unusual way of capturing the rank.
 std::string WayText(const v1::Rank& rank) {
   if (rank.via() == "kineto") return ", by PyTorch's profiler only";
   if (rank.cupti_holder().empty()) return "";
@@ -134,7 +134,7 @@ std::string DaemonText(const v1::DaemonStatus& d) {
     for (const v1::Rank* rank : ranks) numbers.push_back(rank->rank());
     absl::StrAppend(&out, "  job ", job.first, " (uid ", job.second, ", ", ranks[0]->job_source(),
                     ranks[0]->job_by_scheduler() ? " itself" : "", "): rank", ranks.size() == 1 ? " " : "s ",
-                    ingest::RankList(numbers), " of ", ranks[0]->world_size(), "\n");
+                    aggregator::RankList(numbers), " of ", ranks[0]->world_size(), "\n");
     for (const v1::Rank* rank : ranks) {
       absl::StrAppendFormat(
           &out, "    rank %-5d pid %-8d %s%s, number from %s%s%s\n", rank->rank(), rank->process().pid(),
@@ -170,7 +170,7 @@ std::string ToText(const v1::StatusReply& reply) {
   return out;
 }
 
-absl::StatusOr<std::unique_ptr<v1::StatusReply>> Ask(const Flags& flags) {
+absl::StatusOr<std::unique_ptr<v1::StatusReply>> Ask(const StatusFlags& flags) {
   rpc::PrepareProcess();
   if (flags.aggregator.given()) {
     auto client = ConnectAggregator(flags.aggregator);
@@ -182,10 +182,10 @@ absl::StatusOr<std::unique_ptr<v1::StatusReply>> Ask(const Flags& flags) {
   return DaemonStatus(daemon->control_socket, flags.job);
 }
 
-ExitCode Status(const Flags& flags) {
+ExitCode Status(const StatusFlags& flags) {
   auto reply = Ask(flags);
   if (!reply.ok()) {
-    // Scripts that ask for a document get one.
+    // Scripts that request JSON get a document also on failure.
     if (flags.format == "json") std::fputs(ToJson(v1::StatusReply()).c_str(), stdout);
     return Fail(reply.status());
   }
@@ -196,16 +196,16 @@ ExitCode Status(const Flags& flags) {
   }
   return Fail(
       ExitCode::kNotFound,
-      absl::StrCat("no job ", flags.job, " is seen; `lockstep status` without --job lists those that are"));
+      absl::StrCat("job ", flags.job, " has no ranks here; `lockstep status` without --job lists all jobs"));
 }
 
 }  // namespace
 
 void AddStatus(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = AddCommand(app, "status", kAbout);
-  auto flags = std::make_shared<Flags>();
+  CLI::App* sub = AddCommand(app, "status", kStatusAbout);
+  auto flags = std::make_shared<StatusFlags>();
   sub->add_option("--job", flags->job, "Only this job");
-  sub->add_option("--daemon", flags->daemon, "The client socket of the daemon to ask");
+  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
   sub->add_option("--format", flags->format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

@@ -1,4 +1,4 @@
-// lockstep trace: a capture of a running job.
+// Implements `lockstep trace`: captures a running job.
 #include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -22,35 +22,34 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr char kAbout[] =
-    "Capture a running job and say which rank holds the others back.\n"
+constexpr char kTraceAbout[] =
+    "Capture a running job and report which rank holds the others back.\n"
     "\n"
-    "Without --aggregator the ranks of this node are captured, through the daemon that `lockstep run` has "
-    "started. The\n"
-    "result is a folder with the report, a trace per rank and one of all ranks; the report is printed as "
-    "well.\n"
+    "Without --aggregator it captures the ranks of this node through the daemon that `lockstep run` "
+    "started.\n"
+    "It writes a folder with the report, a trace per rank and one of all ranks, and prints the report.\n"
     "\n"
     "Examples:\n"
     "  lockstep trace --duration 2s                            the only job there is\n"
     "  lockstep trace --job 4711 --ranks 0-7,12 --duration 500ms -o slow-%j\n"
     "  lockstep trace --aggregator head:7077 --token-file ~/.lockstep-token\n"
-    "  lockstep trace --duration 10s --no-wait                 go on working; the folder appears when it is "
-    "done\n"
+    "  lockstep trace --duration 10s --no-wait                 return at once; a background process writes "
+    "the "
+    "folder\n"
     "  lockstep trace --steps 5                                five whole training steps, the same on every "
     "rank\n"
     "  lockstep trace --start-on-step 5000 --steps 3\n"
     "  lockstep trace --start-on-range validation\n"
     "  lockstep trace --python-profile -o slow && lockstep profile slow\n"
-    "Steps are ranges of NVTX named \"step 17\", \"iteration 17\" or \"ProfilerStep#17\", or marked by "
+    "Steps are NVTX ranges named \"step 17\", \"iteration 17\" or \"ProfilerStep#17\", or marked by "
     "lockstep.h.\n"
-    "PyTorch's own profiler counts steps of optimizers instead, and several ranks begin at a multiple of "
-    "100.\n"
+    "PyTorch's own profiler counts optimizer steps instead, and several ranks begin at a multiple of 100.\n"
     "\n"
     "Exit codes: 0 done, 1 failed, 2 usage, 3 with --exit-code: a straggler, 4 no such job, 5 denied, 6 "
     "timed out,\n"
     "7 ranks are missing.\n";
 
-struct Flags {
+struct TraceFlags {
   std::string job;
   std::vector<int32_t> pids;
   bool all = false;
@@ -61,7 +60,7 @@ struct Flags {
   AggregatorFlags aggregator;
 };
 
-absl::StatusOr<v1::TraceRequest> MakeRequest(const Flags& flags) {
+absl::StatusOr<v1::TraceRequest> MakeRequest(const TraceFlags& flags) {
   v1::TraceRequest request;
   request.set_job(flags.job);
   for (const int32_t pid : flags.pids) request.add_pids(pid);
@@ -76,7 +75,7 @@ absl::StatusOr<v1::TraceRequest> MakeRequest(const Flags& flags) {
   request.set_duration_ns(duration.ns());
   LOCKSTEP_ASSIGN_OR_RETURN(const Nanos arm_timeout, ParseDuration(flags.arm_timeout));
   request.set_arm_timeout_ns(arm_timeout.ns());
-  LOCKSTEP_ASSIGN_OR_RETURN(const AskedActivities activities, ParseActivities(flags.activities));
+  LOCKSTEP_ASSIGN_OR_RETURN(const RequestedActivities activities, ParseActivities(flags.activities));
   request.set_activities(trigger ? WithTrigger(activities.recorded, *trigger) : activities.recorded);
   if (flags.python_profile)
     request.set_activities(request.activities() | v1::RECORDED_ACTIVITY_PYTHON_PROFILE);
@@ -84,16 +83,19 @@ absl::StatusOr<v1::TraceRequest> MakeRequest(const Flags& flags) {
   request.set_via(flags.via);
   if (flags.via == "cupti" && activities.framework != 0) {
     return absl::InvalidArgumentError(
-        "--via cupti cannot record cpu_op, python, modules and shapes: they are PyTorch's");
+        "--via cupti cannot record cpu_op, python, modules and shapes, which only PyTorch records: use --via "
+        "auto");
   }
   if (!flags.start_at.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const JobTime start, ParseStartAt(flags.start_at, ingest::SystemClock().Now()));
+    LOCKSTEP_ASSIGN_OR_RETURN(const JobTime start,
+                              ParseStartAt(flags.start_at, aggregator::SystemJobClock().Now()));
     request.set_start_at_unix_ns(start.ns());
   }
   return request;
 }
 
-// SIGINT and SIGTERM end the capture, not this process. They must be blocked before any other thread starts.
+// SIGINT and SIGTERM end the capture, not this process. Create this object before any other thread starts,
+// because the signals must be blocked in all threads.
 class Interruptions {
  public:
   Interruptions() {
@@ -117,7 +119,7 @@ class Interruptions {
   std::jthread thread_;
 };
 
-ExitCode RunTrace(const Flags& flags, const v1::TraceRequest& request, TraceOutput output) {
+ExitCode RunTrace(const TraceFlags& flags, const v1::TraceRequest& request, TraceOutput output) {
   Interruptions interruptions;
   rpc::PrepareProcess();
   std::unique_ptr<LocalAggregator> local;
@@ -143,7 +145,7 @@ ExitCode RunTrace(const Flags& flags, const v1::TraceRequest& request, TraceOutp
   return code;
 }
 
-ExitCode Trace(const Flags& flags) {
+ExitCode Trace(const TraceFlags& flags) {
   auto request = MakeRequest(flags);
   if (!request.ok()) return Fail(request.status());
   auto formats = ParseFormats(flags.formats);
@@ -153,7 +155,7 @@ ExitCode Trace(const Flags& flags) {
   output.overwrite = flags.force ? Overwrite::kForce : Overwrite::kNever;
   output.formats = *formats;
   output.exit_code = flags.exit_code;
-  // Known before anything runs, where no token depends on the job.
+  // Checked before the capture if no token in the name depends on the job.
   if (flags.output.find('%') == std::string::npos && !flags.output.empty()) {
     if (absl::Status s = CheckOutput(flags.output, output.overwrite); !s.ok()) return Fail(s);
   }
@@ -164,77 +166,77 @@ ExitCode Trace(const Flags& flags) {
   });
 }
 
-void AddSelection(CLI::App& sub, Flags& flags) {
+void AddSelection(CLI::App& sub, TraceFlags& flags) {
   auto* job = sub.add_option(
-      "--job", flags.job, "The job's id; needed where there are several. UID:ID where two users share one");
-  auto* pid = sub.add_option("--pid", flags.pids, "GPU processes by pid");
-  auto* all = sub.add_flag("--all", flags.all, "Every rank that is seen");
+      "--job", flags.job,
+      "The job's id, required if there are several jobs; UID:ID if two users have the same id");
+  auto* pid = sub.add_option("--pid", flags.pids, "The GPU processes with these pids");
+  auto* all = sub.add_flag("--all", flags.all, "All registered ranks");
   job->excludes(pid)->excludes(all);
   pid->excludes(all);
-  sub.add_option("--ranks", flags.ranks, "Only these, as in 0-7,12");
+  sub.add_option("--ranks", flags.ranks, "Only these ranks, as in 0-7,12");
 }
 
-void AddWindow(CLI::App& sub, Flags& flags) {
+void AddWindow(CLI::App& sub, TraceFlags& flags) {
   WindowFlags& window = flags.window;
-  auto* duration = sub.add_option("--duration", window.duration, "How long, as in 2s or 500ms [2s]");
+  auto* duration =
+      sub.add_option("--duration", window.duration, "Length of the window, as in 2s or 500ms [2s]");
   auto* steps =
-      sub.add_option("--steps", window.steps, "How many training steps instead, the same ones on all ranks");
+      sub.add_option("--steps", window.steps, "Number of training steps instead, the same ones on all ranks");
   duration->excludes(steps);
-  sub.add_option("--start-at", flags.start_at, "Not before: +500ms, or a time as in 2026-03-01T12:00:00Z");
+  sub.add_option("--start-at", flags.start_at,
+                 "Earliest start: +500ms, or a time as in 2026-03-01T12:00:00Z");
   auto* step = sub.add_option("--start-on-step", window.start_on_step,
-                              "Begin when each rank comes to this training step");
+                              "Begin when each rank starts this training step");
   auto* range = sub.add_option("--start-on-range", window.start_on_range,
                                "Begin with the next NVTX range of this name (or NAME@DOMAIN), and end with "
-                               "it where neither --duration nor --steps is given");
+                               "it without --duration and --steps");
   auto* profiler =
       sub.add_flag("--start-on-profiler-api", window.start_on_profiler_api,
-                   "Begin at cudaProfilerStart or lockstep_profiler_start, and end at the call that stops");
+                   "Begin at cudaProfilerStart or lockstep_profiler_start, and end at the stop call");
   step->excludes(range)->excludes(profiler);
   range->excludes(profiler);
-  sub.add_option("--trigger-timeout", window.timeout,
-                 "How long to wait for such a begin, and then for its end")
+  sub.add_option("--trigger-timeout", window.timeout, "Timeout for the begin, and then for the end")
       ->capture_default_str();
 }
 
 }  // namespace
 
 void AddTrace(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = AddCommand(app, "trace", kAbout);
-  auto flags = std::make_shared<Flags>();
+  CLI::App* sub = AddCommand(app, "trace", kTraceAbout);
+  auto flags = std::make_shared<TraceFlags>();
   AddSelection(*sub, *flags);
   AddWindow(*sub, *flags);
   sub->add_option(
          "--activities", flags->activities,
-         "What to record; where asked for also memory, nccl-channels (the GPU's time in each channel of a "
-         "collective), nccl-proxy "
-         "(what network operations waited for), and of PyTorch jobs cpu_op, python, modules and shapes")
+         "Activities to record; on request also memory, nccl-channels (GPU time in each channel of a "
+         "collective), nccl-proxy (waits of network operations), and in PyTorch jobs cpu_op, python, modules "
+         "and shapes")
       ->capture_default_str();
-  sub->add_flag("--python-profile", flags->python_profile,
-                "Also profile the main thread of each rank's Python, from the capture's begin to its end: "
-                "profiles/rank_N.cprofile, for "
-                "`lockstep profile`, pstats and snakeviz; slows Python code while it lasts");
+  sub->add_flag(
+      "--python-profile", flags->python_profile,
+      "Also profile the main thread of each rank's Python during the capture into "
+      "profiles/rank_N.cprofile, for `lockstep profile`, pstats and snakeviz; it slows Python code");
   sub->add_option("--via", flags->via,
                   "cupti: by Lockstep's client; kineto: by PyTorch's own profiler, in jobs with "
                   "KINETO_USE_DAEMON, which needs up to 15 s to "
-                  "start; auto: kineto where no client is loaded, only PyTorch records what is asked for, or "
+                  "start; auto: kineto if no client is loaded, only PyTorch records the activities, or "
                   "another tool holds CUPTI")
       ->check(CLI::IsMember({"auto", "cupti", "kineto"}))
       ->capture_default_str();
   sub->add_option("--arm-timeout", flags->arm_timeout,
-                  "How long to wait for ranks to get ready; others go ahead without them")
+                  "Timeout for ranks to arm; the others start without them")
       ->capture_default_str();
   sub->add_option(
       "-o,--output", flags->output,
-      "The folder to write; %h host, %p pid, %r ranks, %j job, %q{ENV}. Without it ./lockstep-JOB-TIME");
-  sub->add_flag("--force", flags->force, "Replace a capture that has this name");
-  sub->add_option("--formats", flags->formats,
-                  absl::StrCat("Traces to write, of ", FormatNames(), "; or none"))
+      "The folder to write; %h host, %p pid, %r ranks, %j job, %q{ENV}; default: ./lockstep-JOB-TIME");
+  sub->add_flag("--force", flags->force, "Replace an existing capture of this name");
+  sub->add_option("--formats", flags->formats, absl::StrCat("Traces to write: ", FormatNames(), "; or none"))
       ->capture_default_str();
-  sub->add_flag("--no-wait", flags->no_wait,
-                "Return when the capture is under way; it is written by a process of its own");
+  sub->add_flag("--no-wait", flags->no_wait, "Return once the capture runs; a background process writes it");
   sub->add_flag("--exit-code", flags->exit_code,
-                "Exit 3 when there is a straggler with verdict sure or likely");
-  sub->add_option("--daemon", flags->daemon, "The client socket of the daemon to ask");
+                "Exit with code 3 if there is a straggler with verdict sure or likely");
+  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
   AddAggregatorFlags(*sub, flags->aggregator);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Trace(*flags); }; });
 }

@@ -11,12 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "aggregator/captures/selection.h"
-#include "aggregator/trace/readers.h"
 #include "base/rpc/status_macros.h"
 #include "cli/commands/trigger_flags.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/command.h"
 #include "cli/common/values.h"
+#include "formats/common/read_options.h"
+#include "formats/input/read_input.h"
 #include "report/report.h"
 
 namespace lockstep::cli {
@@ -49,7 +50,7 @@ std::string StateWords(const v1::RankProgress& rank) {
   const v1::RankState& state = rank.state();
   switch (state.state()) {
     case v1::RankState::SEEN:
-      if (state.went_over()) return absl::StrCat("goes through PyTorch's profiler: ", state.text());
+      if (state.went_over()) return absl::StrCat("captured by PyTorch's profiler: ", state.text());
       return state.text().empty() ? "seen" : absl::StrCat("seen, ", state.text());
     case v1::RankState::ARMED:
       return "armed";
@@ -84,17 +85,17 @@ ExitCode TraceSession::Run(const v1::TraceRequest& request) {
   if (!refused_.ok()) return Fail(refused_);
   if (!status.ok() && finished_.outcome() == v1::TraceFinished::OUTCOME_UNSPECIFIED) {
     if (status.code() == absl::StatusCode::kCancelled)
-      return Fail(ExitCode::kFailed, "given up; nothing was written");
+      return Fail(ExitCode::kFailed, "cancelled; nothing was written");
     if (status.code() == absl::StatusCode::kUnavailable) {
       return Fail(ExitCode::kFailed,
-                  absl::StrCat("the aggregator went away (", std::string(status.message()),
-                               "): what it had is under its state folder; nothing was written here"));
+                  absl::StrCat("the aggregator disconnected (", std::string(status.message()),
+                               "): its records are in its state folder; nothing was written here"));
     }
     return Fail(status);
   }
   ExitCode code = CodeOf(finished_.outcome());
-  if (!finished_.text().empty()) Say(finished_.text());
-  // Without a T0 nothing ran, so there is nothing to write.
+  if (!finished_.text().empty()) PrintMessage(finished_.text());
+  // Without a T0 the capture never ran, so there is nothing to write.
   if (finished_.t0_ns() == 0) return code == ExitCode::kDone ? ExitCode::kFailed : code;
   if (absl::Status written = WriteFolder(code); !written.ok())
     return Fail(ExitCode::kFailed, std::string(written.message()));
@@ -108,9 +109,9 @@ absl::Status TraceSession::WriteFolder(ExitCode& code) {
       finished_.capture(),
       [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); }));
   progress_.Show("analysing");
-  // The page shows the operators too.
-  LOCKSTEP_ASSIGN_OR_RETURN(store::Capture capture,
-                            trace::LoadCapture(folder.partial(), {.host = trace::HostDetail::kFrames}));
+  // The page also shows operators.
+  LOCKSTEP_ASSIGN_OR_RETURN(capture::Capture capture,
+                            formats::LoadCapture(folder.partial(), {.host = formats::HostDetail::kFrames}));
   const report::Analysis analysis = report::Analyze(capture);
   progress_.Show("writing traces");
   LOCKSTEP_RETURN_IF_ERROR(folder.WriteTraces(capture, analysis, output_.formats));
@@ -122,7 +123,7 @@ absl::Status TraceSession::WriteFolder(ExitCode& code) {
       capture, analysis,
       {.exit_code = output_.exit_code, .source = folder.name(), .has_traces = HasTraces(folder.name())});
   if (code == ExitCode::kDone) code = printed;
-  Say(absl::StrCat("wrote ", folder.name()));
+  PrintMessage(absl::StrCat("wrote ", folder.name()));
   return absl::OkStatus();
 }
 
@@ -139,7 +140,7 @@ void TraceSession::OnAccepted(const v1::TraceAccepted& accepted) {
   OutputTokens tokens;
   tokens.host = HostName();
   tokens.pid = std::to_string(::getpid());
-  std::string list = ingest::RankList(ranks);
+  std::string list = aggregator::RankList(ranks);
   std::erase(list, ' ');
   tokens.ranks = list;
   tokens.job = accepted.job();
@@ -157,13 +158,14 @@ void TraceSession::OnAccepted(const v1::TraceAccepted& accepted) {
   }
   folder_ = *folder;
   progress_.Clear();
-  Say(absl::StrCat("capture ", accepted.capture(), ": job ", accepted.job(), ", rank",
-                   ranks.size() == 1 ? " " : "s ", ingest::RankList(ranks), " of ",
+  PrintMessage(
+      absl::StrCat("capture ", accepted.capture(), ": job ", accepted.job(), ", rank",
+                   ranks.size() == 1 ? " " : "s ", aggregator::RankList(ranks), " of ",
                    accepted.world_size() > 0 ? accepted.world_size() : static_cast<int32_t>(ranks.size())));
   if (accepted.missing_ranks_size() > 0) {
     const std::vector<int32_t> missing(accepted.missing_ranks().begin(), accepted.missing_ranks().end());
-    Say(absl::StrCat("missing: rank", missing.size() == 1 ? " " : "s ", ingest::RankList(missing),
-                     ", which no daemon here sees"));
+    PrintMessage(absl::StrCat("missing: rank", missing.size() == 1 ? " " : "s ",
+                              aggregator::RankList(missing), ", not registered with any daemon here"));
   }
   output_.accepted(folder_);
 }
@@ -171,8 +173,8 @@ void TraceSession::OnAccepted(const v1::TraceAccepted& accepted) {
 void TraceSession::OnRank(const v1::RankProgress& rank) {
   if (!refused_.ok()) return;
   progress_.Clear();
-  Say(absl::StrFormat("rank %d (%s, pid %d): %s", rank.rank(), rank.host_name(), rank.state().process().pid(),
-                      StateWords(rank)));
+  PrintMessage(absl::StrFormat("rank %d (%s, pid %d): %s", rank.rank(), rank.host_name(),
+                               rank.state().process().pid(), StateWords(rank)));
 }
 
 void TraceSession::OnProgress(const v1::TraceProgress& progress) {
@@ -182,12 +184,12 @@ void TraceSession::OnProgress(const v1::TraceProgress& progress) {
                     progress.waiting() == 1 ? " rank" : " ranks");
     if (progress.step() > 0) absl::StrAppend(&line, ", at step ", progress.step());
   }
-  if (progress.phase() == "starting" && !std::exchange(start_told_, true)) {
+  if (progress.phase() == "starting" && !std::exchange(start_reported_, true)) {
     progress_.Clear();
-    Say(absl::StrFormat("all ranks start together in %.1f s; PyTorch's profiler needs up to 15 s",
-                        Nanos(progress.remaining_ns()).seconds()));
+    PrintMessage(absl::StrFormat("all ranks start together in %.1f s; PyTorch's profiler needs up to 15 s",
+                                 Nanos(progress.remaining_ns()).seconds()));
   }
-  // An armed rank may wait long; while records flow their number says more.
+  // The remaining time is not shown while records are drained: their number says more.
   if (progress.remaining_ns() > 0 && progress.phase() != "draining") {
     absl::StrAppend(&line, absl::StrFormat(", %.1f s left", Nanos(progress.remaining_ns()).seconds()));
   }
@@ -203,7 +205,7 @@ void TraceSession::Interrupt() {
   }
   if (interrupts_++ == 0 && !capture.empty()) {
     progress_.Clear();
-    Say("stopping; what was captured is kept (once more to give up)");
+    PrintMessage("stopping; the captured records are kept (press again to cancel)");
     if (client_.Stop(capture).ok()) return;
   }
   client_.CancelTrace();

@@ -1,6 +1,6 @@
-// One capture as `lockstep trace` runs it, from the request to the folder.
-#ifndef LOCKSTEP_CLI_TRACE_SESSION_H_
-#define LOCKSTEP_CLI_TRACE_SESSION_H_
+// TraceSession runs one capture for `lockstep trace`, from the request to the folder.
+#ifndef LOCKSTEP_CLI_COMMANDS_TRACE_SESSION_H_
+#define LOCKSTEP_CLI_COMMANDS_TRACE_SESSION_H_
 
 #include <atomic>
 #include <functional>
@@ -18,11 +18,11 @@
 namespace lockstep::cli {
 
 struct TraceOutput {
-  std::string pattern;  // -o, with tokens; empty: a name of its own
+  std::string pattern;  // -o, with tokens; empty: the default name
   Overwrite overwrite = Overwrite::kNever;
   std::vector<const ExportFormat*> formats = *ParseFormats("kineto,perfetto");
   bool exit_code = false;
-  // Called once the capture is under way, with the folder it will be in.
+  // Called once the capture has started, with its folder.
   std::function<void(const std::string& folder)> accepted = [](const std::string&) {};
 };
 
@@ -32,7 +32,7 @@ class TraceSession {
 
   // Runs the capture, writes the folder and prints the report on stdout.
   ExitCode Run(const v1::TraceRequest& request);
-  // Ends the capture and keeps what there is; the second time it gives up at once. From another thread.
+  // Ends the capture and keeps its records. A second call gives up at once. From another thread.
   void Interrupt();
 
  private:
@@ -48,8 +48,8 @@ class TraceSession {
   std::mutex mutex_;
   std::string capture_;  // guarded by mutex_: Interrupt reads it
   std::string folder_;
-  std::string waits_for_;  // in words
-  bool start_told_ = false;
+  std::string waits_for_;  // the trigger, in words
+  bool start_reported_ = false;
   absl::Status refused_;  // why the folder cannot be written
   v1::TraceFinished finished_;
   std::atomic<int> interrupts_{0};
@@ -57,4 +57,4 @@ class TraceSession {
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_TRACE_SESSION_H_
+#endif  // LOCKSTEP_CLI_COMMANDS_TRACE_SESSION_H_

@@ -1,4 +1,4 @@
-// `lockstep trace` from the first event to the folder, with an aggregator that says what the test wants.
+// Tests `lockstep trace` from the first event to the folder, with a scripted aggregator.
 #include "cli/commands/trace_session.h"
 
 #include <unistd.h>
@@ -93,18 +93,18 @@ class TraceSessionTest : public ::testing::Test {
   ~TraceSessionTest() override { fs::remove_all(folder_); }
 
   void MakeRecords() {
-    store::Manifest manifest;
+    capture::Manifest manifest;
     manifest.id = "c1";
     manifest.job = "4711";
     manifest.world_size = 1;
     manifest.complete = true;
     manifest.hosts = {{"node", "n0", {}}};
-    store::ManifestProcess process;
+    capture::ManifestProcess process;
     process.rank = RankId(0);
     process.host = 0;
     process.window = {HostTime(0), HostTime(1'000'000)};
     manifest.processes = {process};
-    auto writer = *store::RecordsWriter::Create(folder_ + "/made", manifest);
+    auto writer = *capture::RecordsWriter::Create(folder_ + "/made", manifest);
     columns::BlockBuilder builder(columns::Kind::kKernel);
     for (uint64_t i = 0; i < 100; ++i) {
       std::vector<uint64_t> row(columns::Schema(columns::Kind::kKernel).size(), 0);
@@ -136,7 +136,7 @@ class TraceSessionTest : public ::testing::Test {
     text << in.rdbuf();
     return text.str();
   }
-  // Runs the session with stdout and stderr caught.
+  // Runs the session and captures stdout and stderr.
   ExitCode Run() {
     ::testing::internal::CaptureStdout();
     ::testing::internal::CaptureStderr();
@@ -152,7 +152,7 @@ class TraceSessionTest : public ::testing::Test {
   std::string stdout_, stderr_;
 };
 
-TEST_F(TraceSessionTest, ACompleteCaptureLeavesTheWholeFolderAndPrintsTheReport) {
+TEST_F(TraceSessionTest, ACompleteCaptureWritesTheFolderAndPrintsTheReport) {
   aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
   EXPECT_EQ(Run(), ExitCode::kDone) << stderr_;
   for (const char* name : {"report.json", "report.txt", "merged.pftrace", "records/manifest.json"}) {
@@ -167,7 +167,7 @@ TEST_F(TraceSessionTest, ACompleteCaptureLeavesTheWholeFolderAndPrintsTheReport)
   EXPECT_THAT(stderr_, HasSubstr("wrote " + folder_ + "/capture"));
 }
 
-TEST_F(TraceSessionTest, MissingRanksAreNamedAndTheCodeSaysPartial) {
+TEST_F(TraceSessionTest, MissingRanksAreNamedWithTheCodeForPartial) {
   aggregator_.events[0].mutable_accepted()->set_world_size(3);
   aggregator_.events[0].mutable_accepted()->add_missing_ranks(1);
   aggregator_.events[0].mutable_accepted()->add_missing_ranks(2);
@@ -202,7 +202,7 @@ TEST_F(TraceSessionTest, EachRankIsAcknowledgedByName) {
   Run();
   EXPECT_THAT(
       stderr_,
-      HasSubstr("rank 1 (n0, pid 99): goes through PyTorch's profiler: CUPTI is held by another tool"));
+      HasSubstr("rank 1 (n0, pid 99): captured by PyTorch's profiler: CUPTI is held by another tool"));
   for (const char* line :
        {"rank 0 (n0, pid 99): seen", "rank 0 (n0, pid 99): armed", "rank 0 (n0, pid 99): capturing",
         "rank 0 (n0, pid 99): done, 12 records, lost 3", "rank 0 (n0, pid 99): failed: CUPTI is held"}) {
@@ -210,7 +210,7 @@ TEST_F(TraceSessionTest, EachRankIsAcknowledgedByName) {
   }
 }
 
-TEST_F(TraceSessionTest, NothingIsWrittenWhereNothingRan) {
+TEST_F(TraceSessionTest, WritesNothingWithoutRanks) {
   aggregator_.events = {Finished(v1::TraceFinished::NO_SUCH_JOB, "no job is named x; there is 4711", 0)};
   EXPECT_EQ(Run(), ExitCode::kNotFound);
   EXPECT_THAT(stderr_, HasSubstr("no job is named x"));
@@ -229,7 +229,7 @@ TEST_F(TraceSessionTest, AFolderThatExistsStopsTheCaptureAtOnce) {
   EXPECT_THAT(stderr_, HasSubstr("--force"));
 }
 
-TEST_F(TraceSessionTest, ForceReplacesTheOldCaptureAsAWhole) {
+TEST_F(TraceSessionTest, ForceReplacesTheWholeOldCapture) {
   fs::create_directories(folder_ + "/capture/records");
   std::ofstream(folder_ + "/capture/old") << "old";
   output_.overwrite = Overwrite::kForce;
@@ -239,7 +239,7 @@ TEST_F(TraceSessionTest, ForceReplacesTheOldCaptureAsAWhole) {
   EXPECT_TRUE(fs::exists(folder_ + "/capture/report.json"));
 }
 
-TEST_F(TraceSessionTest, TokensInTheNameAreFilledIn) {
+TEST_F(TraceSessionTest, ReplacesTokensInTheName) {
   output_.pattern = folder_ + "/%j-%r";
   aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
   EXPECT_EQ(Run(), ExitCode::kDone) << stderr_;
@@ -262,21 +262,21 @@ TEST_F(TraceSessionTest, AnInterruptStopsTheCaptureAndKeepsIt) {
   EXPECT_TRUE(fs::exists(folder_ + "/capture/report.json"));
 }
 
-TEST_F(TraceSessionTest, AnAggregatorThatSendsAPathIsNotFollowed) {
+TEST_F(TraceSessionTest, RefusesAPathFromTheAggregator) {
   aggregator_.files[0].first = "../../escape";
   aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
   EXPECT_EQ(Run(), ExitCode::kFailed);
   EXPECT_FALSE(fs::exists(folder_ + "/escape"));
-  EXPECT_THAT(stderr_, HasSubstr("none of a capture's"));
+  EXPECT_THAT(stderr_, HasSubstr("does not belong to a capture"));
 }
 
-TEST_F(TraceSessionTest, AnAggregatorThatGoesAwayIsOneSentence) {
+TEST_F(TraceSessionTest, ReportsALostAggregatorInOneSentence) {
   aggregator_.end = absl::UnavailableError("socket closed");
   EXPECT_EQ(Run(), ExitCode::kFailed);
-  EXPECT_THAT(stderr_, HasSubstr("the aggregator went away"));
+  EXPECT_THAT(stderr_, HasSubstr("the aggregator disconnected"));
 }
 
-TEST_F(TraceSessionTest, OnlyTheFormatsAskedForAreWritten) {
+TEST_F(TraceSessionTest, WritesOnlyTheRequestedFormats) {
   output_.formats = *ParseFormats("perfetto");
   aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
   EXPECT_EQ(Run(), ExitCode::kDone) << stderr_;

@@ -9,14 +9,14 @@ namespace lockstep::cli {
 namespace {
 
 constexpr uint64_t kMostSteps = 1'000'000;
-constexpr size_t kMostRangeBytes = 128;  // what the client's message holds
+constexpr size_t kMostRangeBytes = 128;  // capacity of the client's message
 
 absl::StatusOr<uint64_t> ParseNumber(const char* flag, const std::string& text, uint64_t least,
                                      uint64_t most) {
   uint64_t number = 0;
   if (!absl::SimpleAtoi(text, &number) || number < least || number > most) {
     return absl::InvalidArgumentError(
-        absl::StrCat(flag, " ", text, ": give a whole number from ", least, " to ", most));
+        absl::StrCat(flag, " ", text, " must be a whole number from ", least, " to ", most));
   }
   return number;
 }
@@ -32,7 +32,7 @@ absl::StatusOr<v1::Trigger> ParseBegin(const WindowFlags& flags) {
   } else if (!flags.start_on_range.empty()) {
     if (flags.start_on_range.size() > kMostRangeBytes) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--start-on-range: a name of at most ", kMostRangeBytes, " bytes"));
+          absl::StrCat("--start-on-range: the name must have at most ", kMostRangeBytes, " bytes"));
     }
     trigger.set_begin(v1::Trigger::AT_RANGE);
     trigger.set_range(flags.start_on_range);
@@ -48,7 +48,7 @@ absl::StatusOr<v1::Trigger> ParseBegin(const WindowFlags& flags) {
 
 absl::StatusOr<Nanos> ParseWindowLength(const std::string& duration) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Nanos length, ParseDuration(duration.empty() ? "2s" : duration));
-  if (length <= Nanos()) return absl::InvalidArgumentError("--duration: a capture lasts longer than 0");
+  if (length <= Nanos()) return absl::InvalidArgumentError("--duration must be positive");
   return length;
 }
 
@@ -60,7 +60,7 @@ absl::StatusOr<std::optional<v1::Trigger>> ParseTrigger(const WindowFlags& flags
   LOCKSTEP_ASSIGN_OR_RETURN(const Nanos length, ParseWindowLength(flags.duration));
   trigger.set_duration_ns(length.ns());
   LOCKSTEP_ASSIGN_OR_RETURN(const Nanos timeout, ParseDuration(flags.timeout));
-  if (timeout <= Nanos()) return absl::InvalidArgumentError("--trigger-timeout: longer than 0");
+  if (timeout <= Nanos()) return absl::InvalidArgumentError("--trigger-timeout must be positive");
   trigger.set_timeout_ns(timeout.ns());
   if (!flags.steps.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(const uint64_t steps, ParseNumber("--steps", flags.steps, 1, kMostSteps));

@@ -1,6 +1,6 @@
-// When a capture begins and ends, as `lockstep trace` is told it.
-#ifndef LOCKSTEP_CLI_TRIGGER_FLAGS_H_
-#define LOCKSTEP_CLI_TRIGGER_FLAGS_H_
+// Flags of `lockstep trace` for the begin and the end of a capture.
+#ifndef LOCKSTEP_CLI_COMMANDS_TRIGGER_FLAGS_H_
+#define LOCKSTEP_CLI_COMMANDS_TRIGGER_FLAGS_H_
 
 #include <cstdint>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace lockstep::cli {
 
-// Texts of the command line; empty: not given.
+// Values of the flags; empty: not given.
 struct WindowFlags {
   std::string duration;
   std::string steps;
@@ -22,16 +22,17 @@ struct WindowFlags {
   std::string timeout = "60s";
 };
 
-// --duration, 2 s where it is not given. kInvalidArgument names the flag.
+// Parses --duration, by default 2 s. kInvalidArgument: the error names the flag.
 absl::StatusOr<Nanos> ParseWindowLength(const std::string& duration);
-// nullopt: from T0 for --duration.
+// Returns nullopt if the capture runs from T0 for --duration.
 absl::StatusOr<std::optional<v1::Trigger>> ParseTrigger(const WindowFlags& flags);
-// `asked` and what must be recorded for the trigger to be seen: bits of ring::Activities. Where nothing of
-// CUDA is asked for, CUPTI stays closed, and the profiler API is lockstep.h's alone.
+// Returns `asked` and the activities that must be recorded to detect the trigger: bits of ring::Activities.
+// If `asked` has no CUDA activities, CUPTI stays closed, and only lockstep.h's functions can signal the
+// profiler API.
 uint32_t WithTrigger(uint32_t asked, const v1::Trigger& trigger);
-// "step 500", "the range epoch", …: what is waited for.
+// Describes the awaited event: "step 500", "a range \"epoch\"", ….
 std::string BeginWords(const v1::Trigger& trigger);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_TRIGGER_FLAGS_H_
+#endif  // LOCKSTEP_CLI_COMMANDS_TRIGGER_FLAGS_H_

@@ -17,14 +17,14 @@ v1::Trigger Parsed(const WindowFlags& flags) {
   return trigger.ok() ? trigger->value_or(v1::Trigger()) : v1::Trigger();
 }
 
-TEST(TriggerFlags, WithoutAnyTheClockDecides) {
+TEST(TriggerFlags, WithoutTriggerFlagsTheClockDecides) {
   const auto trigger = ParseTrigger({.duration = "500ms"});
   ASSERT_TRUE(trigger.ok());
   EXPECT_FALSE(trigger->has_value());
   EXPECT_EQ(*ParseWindowLength(""), Nanos::Seconds(2));
 }
 
-TEST(TriggerFlags, StepsAloneBeginWhereAllRanksCan) {
+TEST(TriggerFlags, StepsAloneBeginAtACommonStep) {
   const v1::Trigger trigger = Parsed({.steps = "5"});
   EXPECT_EQ(trigger.begin(), v1::Trigger::AT_COMMON_STEP);
   EXPECT_EQ(trigger.end(), v1::Trigger::AFTER_STEPS);
@@ -46,7 +46,7 @@ TEST(TriggerFlags, EachBeginHasItsOwnEndUnlessOneIsGiven) {
   EXPECT_EQ(WithTrigger(ring::kActivityNvtx, timed), ring::kActivityNvtx) << "CUPTI stays closed";
 }
 
-TEST(TriggerFlags, WhatCannotBeIsRefusedByItsFlag) {
+TEST(TriggerFlags, InvalidCombinationsAreRefusedWithTheirFlag) {
   EXPECT_THAT(ParseTrigger({.steps = "0"}).status().message(), HasSubstr("--steps 0"));
   EXPECT_THAT(ParseTrigger({.steps = "many"}).status().message(), HasSubstr("--steps many"));
   EXPECT_THAT(ParseTrigger({.start_on_step = "-1"}).status().message(), HasSubstr("--start-on-step -1"));
@@ -56,7 +56,7 @@ TEST(TriggerFlags, WhatCannotBeIsRefusedByItsFlag) {
               HasSubstr("--trigger-timeout"));
 }
 
-TEST(TriggerFlags, WhatIsWaitedForInWords) {
+TEST(TriggerFlags, DescribesTheAwaitedTrigger) {
   EXPECT_EQ(BeginWords(Parsed({.start_on_step = "500"})), "step 500");
   EXPECT_EQ(BeginWords(Parsed({.start_on_range = "epoch@train"})), "a range \"epoch@train\"");
 }

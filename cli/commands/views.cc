@@ -1,4 +1,5 @@
-// lockstep overview, ops, kernels, …: one command for each view of a capture, all with the same options.
+// Implements `lockstep overview`, `ops`, `kernels` and others: one command for each view, all with the same
+// options.
 #include "views/catalog/views.h"
 
 #include <algorithm>
@@ -10,19 +11,20 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "aggregator/trace/python_profile.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_ranks.h"
 #include "cli/common/command.h"
 #include "cli/common/progress.h"
 #include "cli/common/view_output.h"
+#include "formats/common/read_options.h"
+#include "formats/python/python_profile.h"
 
 namespace lockstep::cli {
 namespace {
 
-using tables::View;
+using views::View;
 
-struct Flags {
+struct ViewsFlags {
   std::vector<std::string> paths;
   std::string group_by, ranks, table_name, method;
   int stack_depth = 5;
@@ -31,37 +33,37 @@ struct Flags {
 
 std::string GroupNames(const View& view) {
   return absl::StrJoin(view.groupings, ", ",
-                       [](std::string* out, const tables::GroupName& g) { out->append(g.name); });
+                       [](std::string* out, const views::GroupName& g) { out->append(g.name); });
 }
 
-absl::StatusOr<tables::ViewOptions> OptionsOf(const View& view, const Flags& flags) {
-  tables::ViewOptions options{
+absl::StatusOr<views::ViewOptions> OptionsOf(const View& view, const ViewsFlags& flags) {
+  views::ViewOptions options{
       .stack_depth = flags.stack_depth, .table = flags.table_name, .method = flags.method};
   for (const auto word : absl::StrSplit(flags.group_by, ',', absl::SkipEmpty())) {
     const std::string name(word);
     const auto group = std::find_if(view.groupings.begin(), view.groupings.end(),
-                                    [&](const tables::GroupName& g) { return g.name == name; });
-    if (name == "name") continue;  // by that they always are
+                                    [&](const views::GroupName& g) { return g.name == name; });
+    if (name == "name") continue;  // the grouping by name always applies
     if (group == view.groupings.end()) {
       return absl::InvalidArgumentError(absl::StrCat("--group-by ", name, ": ", std::string(view.name),
-                                                     " can be told apart by ", GroupNames(view)));
+                                                     " can be grouped by ", GroupNames(view)));
     }
     options.group_by.push_back(group->group);
   }
   return options;
 }
 
-// What the calls of the host were made by stands elsewhere.
-void NoteProfiles(const std::vector<std::string>& paths, tables::MadeView& made) {
+// Points to the Python profiles, which show the callers of the host's calls.
+void NoteProfiles(const std::vector<std::string>& paths, views::MadeView& made) {
   for (const std::string& path : paths) {
-    const size_t profiles = trace::PythonProfilesIn(path).size();
+    const size_t profiles = formats::PythonProfilesIn(path).size();
     if (profiles == 0) continue;
     made.notes.push_back(
-        absl::StrCat("there are profiles of Python of ", profiles, " ranks: `lockstep profile ", path, "`"));
+        absl::StrCat("Python profiles of ", profiles, " ranks: `lockstep profile ", path, "`"));
   }
 }
 
-ExitCode Show(const View& view, const Flags& flags) {
+ExitCode Show(const View& view, const ViewsFlags& flags) {
   if (absl::Status s = CheckTableFlags(flags.table); !s.ok())
     return Fail(ExitCode::kUsage, std::string(s.message()));
   const auto options = OptionsOf(view, flags);
@@ -71,7 +73,7 @@ ExitCode Show(const View& view, const Flags& flags) {
   const bool frames = view.needs_frames != nullptr && view.needs_frames(*options);
   Progress progress;
   auto capture =
-      ReadPaths(*paths, progress, frames ? trace::HostDetail::kFrames : trace::HostDetail::kUnions);
+      ReadPaths(*paths, progress, frames ? formats::HostDetail::kFrames : formats::HostDetail::kUnions);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   const auto ranks = ChooseRanks(*capture, flags.ranks);
   if (!ranks.ok()) {
@@ -79,7 +81,7 @@ ExitCode Show(const View& view, const Flags& flags) {
     return Fail(ranks.status());
   }
   std::optional<report::Analysis> analysis;
-  // What waits for whom is known only with all ranks.
+  // Waiting can be computed only from all ranks.
   const auto analyze = [&]() -> const report::Analysis& {
     if (!analysis) analysis = report::Analyze(*capture);
     return *analysis;
@@ -90,7 +92,7 @@ ExitCode Show(const View& view, const Flags& flags) {
   } else if (!flags.ranks.empty()) {
     for (const uint32_t place : *ranks) only.push_back(capture->ranks[place].rank);
   }
-  tables::MadeView made =
+  views::MadeView made =
       view.make({.capture = *capture, .analysis = analyze, .only = std::move(only)}, *options);
   progress.Clear();
   if (view.name == "host") NoteProfiles(*paths, made);
@@ -106,8 +108,8 @@ ExitCode Show(const View& view, const Flags& flags) {
 std::string About(const View& view) {
   std::string text = absl::StrCat("Show ", std::string(view.about), ".\n\n", std::string(view.text));
   if (!view.groupings.empty()) {
-    absl::StrAppend(&text, "\nRows can be told apart (--group-by, several with commas) by\n");
-    for (const tables::GroupName& g : view.groupings)
+    absl::StrAppend(&text, "\nGroupings of rows (--group-by, several with commas)\n");
+    for (const views::GroupName& g : view.groupings)
       absl::StrAppend(&text, absl::StrFormat("  %-8s %s\n", std::string(g.name), std::string(g.about)));
   }
   const auto list = [&](const char* title, const auto& choices) {
@@ -116,14 +118,14 @@ std::string About(const View& view) {
     for (const auto& c : choices)
       absl::StrAppend(&text, absl::StrFormat("  %-15s %s\n", std::string(c.name), std::string(c.about)));
   };
-  list("Tables (--table; the first where it is not said)", view.tables);
-  list("Methods (--method; the first where it is not said)", view.methods);
+  list("Tables (--table; default: the first)", view.tables);
+  list("Methods (--method; default: the first)", view.methods);
   absl::StrAppend(&text, "\nColumns: `lockstep ", std::string(view.name),
-                  " INPUT --json` names all with unit and meaning.");
+                  " INPUT --json` lists all with unit and meaning.");
   if (!view.aliases.empty()) {
-    absl::StrAppend(&text, " Other tools' names work too:\n  ",
+    absl::StrAppend(&text, " It also accepts other tools' names:\n  ",
                     absl::StrJoin(view.aliases, ", ",
-                                  [](std::string* out, const tables::Alias& a) { out->append(a.name); }));
+                                  [](std::string* out, const views::Alias& a) { out->append(a.name); }));
   }
   absl::StrAppend(&text, "\n\nExamples:\n  lockstep ", std::string(view.name),
                   " ./traces --top 10\n  lockstep ", std::string(view.name),
@@ -133,12 +135,13 @@ std::string About(const View& view) {
 
 void AddOne(const View& view, CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, std::string(view.name), About(view));
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ViewsFlags>();
   sub->add_option("CAPTURE", flags->paths, "A capture's folder or id, or recorded traces")->required();
-  if (!view.groupings.empty()) sub->add_option("--group-by", flags->group_by, "Of: " + GroupNames(view));
+  if (!view.groupings.empty())
+    sub->add_option("--group-by", flags->group_by, "Groupings, with commas: " + GroupNames(view));
   if (std::any_of(view.groupings.begin(), view.groupings.end(),
-                  [](const tables::GroupName& g) { return g.group == tables::GroupBy::kStack; })) {
-    sub->add_option("--stack-depth", flags->stack_depth, "Calls that count with --group-by stack")
+                  [](const views::GroupName& g) { return g.group == views::GroupBy::kStack; })) {
+    sub->add_option("--stack-depth", flags->stack_depth, "Number of calls that --group-by stack compares")
         ->check(CLI::Range(1, 1000))
         ->capture_default_str();
   }
@@ -147,9 +150,9 @@ void AddOne(const View& view, CLI::App& app, Chosen& chosen) {
     for (const auto& c : choices) names.emplace_back(c.name);
     if (!names.empty()) sub->add_option(flag, into, help)->check(CLI::IsMember(names));
   };
-  choose("--table", flags->table_name, view.tables, "Which of its tables");
-  choose("--method", flags->method, view.methods, "By whose rule");
-  sub->add_option("--ranks", flags->ranks, "Only these, as in 0-7,12");
+  choose("--table", flags->table_name, view.tables, "The table to show");
+  choose("--method", flags->method, view.methods, "The method of computation");
+  sub->add_option("--ranks", flags->ranks, "Only these ranks, as in 0-7,12");
   AddTableFlags(*sub, flags->table);
   sub->callback([flags, &view, &chosen] { chosen.action = [flags, &view] { return Show(view, *flags); }; });
 }
@@ -157,7 +160,7 @@ void AddOne(const View& view, CLI::App& app, Chosen& chosen) {
 }  // namespace
 
 void AddViews(CLI::App& app, Chosen& chosen) {
-  for (const View& view : tables::Views()) AddOne(view, app, chosen);
+  for (const View& view : views::Views()) AddOne(view, app, chosen);
 }
 
 }  // namespace lockstep::cli

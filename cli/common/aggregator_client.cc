@@ -31,7 +31,7 @@ std::string FromEnvironment(const char* name) {
 
 class GrpcClient final : public AggregatorClient {
  public:
-  // Null `credentials`: the token, or nothing, says who calls.
+  // Null `credentials`: the token, if any, is the only authentication.
   GrpcClient(std::shared_ptr<grpc::Channel> channel, rpc::Token token,
              std::unique_ptr<rpc::CallerCredentials> credentials)
       : stub_(v1::Control::NewStub(channel)),
@@ -44,7 +44,7 @@ class GrpcClient final : public AggregatorClient {
     v1::StatusRequest request;
     request.set_job(job);
     auto reply = std::make_unique<v1::StatusReply>();
-    LOCKSTEP_RETURN_IF_ERROR(Told(stub_->Status(&context, request, reply.get())));
+    LOCKSTEP_RETURN_IF_ERROR(StatusOf(stub_->Status(&context, request, reply.get())));
     return reply;
   }
 
@@ -75,7 +75,7 @@ class GrpcClient final : public AggregatorClient {
     v1::StopRequest request;
     request.set_capture(capture);
     v1::StopReply reply;
-    return Told(stub_->Stop(&context, request, &reply));
+    return StatusOf(stub_->Stop(&context, request, &reply));
   }
 
   absl::Status Fetch(
@@ -100,13 +100,13 @@ class GrpcClient final : public AggregatorClient {
       reader->Finish();
       return written;
     }
-    LOCKSTEP_RETURN_IF_ERROR(Told(reader->Finish()));
+    LOCKSTEP_RETURN_IF_ERROR(StatusOf(reader->Finish()));
     if (!whole) return absl::DataLossError(absl::StrCat("the aggregator sent ", file, " only in part"));
     return absl::OkStatus();
   }
 
  private:
-  // A credential is good for one call.
+  // A credential is valid for one call.
   void Prepare(grpc::ClientContext& context, Nanos deadline) {
     rpc::Prepare(context, token_, deadline);
     if (credentials_ == nullptr) return;
@@ -116,8 +116,8 @@ class GrpcClient final : public AggregatorClient {
     no_credential_ = credential.ok() ? "" : std::string(credential.status().message());
   }
 
-  // Where the aggregator asks who calls, why that was not said belongs to the answer.
-  absl::Status Told(const grpc::Status& answer) {
+  // If the aggregator requires authentication, the error also says why no credential was sent.
+  absl::Status StatusOf(const grpc::Status& answer) {
     const absl::Status status = rpc::FromGrpc(answer);
     std::lock_guard<std::mutex> lock(mutex_);
     if (!absl::IsUnauthenticated(status) || no_credential_.empty()) return status;
@@ -131,7 +131,7 @@ class GrpcClient final : public AggregatorClient {
     while (reader.Read(&event)) on_event(event);
     const grpc::Status status = reader.Finish();
     SetTracing(nullptr);
-    return Told(status);
+    return StatusOf(status);
   }
 
   void SetTracing(std::shared_ptr<grpc::ClientContext> context) {
@@ -149,7 +149,7 @@ class GrpcClient final : public AggregatorClient {
 
 class InProcess final : public LocalAggregator {
  public:
-  InProcess(std::unique_ptr<TemporaryFolder> folder, std::unique_ptr<Server> server,
+  InProcess(std::unique_ptr<TemporaryFolder> folder, std::unique_ptr<aggregator::Server> server,
             std::unique_ptr<AggregatorClient> client)
       : folder_(std::move(folder)), server_(std::move(server)), client_(std::move(client)) {}
   ~InProcess() override {
@@ -160,7 +160,7 @@ class InProcess final : public LocalAggregator {
 
  private:
   std::unique_ptr<TemporaryFolder> folder_;
-  std::unique_ptr<Server> server_;
+  std::unique_ptr<aggregator::Server> server_;
   std::unique_ptr<AggregatorClient> client_;
 };
 
@@ -175,12 +175,12 @@ absl::Status Dial(const std::string& control_socket, const std::string& address,
   v1::DialReply reply;
   const absl::Status status = rpc::FromGrpc(stub->Dial(&context, request, &reply));
   if (status.code() == absl::StatusCode::kDeadlineExceeded) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("the daemon at ", control_socket, " does not answer: see its log beside the socket"));
+    return absl::DeadlineExceededError(absl::StrCat("the daemon at ", control_socket,
+                                                    " does not answer: see its log in the socket's folder"));
   }
   LOCKSTEP_RETURN_IF_ERROR(status);
   if (!reply.error().empty())
-    return absl::UnavailableError(absl::StrCat("the daemon cannot reach this command: ", reply.error()));
+    return absl::UnavailableError(absl::StrCat("the daemon cannot connect to this command: ", reply.error()));
   return absl::OkStatus();
 }
 
@@ -188,22 +188,22 @@ absl::Status Dial(const std::string& control_socket, const std::string& address,
 
 void AddAggregatorFlags(CLI::App& app, AggregatorFlags& flags) {
   app.add_option("--aggregator", flags.address,
-                 "HOST:PORT or unix:PATH of a lockstep-aggregator that sees all nodes")
+                 "HOST:PORT or unix:PATH of a lockstep-aggregator for all nodes")
       ->envname("LOCKSTEP_AGGREGATOR");
   app.add_option("--token-file", flags.token_file,
-                 "The aggregator's token file; without it MUNGE says who you are, where the aggregator runs "
+                 "The aggregator's token file; default: MUNGE authenticates you if the aggregator runs "
                  "with --munge")
       ->envname("LOCKSTEP_TOKEN_FILE");
 }
 
 absl::StatusOr<std::unique_ptr<TemporaryFolder>> TemporaryFolder::Make() {
   const std::string root = FromEnvironment("TMPDIR");
-  // A Unix socket will lie in it: 107 bytes are all there is.
+  // A Unix socket is created in the folder, and its path has at most 107 bytes.
   constexpr size_t kLongestRoot = 60;
   std::string path =
       absl::StrCat(root.empty() || root.size() > kLongestRoot ? "/tmp" : root, "/lockstep-XXXXXX");
   if (::mkdtemp(path.data()) == nullptr)
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make a folder as ", path));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create folder ", path));
   return std::unique_ptr<TemporaryFolder>(new TemporaryFolder(path));
 }
 
@@ -222,9 +222,9 @@ absl::StatusOr<std::unique_ptr<AggregatorClient>> ConnectAggregator(const Aggreg
   if (!channel->WaitForConnected(deadline)) {
     return absl::DeadlineExceededError(absl::StrCat("no aggregator answers at ", flags.address, " within ",
                                                     kAnswerWithin.seconds(),
-                                                    " s: is lockstep-aggregator running there?"));
+                                                    " s: check that lockstep-aggregator runs there"));
   }
-  // Over TCP without the token a cluster's user says who they are; a socket needs neither.
+  // A TCP connection without a token authenticates the user by MUNGE. A socket needs neither.
   std::unique_ptr<rpc::CallerCredentials> credentials;
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(flags.address));
   if (token.empty() && !address.is_unix()) {
@@ -249,17 +249,18 @@ absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string&
 absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket,
                                                                       Sharing sharing) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Make());
-  ServerOptions options;
+  aggregator::ServerOptions options;
   const std::string address = absl::StrCat("unix:", folder->path(), "/aggregator.sock");
   options.listen = {address};
   options.state_dir = folder->path() + "/state";
-  options.analysis = ServerAnalysis::kByTheCaller;
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(std::move(options)));
+  options.analysis = aggregator::ServerAnalysis::kByTheCaller;
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<aggregator::Server> server,
+                            aggregator::Server::Start(std::move(options)));
   LOCKSTEP_RETURN_IF_ERROR(Dial(control_socket, address, sharing));
   if (!server->WaitForDaemon(kDaemonWithin)) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("the daemon at ", control_socket, " was asked to connect and did not within ",
-                     kDaemonWithin.seconds(), " s: see its log beside the socket"));
+    return absl::DeadlineExceededError(absl::StrCat("the daemon at ", control_socket,
+                                                    " did not connect within ", kDaemonWithin.seconds(),
+                                                    " s: see its log in the socket's folder"));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<AggregatorClient> client, ConnectAggregator({address, ""}));
   return std::make_unique<InProcess>(std::move(folder), std::move(server), std::move(client));

@@ -1,6 +1,6 @@
-// Talking to an aggregator: one that runs somewhere, or one inside this process for the length of a capture.
-#ifndef LOCKSTEP_CLI_AGGREGATOR_CLIENT_H_
-#define LOCKSTEP_CLI_AGGREGATOR_CLIENT_H_
+// Clients for an aggregator: a remote one, or one inside this process for the length of a capture.
+#ifndef LOCKSTEP_CLI_COMMON_AGGREGATOR_CLIENT_H_
+#define LOCKSTEP_CLI_COMMON_AGGREGATOR_CLIENT_H_
 
 #include <functional>
 #include <memory>
@@ -29,7 +29,7 @@ struct AggregatorFlags {
 };
 void AddAggregatorFlags(CLI::App& app, AggregatorFlags& flags);
 
-// A fresh folder, mode 0700, removed with everything in it.
+// A new folder with mode 0700. The destructor removes it with its content.
 class TemporaryFolder {
  public:
   static absl::StatusOr<std::unique_ptr<TemporaryFolder>> Make();
@@ -48,42 +48,43 @@ class AggregatorClient {
  public:
   virtual ~AggregatorClient() = default;
   virtual absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string& job) = 0;
-  // Calls `on_event` for each event until the last. kUnavailable: the aggregator went away.
+  // Calls `on_event` for each event until the last. kUnavailable: the connection to the aggregator was lost.
   virtual absl::Status Trace(const v1::TraceRequest& request,
                              const std::function<void(const v1::TraceEvent&)>& on_event) = 0;
-  // Samples of a running job (live.proto), until it has ended. kUnimplemented: the aggregator is too old.
+  // Receives samples of a running job (live.proto) until it has ended. kUnimplemented: the aggregator is too
+  // old.
   virtual absl::Status Watch(const v1::WatchRequest& request,
                              const std::function<void(const v1::WatchEvent&)>& on_event) = 0;
-  // Ends the running Trace at once, whatever becomes of the capture, or Watch. From another thread.
+  // Makes the running Trace or Watch return at once, regardless of the capture. Called from another thread.
   virtual void CancelTrace() = 0;
   virtual absl::Status Stop(const std::string& capture) = 0;
-  // Pieces of the files of records/, in order; the last file is the manifest.
+  // Receives the files of records/ piece by piece, in order. The manifest is the last file.
   virtual absl::Status Fetch(
       const std::string& capture,
       const std::function<absl::Status(const std::string& file, std::string_view bytes)>& on_bytes) = 0;
 };
 
-// kDeadlineExceeded: nobody answers there, after some seconds.
+// kDeadlineExceeded: no aggregator answers at the address within some seconds.
 absl::StatusOr<std::unique_ptr<AggregatorClient>> ConnectAggregator(const AggregatorFlags& flags);
-// The node's daemon answers Status as an aggregator does.
+// Asks the node's daemon, which answers Status like an aggregator.
 absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string& control_socket,
                                                               const std::string& job);
 
-// An aggregator in this process that the node's daemon has dialled, and a client of it.
+// An aggregator in this process to which the node's daemon has connected, and a client of it.
 class LocalAggregator {
  public:
   virtual ~LocalAggregator() = default;
   virtual AggregatorClient& client() = 0;
 };
-// kShared: other programs of this user may join it, as DaemonStatus tells them.
+// kShared: other programs of this user may join the aggregator. DaemonStatus gives them its address.
 enum class Sharing { kAlone, kShared };
 absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket,
                                                                       Sharing sharing = Sharing::kAlone);
 
-// The capture as `capture` in a temporary folder.
+// Fetches the capture into a temporary folder, under the name `capture`.
 absl::StatusOr<std::unique_ptr<TemporaryFolder>> FetchToTemporary(const AggregatorFlags& flags,
                                                                   const std::string& capture);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_AGGREGATOR_CLIENT_H_
+#endif  // LOCKSTEP_CLI_COMMON_AGGREGATOR_CLIENT_H_

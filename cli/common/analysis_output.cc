@@ -12,18 +12,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/server.h"
-#include "aggregator/trace/readers.h"
 #include "base/files/file_sink.h"
 #include "capture/store/records_manifest.h"
 #include "cli/common/command.h"
+#include "formats/common/read_options.h"
+#include "formats/input/read_input.h"
 #include "web/page/page.h"
 
 namespace lockstep::cli {
 namespace {
 
-// Whole document in memory is no cost beside the capture, and a broken pipe cannot leave half a document in a
-// file.
-class StdoutSink final : public store::ByteSink {
+// Writes whole documents from memory. That is cheap beside the capture, and a broken pipe cannot leave half a
+// document in a file.
+class StdoutSink final : public ByteSink {
  public:
   absl::Status Append(std::string_view bytes) override {
     if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size()) return absl::OkStatus();
@@ -35,9 +36,9 @@ class StdoutSink final : public store::ByteSink {
   }
 };
 
-absl::StatusOr<std::unique_ptr<store::ByteSink>> OpenOutput(const std::string& path) {
+absl::StatusOr<std::unique_ptr<ByteSink>> OpenOutput(const std::string& path) {
   if (path.empty() || path == "-") return std::make_unique<StdoutSink>();
-  return store::OpenAtomicFile(path);
+  return OpenAtomicFile(path);
 }
 
 }  // namespace
@@ -59,28 +60,28 @@ report::TextOptions TextFor(const ReportFlags& flags) {
 }
 
 void AddOutputFlags(CLI::App& app, ReportFlags& flags) {
-  app.add_option("--format", flags.format, "text, json, or html: one file for a browser")
+  app.add_option("--format", flags.format, "text, json, or html (one file for a browser)")
       ->capture_default_str();
-  app.add_option("-o,--output", flags.output, "A file instead of stdout");
+  app.add_option("-o,--output", flags.output, "File to write instead of stdout");
 }
 
 void AddReportFlags(CLI::App& app, ReportFlags& flags) {
   AddOutputFlags(app, flags);
-  app.add_option("--top", flags.top, "Rows of each list in the text")
+  app.add_option("--top", flags.top, "Maximum rows of each list in the text")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   app.add_flag("--exit-code", flags.exit_code,
-               "Exit 3 when there is a straggler with verdict sure or likely");
+               "Exit with code 3 if there is a straggler with verdict sure or likely");
 }
 
 absl::Status CheckReportFlags(const ReportFlags& flags) {
   if (flags.format == "text" || flags.format == "json" || flags.format == "html") return absl::OkStatus();
   if (flags.format == "csv") {
     return absl::UnimplementedError(
-        "--format csv: a report is many tables; lockstep export CAPTURE --format csv -o FOLDER writes them");
+        "--format csv: a report has many tables; use lockstep export CAPTURE --format csv -o FOLDER");
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("--format ", flags.format, " is not known; choose text, json or html"));
+      absl::StrCat("--format ", flags.format, " is unknown; choose text, json or html"));
 }
 
 bool HasStraggler(const report::Report& report) {
@@ -98,11 +99,11 @@ ExitCode PrintText(const std::string& text, const ReportFlags& flags) {
   return ExitCode::kDone;
 }
 
-trace::HostDetail DetailFor(const ReportFlags& flags) {
-  return flags.format == "html" ? trace::HostDetail::kFrames : trace::HostDetail::kUnions;
+formats::HostDetail DetailFor(const ReportFlags& flags) {
+  return flags.format == "html" ? formats::HostDetail::kFrames : formats::HostDetail::kUnions;
 }
 
-ExitCode PrintReport(const store::Capture& capture, const report::Analysis& analysis,
+ExitCode PrintReport(const capture::Capture& capture, const report::Analysis& analysis,
                      const ReportFlags& flags) {
   const report::Report& report = analysis.report;
   auto sink = OpenOutput(flags.output);
@@ -111,7 +112,7 @@ ExitCode PrintReport(const store::Capture& capture, const report::Analysis& anal
   if (flags.format == "json") {
     written = report::WriteJson(report, **sink);
   } else if (flags.format == "html") {
-    written = html::WritePage({.capture = capture, .analysis = analysis, .source = flags.source}, **sink);
+    written = web::WritePage({.capture = capture, .analysis = analysis, .source = flags.source}, **sink);
   } else {
     written = (*sink)->Append(report::RenderText(report, TextFor(flags)));
   }
@@ -125,16 +126,16 @@ bool HasTraces(const std::string& path) {
   return std::filesystem::is_regular_file(std::filesystem::path(path) / "merged.pftrace", error);
 }
 
-absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths, Progress& progress,
-                                         trace::HostDetail host) {
-  trace::ReadOptions options{.host = host};
+absl::StatusOr<capture::Capture> ReadPaths(const std::vector<std::string>& paths, Progress& progress,
+                                           formats::HostDetail host) {
+  formats::ReadOptions options{.host = host};
   if (progress.visible()) {
     options.progress = [&progress](uint64_t done, uint64_t total) {
       progress.Show(
           absl::StrCat("reading ", done >> 20, " of ", total >> 20, " MiB, ", Percent(done, total), " %"));
     };
   }
-  auto capture = trace::ReadInput(paths, options);
+  auto capture = formats::ReadInput(paths, options);
   if (capture.ok()) {
     progress.Show("analysing");
   } else {
@@ -146,11 +147,13 @@ absl::StatusOr<store::Capture> ReadPaths(const std::vector<std::string>& paths, 
 absl::StatusOr<std::string> FindCapture(const std::string& name) {
   std::error_code error;
   if (std::filesystem::exists(name, error)) return name;
-  const std::string folder = absl::StrCat(CapturesFolder(DefaultStateDir()), "/", name);
-  if (store::IsPlainFileName(name) && std::filesystem::is_directory(folder, error)) return folder;
-  return absl::NotFoundError(absl::StrCat(
-      "no capture ", name, ": it is neither a folder here nor kept in ", CapturesFolder(DefaultStateDir()),
-      "; name a folder that lockstep trace wrote, or give --aggregator HOST:PORT"));
+  const std::string folder =
+      absl::StrCat(aggregator::CapturesFolder(aggregator::DefaultStateDir()), "/", name);
+  if (capture::IsPlainFileName(name) && std::filesystem::is_directory(folder, error)) return folder;
+  return absl::NotFoundError(
+      absl::StrCat("no capture ", name, ": it is neither a folder here nor an id in ",
+                   aggregator::CapturesFolder(aggregator::DefaultStateDir()),
+                   "; name a folder that lockstep trace wrote, or give --aggregator HOST:PORT"));
 }
 
 absl::StatusOr<std::vector<std::string>> FindCaptures(const std::vector<std::string>& names) {

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::Status WriteText(const std::string& path, const std::string& text) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink, store::OpenAtomicFile(path));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> sink, OpenAtomicFile(path));
   LOCKSTEP_RETURN_IF_ERROR(sink->Append(text));
   return sink->Finish();
 }
@@ -39,18 +39,19 @@ absl::StatusOr<CaptureFolder> CaptureFolder::Create(const std::string& final_nam
   fs::remove_all(folder.partial_, error);
   fs::create_directories(folder.records(), error);
   if (error)
-    return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder.partial_, ": ", error.message()));
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot create ", folder.partial_, ": ", error.message()));
   return folder;
 }
 
 absl::Status CaptureFolder::AppendRecords(const std::string& file, std::string_view bytes) {
-  const bool manifest = file == store::kManifestName || file == store::kOpenManifestName;
-  // The name comes over the wire.
+  const bool manifest = file == capture::kManifestName || file == capture::kOpenManifestName;
+  // The name comes from the network, so it is checked.
   const bool of_a_process =
-      store::ParseRecordsFileName(file).has_value() || store::ParseTraceFileName(file).has_value();
-  if (!store::IsPlainFileName(file) || !(manifest || of_a_process)) {
+      capture::ParseRecordsFileName(file).has_value() || capture::ParseTraceFileName(file).has_value();
+  if (!capture::IsPlainFileName(file) || !(manifest || of_a_process)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the aggregator sent a file named \"", file, "\", which is none of a capture's"));
+        absl::StrCat("the aggregator sent a file named \"", file, "\", which does not belong to a capture"));
   }
   const std::string path = absl::StrCat(records(), "/", file);
   Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
@@ -64,15 +65,13 @@ absl::Status CaptureFolder::AppendRecords(const std::string& file, std::string_v
   return absl::OkStatus();
 }
 
-absl::Status CaptureFolder::WriteReports(const store::Capture& capture, const report::Analysis& analysis) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> json,
-                            store::OpenAtomicFile(partial_ + "/report.json"));
+absl::Status CaptureFolder::WriteReports(const capture::Capture& capture, const report::Analysis& analysis) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> json, OpenAtomicFile(partial_ + "/report.json"));
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
   LOCKSTEP_RETURN_IF_ERROR(json->Finish());
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> page,
-                            store::OpenAtomicFile(partial_ + "/report.html"));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> page, OpenAtomicFile(partial_ + "/report.html"));
   LOCKSTEP_RETURN_IF_ERROR(
-      html::WritePage({.capture = capture, .analysis = analysis, .source = final_}, *page));
+      web::WritePage({.capture = capture, .analysis = analysis, .source = final_}, *page));
   LOCKSTEP_RETURN_IF_ERROR(page->Finish());
   std::error_code ignored;
   return WriteText(
@@ -81,7 +80,7 @@ absl::Status CaptureFolder::WriteReports(const store::Capture& capture, const re
                                            .has_traces = fs::exists(partial_ + "/merged.pftrace", ignored)}));
 }
 
-absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
+absl::Status CaptureFolder::WriteTraces(const capture::Capture& capture, const report::Analysis& analysis,
                                         const std::vector<const ExportFormat*>& formats) {
   std::vector<uint32_t> all(capture.ranks.size());
   std::iota(all.begin(), all.end(), 0u);
@@ -95,20 +94,20 @@ absl::Status CaptureFolder::WriteTraces(const store::Capture& capture, const rep
 }
 
 absl::Status CaptureFolder::WriteProfiles() {
-  std::map<RankId, store::TraceFileOwner> of_ranks;
+  std::map<RankId, capture::TraceFileOwner> of_ranks;
   std::error_code error;
   for (const fs::directory_entry& entry : FolderEntries(records())) {
-    const auto owner = store::ParseTraceFileName(entry.path().filename().string());
-    if (!owner || owner->kind != store::TraceFileKind::kPythonProfile || owner->rank < RankId(0)) continue;
+    const auto owner = capture::ParseTraceFileName(entry.path().filename().string());
+    if (!owner || owner->kind != capture::TraceFileKind::kPythonProfile || owner->rank < RankId(0)) continue;
     const auto [known, made] = of_ranks.try_emplace(owner->rank, *owner);
     if (known->second.process < owner->process) known->second = *owner;
   }
   const std::string folder = partial_ + "/profiles";
   if (!of_ranks.empty()) fs::create_directory(folder, error);
   for (const auto& [rank, owner] : of_ranks) {
-    const std::string from = absl::StrCat(records(), "/", store::TraceFileName(owner));
+    const std::string from = absl::StrCat(records(), "/", capture::TraceFileName(owner));
     const std::string to = absl::StrCat(folder, "/rank_", rank.value(), ".cprofile");
-    // One file under two names where the file system can.
+    // Uses a hard link if the file system supports it.
     fs::create_hard_link(from, to, error);
     if (error) fs::copy_file(from, to, error);
     if (error) return absl::UnavailableError(absl::StrCat("cannot write ", to, ": ", error.message()));
@@ -118,7 +117,7 @@ absl::Status CaptureFolder::WriteProfiles() {
 
 absl::Status CaptureFolder::Commit() {
   std::error_code error;
-  // CheckOutput has made sure that this is a capture which --force may replace.
+  // CheckOutput has verified that this is a capture that --force may replace.
   const std::string old = final_ + ".old.partial";
   if (fs::exists(final_, error)) {
     fs::remove_all(old, error);

@@ -1,7 +1,7 @@
-// The folder that `lockstep trace` leaves: report.json, report.txt, report.html, merged.pftrace, traces/ and
-// records/.
-#ifndef LOCKSTEP_CLI_CAPTURE_FOLDER_H_
-#define LOCKSTEP_CLI_CAPTURE_FOLDER_H_
+// CaptureFolder is the folder that `lockstep trace` writes: report.json, report.txt, report.html,
+// merged.pftrace, traces/ and records/.
+#ifndef LOCKSTEP_CLI_COMMON_CAPTURE_FOLDER_H_
+#define LOCKSTEP_CLI_COMMON_CAPTURE_FOLDER_H_
 
 #include <string>
 #include <string_view>
@@ -15,29 +15,29 @@
 
 namespace lockstep::cli {
 
-// Fills `<final>.partial` and renames it when all is there. Not destroyed data: without Commit the .partial
-// folder stays.
+// Fills `<final>.partial`, which Commit renames when it is complete. Without Commit the .partial folder
+// remains, so that no data is lost.
 class CaptureFolder {
  public:
-  // An old .partial of the same name is removed.
+  // Removes an old .partial folder of the same name.
   static absl::StatusOr<CaptureFolder> Create(const std::string& final_name);
 
-  // Where records/ goes, for Fetch.
+  // Folder for the files that Fetch receives.
   std::string records() const { return partial_ + "/records"; }
   const std::string& partial() const { return partial_; }
   const std::string& name() const { return final_; }
 
-  // A plain file of records/, in pieces.
+  // Appends a piece to a plain file of records/.
   absl::Status AppendRecords(const std::string& file, std::string_view bytes);
 
-  // After WriteTraces: the report names them.
-  absl::Status WriteReports(const store::Capture& capture, const report::Analysis& analysis);
-  absl::Status WriteTraces(const store::Capture& capture, const report::Analysis& analysis,
+  // Call WriteReports after WriteTraces, because the report lists the traces.
+  absl::Status WriteReports(const capture::Capture& capture, const report::Analysis& analysis);
+  absl::Status WriteTraces(const capture::Capture& capture, const report::Analysis& analysis,
                            const std::vector<const ExportFormat*>& formats);
-  // profiles/rank_N.cprofile of what records/ has of them; nothing where it has none. Of two processes with
-  // one rank the later one's.
+  // Writes profiles/rank_N.cprofile from the profiles in records/, if there are any. If two processes had the
+  // same rank, the later one counts.
   absl::Status WriteProfiles();
-  // Gives the folder its name, in place of what had it.
+  // Renames the folder to its final name and replaces an existing one.
   absl::Status Commit();
 
  private:
@@ -49,4 +49,4 @@ class CaptureFolder {
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_CAPTURE_FOLDER_H_
+#endif  // LOCKSTEP_CLI_COMMON_CAPTURE_FOLDER_H_

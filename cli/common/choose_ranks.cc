@@ -10,7 +10,7 @@
 
 namespace lockstep::cli {
 
-absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const store::Capture& capture, const std::string& text) {
+absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const capture::Capture& capture, const std::string& text) {
   std::vector<uint32_t> places(capture.ranks.size());
   std::iota(places.begin(), places.end(), 0u);
   if (text.empty()) return places;
@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const store::Capture& capture,
   if (!unknown.empty()) {
     return absl::NotFoundError(absl::StrCat("the capture has no rank ", absl::StrJoin(unknown, ", "),
                                             "; it has ", capture.ranks.size(),
-                                            " entries, `lockstep report` lists them"));
+                                            " entries, which `lockstep report` lists"));
   }
   std::erase_if(places, [&](uint32_t place) {
     return !std::binary_search(wanted.begin(), wanted.end(), capture.ranks[place].rank.value());
@@ -33,9 +33,9 @@ absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const store::Capture& capture,
   return places;
 }
 
-void KeepRanks(store::Capture& capture, const std::vector<uint32_t>& places) {
+void KeepRanks(capture::Capture& capture, const std::vector<uint32_t>& places) {
   if (places.size() == capture.ranks.size()) return;
-  std::vector<store::RankData> chosen;
+  std::vector<capture::RankData> chosen;
   for (const uint32_t place : places) chosen.push_back(std::move(capture.ranks[place]));
   capture.ranks = std::move(chosen);
 }

@@ -1,6 +1,6 @@
-// --ranks of the commands that read a capture.
-#ifndef LOCKSTEP_CLI_CHOOSE_RANKS_H_
-#define LOCKSTEP_CLI_CHOOSE_RANKS_H_
+// Implements --ranks of the commands that read a capture.
+#ifndef LOCKSTEP_CLI_COMMON_CHOOSE_RANKS_H_
+#define LOCKSTEP_CLI_COMMON_CHOOSE_RANKS_H_
 
 #include <cstdint>
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace lockstep::cli {
 
-// Places in the capture of the ranks in "0-7,12"; all where the text is empty. kNotFound: it has not all of
-// them.
-absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const store::Capture& capture, const std::string& text);
-// The others are then as if they had not been captured.
-void KeepRanks(store::Capture& capture, const std::vector<uint32_t>& places);
+// Returns the rank indexes of the ranks in a text such as "0-7,12", or of all ranks if the text is empty.
+// kNotFound: the capture lacks one of them.
+absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const capture::Capture& capture, const std::string& text);
+// Removes all other ranks, as if they had not been captured.
+void KeepRanks(capture::Capture& capture, const std::vector<uint32_t>& places);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_CHOOSE_RANKS_H_
+#endif  // LOCKSTEP_CLI_COMMON_CHOOSE_RANKS_H_

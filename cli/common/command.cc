@@ -11,10 +11,10 @@ CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& 
   return sub;
 }
 
-void Say(const std::string& sentence) { std::fprintf(stderr, "lockstep: %s\n", sentence.c_str()); }
+void PrintMessage(const std::string& sentence) { std::fprintf(stderr, "lockstep: %s\n", sentence.c_str()); }
 
 ExitCode Fail(ExitCode code, const std::string& sentence) {
-  Say(sentence);
+  PrintMessage(sentence);
   return code;
 }
 

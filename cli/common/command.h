@@ -1,6 +1,6 @@
-// One subcommand per file: each adds itself to the parser and says what it does when it was chosen.
-#ifndef LOCKSTEP_CLI_COMMAND_H_
-#define LOCKSTEP_CLI_COMMAND_H_
+// The subcommands, one per file. Each adds itself to the parser and stores its action when it is chosen.
+#ifndef LOCKSTEP_CLI_COMMON_COMMAND_H_
+#define LOCKSTEP_CLI_COMMON_COMMAND_H_
 
 #include <functional>
 #include <string>
@@ -12,15 +12,15 @@
 
 namespace lockstep::cli {
 
-// What the parser leaves behind: the chosen subcommand's work. Empty when --help or --version was all.
+// The result of parsing: the action of the chosen subcommand. Empty if --help or --version ended the parsing.
 struct Chosen {
   std::function<ExitCode()> action;
-  // What stood after `--`: the user's command, never parsed by us.
+  // The words after `--`: the user's command, which is not parsed.
   std::vector<std::string> command;
   bool has_command = false;
 };
 
-// A subcommand whose first line of `about` stands in the list of commands, and the rest below its options.
+// Adds a subcommand. The first line of `about` appears in the list of commands, the rest below its options.
 CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& about);
 
 void AddRun(CLI::App& app, Chosen& chosen);
@@ -41,15 +41,15 @@ void AddJob(CLI::App& app, Chosen& chosen);
 void AddCompletion(CLI::App& app, Chosen& chosen);
 void AddMan(CLI::App& app, Chosen& chosen);
 
-// The whole program.
+// Runs the whole program.
 int Main(int argc, char** argv);
 
-// "lockstep: …" on stderr.
-void Say(const std::string& sentence);
-// Says why, and gives the exit code of that kind of failure.
+// Prints "lockstep: …" on stderr.
+void PrintMessage(const std::string& sentence);
+// Prints the error and returns the exit code for its kind.
 ExitCode Fail(const absl::Status& status);
 ExitCode Fail(ExitCode code, const std::string& sentence);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_COMMAND_H_
+#endif  // LOCKSTEP_CLI_COMMON_COMMAND_H_

@@ -42,9 +42,9 @@ DaemonPlace PlaceOf(const std::string& socket) {
   return {absolute, FolderOf(absolute) + "/control.sock"};
 }
 
-// Empty when somebody answers.
-std::string WhyNot(const std::string& path) {
-  const FolderVerdict verdict = JudgeSocketFolder(path.c_str(), ::geteuid());
+// Returns an empty string if a daemon answers, else the reason why not.
+std::string ProbeError(const std::string& path) {
+  const FolderVerdict verdict = CheckSocketFolder(path.c_str(), ::geteuid());
   if (verdict != FolderVerdict::kUsable) return Explain(verdict);
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -53,9 +53,9 @@ std::string WhyNot(const std::string& path) {
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.ok()) return std::strerror(errno);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return "";
-  if (errno == EAGAIN) return "";  // its backlog is full: it lives
-  return errno == ENOENT         ? "no socket there"
-         : errno == ECONNREFUSED ? "nobody listens there"
+  if (errno == EAGAIN) return "";  // its backlog is full, so it is alive
+  return errno == ENOENT         ? "no socket exists"
+         : errno == ECONNREFUSED ? "no daemon listens"
                                  : std::strerror(errno);
 }
 
@@ -79,17 +79,17 @@ MonoTime MonoNow() {
   return MonoTime(static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
 }
 
-// In a child between fork and exec: system calls only.
+// Runs in the child between fork and exec, so it may only use system calls.
 [[noreturn]] void BecomeDaemon(const char* program, const char* socket, const char* log) {
   ::setsid();
-  // A second fork: the daemon can never get a controlling terminal, and is nobody's child but init's.
+  // The second fork detaches the daemon: it never gets a controlling terminal, and its parent is init.
   if (::fork() != 0) ::_exit(0);
   const int null = ::open("/dev/null", O_RDWR);
   const int out = ::open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
   ::dup2(null, 0);
   ::dup2(out >= 0 ? out : null, 1);
   ::dup2(out >= 0 ? out : null, 2);
-  // A launcher waits for whoever holds its pipes.
+  // A launcher waits for all processes that hold its pipes.
   if (::syscall(SYS_close_range, 3u, ~0u, 0u) != 0) {
     for (int fd = 3; fd < 65536; ++fd) ::close(fd);
   }
@@ -110,23 +110,24 @@ std::vector<DaemonFinder::Place> DaemonFinder::Places() const {
   std::vector<Place> out;
   if (places.too_long != nullptr)
     out.push_back({places.too_long, "its path is too long for a socket (107 bytes)"});
-  for (int i = 0; i < places.count; ++i) out.push_back({places.place[i].path, WhyNot(places.place[i].path)});
+  for (int i = 0; i < places.count; ++i)
+    out.push_back({places.place[i].path, ProbeError(places.place[i].path)});
   return out;
 }
 
 absl::StatusOr<DaemonPlace> DaemonFinder::Find() const {
   const SocketPlaces order = SearchOrder(argument_);
   for (int i = 0; i < order.count; ++i) {
-    const FolderVerdict verdict = JudgeSocketFolder(order.place[i].path, ::geteuid());
+    const FolderVerdict verdict = CheckSocketFolder(order.place[i].path, ::geteuid());
     const bool untrusted =
         verdict == FolderVerdict::kForeignOwner || verdict == FolderVerdict::kOthersMayWrite;
-    // Who names one is not to get another's answer in its place.
+    // A user who names a place must not get an answer from another one.
     if (order.place[i].origin == SocketOrigin::kArgument && untrusted) {
       return absl::PermissionDeniedError(
           absl::StrCat("--daemon ", order.place[i].path, ": ", Explain(verdict)));
     }
-    // Only the one that is meant: a daemon remembers who asked.
-    if (WhyNot(order.place[i].path).empty()) return PlaceOf(order.place[i].path);
+    // Stops at the first answer, because every probed daemon remembers this process as expected.
+    if (ProbeError(order.place[i].path).empty()) return PlaceOf(order.place[i].path);
   }
   const std::vector<Place> places = Places();
   return absl::NotFoundError(absl::StrCat(
@@ -142,14 +143,14 @@ absl::StatusOr<std::string> DaemonFinder::PlaceToStart() const {
   const auto usable = [&](const SocketPlace& place) {
     const std::string folder = FolderOf(place.path);
     ::mkdir(folder.c_str(), 0700);
-    const FolderVerdict verdict = JudgeSocketFolder(place.path, ::geteuid());
+    const FolderVerdict verdict = CheckSocketFolder(place.path, ::geteuid());
     if (verdict == FolderVerdict::kUsable && ::access(folder.c_str(), W_OK) == 0) return true;
     absl::StrAppend(&why, why.empty() ? "" : "; ", place.path, ": ",
                     verdict == FolderVerdict::kUsable ? "its folder is not writable" : Explain(verdict));
     return false;
   };
-  // Who names a place wants the daemon there, and nowhere else. But a launcher hands its own node's variable
-  // to others, where the folder may not exist: a user's runtime folder is made at a login.
+  // A named place is binding. The exception is a launcher that passes its own node's variable to other nodes.
+  // The folder may be missing there, because a user's runtime folder is created at login.
   for (int i = 0; i < places.count; ++i) {
     const bool named = places.place[i].origin == SocketOrigin::kArgument ||
                        places.place[i].origin == SocketOrigin::kEnvironment;
@@ -157,16 +158,17 @@ absl::StatusOr<std::string> DaemonFinder::PlaceToStart() const {
     if (named && places.place[i].origin == SocketOrigin::kEnvironment &&
         ::access(FolderOf(places.place[i].path).c_str(), F_OK) != 0)
       continue;
-    if (named) return absl::PermissionDeniedError(absl::StrCat("no daemon can be started at ", why));
+    if (named) return absl::PermissionDeniedError(absl::StrCat("cannot start a daemon at ", why));
   }
   for (int i = places.count - 1; i >= 0; --i) {
     if (places.place[i].origin != SocketOrigin::kSystem && usable(places.place[i]))
       return std::string(places.place[i].path);
   }
-  return absl::PermissionDeniedError(absl::StrCat("no place for a daemon's socket is usable: ", why));
+  return absl::PermissionDeniedError(absl::StrCat("no usable place for a daemon's socket: ", why));
 }
 
-absl::StatusOr<DaemonPlace> DaemonFinder::FindOrStart(const Siblings& siblings, Nanos ready_within) const {
+absl::StatusOr<DaemonPlace> DaemonFinder::FindOrStart(const Installation& installation,
+                                                      Nanos ready_within) const {
   if (auto found = Find(); found.ok()) return found;
   auto socket = PlaceToStart();
   if (!socket.ok()) return socket.status();
@@ -177,21 +179,21 @@ absl::StatusOr<DaemonPlace> DaemonFinder::FindOrStart(const Siblings& siblings, 
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (MonoNow() >= until)
       return absl::DeadlineExceededError(
-          absl::StrCat("somebody else holds ", lock_path, " and starts no daemon"));
+          absl::StrCat("another process holds ", lock_path, " but starts no daemon"));
     SleepMillis(5);
   }
-  // Who had the lock before us has started it by now.
-  if (!WhyNot(*socket).empty()) {
-    if (absl::Status s = Start(siblings, *socket, ready_within); !s.ok()) return s;
+  // The process that held the lock before may have started the daemon.
+  if (!ProbeError(*socket).empty()) {
+    if (absl::Status s = Start(installation, *socket, ready_within); !s.ok()) return s;
   }
   return PlaceOf(*socket);
 }
 
-absl::Status DaemonFinder::Start(const Siblings& siblings, const std::string& socket,
+absl::Status DaemonFinder::Start(const Installation& installation, const std::string& socket,
                                  Nanos ready_within) const {
-  auto program = siblings.Program("lockstepd");
+  auto program = installation.Program("lockstepd");
   if (!program.ok()) return program.status();
-  // The daemon leaves this folder.
+  // The daemon changes its working directory, so it needs absolute paths.
   const std::string absolute = Absolute(socket);
   if (const char* token = std::getenv("LOCKSTEP_TOKEN_FILE"); token != nullptr && token[0] != '\0') {
     ::setenv("LOCKSTEP_TOKEN_FILE", Absolute(token).c_str(), 1);
@@ -205,7 +207,7 @@ absl::Status DaemonFinder::Start(const Siblings& siblings, const std::string& so
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   while (MonoNow() < until) {
-    if (WhyNot(socket).empty()) return absl::OkStatus();
+    if (ProbeError(socket).empty()) return absl::OkStatus();
     SleepMillis(5);
   }
   return absl::DeadlineExceededError(absl::StrCat("lockstepd did not answer at ", socket, " within ",

@@ -1,6 +1,6 @@
-// The node's daemon: which of its places answers, and starting one where none does.
-#ifndef LOCKSTEP_CLI_DAEMON_SOCKET_H_
-#define LOCKSTEP_CLI_DAEMON_SOCKET_H_
+// Finds the node's daemon among the possible sockets, and starts one if none answers.
+#ifndef LOCKSTEP_CLI_COMMON_DAEMON_SOCKET_H_
+#define LOCKSTEP_CLI_COMMON_DAEMON_SOCKET_H_
 
 #include <string>
 #include <vector>
@@ -11,38 +11,39 @@
 
 namespace lockstep::cli {
 
-// The files of one daemon's folder.
+// The sockets of one daemon.
 struct DaemonPlace {
   std::string client_socket;
-  std::string control_socket;  // gRPC, beside it
+  std::string control_socket;  // gRPC, in the same folder
 };
 
-// `argument` is --daemon, may be empty; the rest of the search order comes from the environment.
+// `argument` is the value of --daemon and may be empty. The rest of the search order comes from the
+// environment.
 class DaemonFinder {
  public:
   explicit DaemonFinder(std::string argument);
 
-  // The first place that answers. kNotFound tells of each place why not, kPermissionDenied why `argument` is
-  // not trusted.
+  // Returns the first place that answers. kNotFound gives the reason for each place. kPermissionDenied: the
+  // folder of `argument` is not trusted.
   absl::StatusOr<DaemonPlace> Find() const;
-  // Find, or a new daemon at the place that was asked for, else at the last usable one. Of several processes
-  // at once, one starts it and the others wait. kDeadlineExceeded: it did not answer in time, its log is
-  // named.
-  absl::StatusOr<DaemonPlace> FindOrStart(const Siblings& siblings, Nanos ready_within) const;
+  // Returns a running daemon like Find, or starts one at the requested place, else at the last usable one. If
+  // several processes call it at once, one starts the daemon and the others wait. kDeadlineExceeded: the
+  // daemon did not answer in time; the error names its log.
+  absl::StatusOr<DaemonPlace> FindOrStart(const Installation& installation, Nanos ready_within) const;
 
   struct Place {
     std::string path;
-    std::string why_not;  // empty: answers
+    std::string why_not;  // empty: a daemon answers
   };
   std::vector<Place> Places() const;
 
  private:
   absl::StatusOr<std::string> PlaceToStart() const;
-  absl::Status Start(const Siblings& siblings, const std::string& socket, Nanos ready_within) const;
+  absl::Status Start(const Installation& installation, const std::string& socket, Nanos ready_within) const;
 
   std::string argument_;
 };
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_DAEMON_SOCKET_H_
+#endif  // LOCKSTEP_CLI_COMMON_DAEMON_SOCKET_H_

@@ -1,20 +1,20 @@
-// What the exit codes mean: README, and the same for every subcommand.
-#ifndef LOCKSTEP_CLI_EXIT_CODE_H_
-#define LOCKSTEP_CLI_EXIT_CODE_H_
+// Exit codes of all subcommands (docs/commands.md, "Exit codes").
+#ifndef LOCKSTEP_CLI_COMMON_EXIT_CODE_H_
+#define LOCKSTEP_CLI_COMMON_EXIT_CODE_H_
 
 namespace lockstep::cli {
 
 enum class ExitCode : int {
   kDone = 0,
   kFailed = 1,
-  kUsage = 2,      // or input that cannot be used
-  kStraggler = 3,  // with --exit-code: one with verdict sure or likely
-  kNotFound = 4,   // no such job or capture
+  kUsage = 2,      // or unusable input
+  kStraggler = 3,  // with --exit-code: a straggler with verdict sure or likely
+  kNotFound = 4,   // the job or capture does not exist
   kDenied = 5,
   kTimedOut = 6,
-  kPartial = 7,  // ranks are missing, and named
+  kPartial = 7,  // ranks are missing; stderr names them
 };
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_EXIT_CODE_H_
+#endif  // LOCKSTEP_CLI_COMMON_EXIT_CODE_H_

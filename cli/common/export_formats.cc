@@ -15,6 +15,12 @@
 #include "absl/strings/str_split.h"
 #include "base/files/file_sink.h"
 #include "base/rpc/status_macros.h"
+#include "formats/common/write_progress.h"
+#include "formats/kineto/kineto_writer.h"
+#include "formats/nsys/nsys_writer.h"
+#include "formats/otf2/otf2_writer.h"
+#include "formats/perfetto/perfetto_writer.h"
+#include "formats/scenario/scenario_writer.h"
 #include "views/tables/write_tables.h"
 
 namespace lockstep::cli {
@@ -22,23 +28,23 @@ namespace {
 
 bool IsCompressed(const std::string& path) { return absl::EndsWith(path, ".gz"); }
 
-absl::StatusOr<std::unique_ptr<store::ByteSink>> OpenSink(const std::string& path) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<store::ByteSink> sink, store::OpenAtomicFile(path));
-  return IsCompressed(path) ? store::GzipSink(std::move(sink)) : std::move(sink);
+absl::StatusOr<std::unique_ptr<ByteSink>> OpenSink(const std::string& path) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> sink, OpenAtomicFile(path));
+  return IsCompressed(path) ? GzipSink(std::move(sink)) : std::move(sink);
 }
 
 absl::Status WriteKinetoFile(const ExportJob& job, uint32_t rank, const std::string& path,
-                             const trace::WriteProgress& progress) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<store::ByteSink> sink, OpenSink(path));
-  trace::KinetoOptions options{.matches = &job.analysis.matches, .progress = progress};
+                             const formats::WriteProgress& progress) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSink> sink, OpenSink(path));
+  formats::KinetoOptions options{.matches = &job.analysis.matches, .progress = progress};
   if (const auto& steps = job.analysis.steps.ranks[rank].steps; !steps.empty()) {
     options.annotated = {steps.front().host.start, steps.back().host.end};
   }
-  LOCKSTEP_RETURN_IF_ERROR(trace::WriteKineto(job.capture, rank, job.analysis.clock, *sink, options));
+  LOCKSTEP_RETURN_IF_ERROR(formats::WriteKineto(job.capture, rank, job.analysis.clock, *sink, options));
   return sink->Finish();
 }
 
-// Files that are written at the same time, as parts of one work.
+// Combines the progress of files that are written in parallel.
 class SharedProgress {
  public:
   explicit SharedProgress(const ExportJob& job) : job_(job), written_(job.ranks.size()) {}
@@ -50,25 +56,25 @@ class SharedProgress {
     const double sum = std::accumulate(written_.begin(), written_.end(), 0.0);
     job_.progress(static_cast<uint64_t>(sum * kParts), written_.size() * kParts);
   }
-  trace::WriteProgress Of(size_t place) {
+  formats::WriteProgress Of(size_t place) {
     return [this, place](uint64_t done, uint64_t total) {
       Set(place, static_cast<double>(done) / static_cast<double>(total));
     };
   }
 
  private:
-  static constexpr uint64_t kParts = 1000;  // of a file
+  static constexpr uint64_t kParts = 1000;  // parts per file
   const ExportJob& job_;
   std::mutex mutex_;
-  std::vector<double> written_;  // of each file, 0 to 1
+  std::vector<double> written_;  // fraction of each file, 0 to 1
 };
 
-// Compression is most of the work, and each file stands alone.
+// Uses several threads, because compression is most of the work and the files are independent.
 absl::Status WriteKinetoFolder(const ExportJob& job) {
   std::error_code error;
   std::filesystem::create_directories(job.output, error);
   if (error)
-    return absl::PermissionDeniedError(absl::StrCat("cannot make ", job.output, ": ", error.message()));
+    return absl::PermissionDeniedError(absl::StrCat("cannot create ", job.output, ": ", error.message()));
   const size_t ranks = job.ranks.size();
   std::atomic<size_t> next{0};
   SharedProgress progress(job);
@@ -76,8 +82,9 @@ absl::Status WriteKinetoFolder(const ExportJob& job) {
   const auto work = [&] {
     for (size_t i = next++; i < ranks; i = next++) {
       const uint32_t rank = job.ranks[i];
-      results[i] = WriteKinetoFile(
-          job, rank, absl::StrCat(job.output, "/", trace::KinetoFileName(job.capture, rank)), progress.Of(i));
+      results[i] = WriteKinetoFile(job, rank,
+                                   absl::StrCat(job.output, "/", formats::KinetoFileName(job.capture, rank)),
+                                   progress.Of(i));
       progress.Set(i, 1);
     }
   };
@@ -94,16 +101,16 @@ absl::Status WriteKineto(const ExportJob& job) {
   if (!absl::EndsWith(job.output, ".json") && !IsCompressed(job.output)) return WriteKinetoFolder(job);
   if (job.ranks.size() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("-o ", job.output, " is one file and ", job.ranks.size(),
+        absl::StrCat("-o ", job.output, " is one file but ", job.ranks.size(),
                      " ranks are chosen: name a folder, or one rank with --ranks"));
   }
   return WriteKinetoFile(job, job.ranks[0], job.output, job.progress);
 }
 
-// In the steps in which it costs; all of the window where there are no steps.
-trace::TraceFinding FindingOf(const report::StragglerRow& row, std::span<const analysis::StepSpan> steps,
-                              const trace::TraceFinding& window) {
-  trace::TraceFinding finding = window;
+// Marks the steps in which the finding costs time, or the whole window without steps.
+formats::TraceFinding FindingOf(const report::StragglerRow& row, std::span<const analysis::StepSpan> steps,
+                                const formats::TraceFinding& window) {
+  formats::TraceFinding finding = window;
   const std::string who = row.ranks.empty()
                               ? row.kind
                               : absl::StrCat(row.ranks.size() == 1 ? "rank " : "ranks ",
@@ -122,13 +129,13 @@ trace::TraceFinding FindingOf(const report::StragglerRow& row, std::span<const a
   return finding;
 }
 
-std::vector<trace::TraceFinding> FindingsOf(const ExportJob& job) {
-  trace::TraceFinding window{.start = JobTime::Max(), .end = JobTime::Min()};
-  for (const store::RankData& rank : job.capture.ranks) {
+std::vector<formats::TraceFinding> FindingsOf(const ExportJob& job) {
+  formats::TraceFinding window{.start = JobTime::Max(), .end = JobTime::Min()};
+  for (const capture::RankData& rank : job.capture.ranks) {
     window.start = std::min(window.start, job.analysis.clock.ToJob(rank.host, rank.window.start));
     window.end = std::max(window.end, job.analysis.clock.ToJob(rank.host, rank.window.end));
   }
-  std::vector<trace::TraceFinding> findings;
+  std::vector<formats::TraceFinding> findings;
   if (window.start >= window.end) return findings;
   const std::vector<analysis::StepSpan> steps =
       analysis::SpansOf(job.capture, job.analysis.clock, job.analysis.steps);
@@ -137,57 +144,56 @@ std::vector<trace::TraceFinding> FindingsOf(const ExportJob& job) {
   return findings;
 }
 
-// An archive where the name says so.
+// Writes an archive if the file's name says so.
 absl::Status WritePerfetto(const ExportJob& job) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<store::ByteSink> sink, OpenSink(job.output));
-  const std::vector<trace::TraceFinding> findings = FindingsOf(job);
-  const trace::PerfettoOptions options{.findings = findings, .progress = job.progress};
-  const auto write = absl::EndsWith(job.output, ".tar") ? trace::WritePerfettoArchive : trace::WritePerfetto;
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSink> sink, OpenSink(job.output));
+  const std::vector<formats::TraceFinding> findings = FindingsOf(job);
+  const formats::PerfettoOptions options{.findings = findings, .progress = job.progress};
+  const auto write =
+      absl::EndsWith(job.output, ".tar") ? formats::WritePerfettoArchive : formats::WritePerfetto;
   LOCKSTEP_RETURN_IF_ERROR(write(job.capture, job.analysis.matches, job.analysis.clock, *sink, options));
   return sink->Finish();
 }
 
 absl::Status WriteScenario(const ExportJob& job) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<store::ByteSink> sink, OpenSink(job.output));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSink> sink, OpenSink(job.output));
   LOCKSTEP_RETURN_IF_ERROR(
-      trace::WriteScenario(job.capture, job.analysis.matches, job.analysis.clock, *sink));
+      formats::WriteScenario(job.capture, job.analysis.matches, job.analysis.clock, *sink));
   return sink->Finish();
 }
 
 absl::Status WriteNsysSqlite(const ExportJob& job) {
-  return trace::WriteNsysSqlite(job.capture, job.analysis.clock, job.output, job.progress);
+  return formats::WriteNsysSqlite(job.capture, job.analysis.clock, job.output, job.progress);
 }
 
 absl::Status WriteOtf2(const ExportJob& job) {
-  return trace::WriteOtf2(job.capture, job.analysis.matches, job.analysis.clock, job.output, job.progress);
+  return formats::WriteOtf2(job.capture, job.analysis.matches, job.analysis.clock, job.output, job.progress);
 }
 
 absl::Status WriteCsv(const ExportJob& job) {
-  return tables::WriteTables({job.capture, job.analysis}, tables::TableFormat::kCsv, job.output,
-                             job.progress);
+  return views::WriteTables({job.capture, job.analysis}, views::TableFormat::kCsv, job.output, job.progress);
 }
 
 absl::Status WriteParquet(const ExportJob& job) {
-  return tables::WriteTables({job.capture, job.analysis}, tables::TableFormat::kParquet, job.output,
-                             job.progress);
+  return views::WriteTables({job.capture, job.analysis}, views::TableFormat::kParquet, job.output,
+                            job.progress);
 }
 
 constexpr ExportFormat kFormats[] = {
-    {"kineto", "one Chrome JSON per rank, into a folder: HTA, TensorBoard's PyTorch plugin, chrome://tracing",
+    {"kineto", "a folder with one Chrome JSON per rank: HTA, TensorBoard's PyTorch plugin, chrome://tracing",
      ExportShape::kFilePerRank, "traces", WriteKineto},
     {"perfetto",
-     "one file with all ranks on one clock: ui.perfetto.dev; -o NAME.tar: an archive of per-rank traces that "
-     "opens as one",
+     "one file with all ranks on one clock: ui.perfetto.dev; -o NAME.tar: an archive of per-rank traces",
      ExportShape::kFile, "merged.pftrace", WritePerfetto},
-    {"nsys-sqlite", "one database with the tables of Nsight Systems' export: scripts written for those",
+    {"nsys-sqlite", "one database with the tables of Nsight Systems' export, for its scripts",
      ExportShape::kFile, "nsys.sqlite", WriteNsysSqlite},
-    {"scenario", "what lockstep-sim-rank replays without a GPU", ExportShape::kFile, "job.scenario",
+    {"scenario", "a file that lockstep-sim-rank replays without a GPU", ExportShape::kFile, "job.scenario",
      WriteScenario},
     {"otf2", "an OTF2 archive of all ranks, a folder: Vampir, Scalasca, otf2-print", ExportShape::kFolder,
      "otf2", WriteOtf2},
-    {"csv", "every table of the report and the capture, a file each; -o TABLE.csv[.gz]: one of them",
+    {"csv", "one file per table of the report and the capture; -o TABLE.csv[.gz]: one table",
      ExportShape::kFolder, "csv", WriteCsv},
-    {"parquet", "the same for DuckDB, pandas, Spark, ClickHouse; -o TABLE.parquet: one of them",
+    {"parquet", "the same for DuckDB, pandas, Spark, ClickHouse; -o TABLE.parquet: one table",
      ExportShape::kFolder, "parquet", WriteParquet},
 };
 
@@ -205,7 +211,7 @@ absl::StatusOr<const ExportFormat*> FindFormat(std::string_view name) {
     if (name == format.name) return &format;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("there is no format \"", std::string(name), "\"; there are ", FormatNames()));
+      absl::StrCat("unknown format \"", std::string(name), "\"; choose from ", FormatNames()));
 }
 
 absl::StatusOr<std::vector<const ExportFormat*>> ParseFormats(std::string_view text) {

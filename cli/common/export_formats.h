@@ -1,6 +1,6 @@
-// The formats that `lockstep export` and `lockstep trace --formats` write: one row of a table each.
-#ifndef LOCKSTEP_CLI_EXPORT_FORMATS_H_
-#define LOCKSTEP_CLI_EXPORT_FORMATS_H_
+// The table of formats that `lockstep export` and `lockstep trace --formats` write.
+#ifndef LOCKSTEP_CLI_COMMON_EXPORT_FORMATS_H_
+#define LOCKSTEP_CLI_COMMON_EXPORT_FORMATS_H_
 
 #include <span>
 #include <string>
@@ -9,44 +9,44 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "aggregator/trace/writers.h"
 #include "capture/model/capture.h"
+#include "formats/common/write_progress.h"
 #include "report/report.h"
 
 namespace lockstep::cli {
 
 struct ExportJob {
-  const store::Capture& capture;
+  const capture::Capture& capture;
   const report::Analysis& analysis;
-  // Which are written, places in the capture. A format with all ranks in one file writes the capture, which
-  // has no others.
+  // Indexes of the ranks to write. A format with all ranks in one file writes the whole capture, from which
+  // the caller has removed the others.
   std::vector<uint32_t> ranks;
-  std::string output;  // file or folder, as the format has it; does not exist, or may be replaced
-  trace::WriteProgress progress = {};
+  std::string output;  // file or folder, depending on the format; does not exist, or may be replaced
+  formats::WriteProgress progress = {};
 };
 
 enum class ExportShape {
-  kFile,         // all ranks in one
+  kFile,         // one file for all ranks
   kFolder,       // several files for all ranks
-  kFilePerRank,  // a folder; or a file where its name ends in .json or .gz and there is one rank
+  kFilePerRank,  // a folder; or one file if the name ends in .json or .gz and there is one rank
 };
 
 struct ExportFormat {
   const char* name;
   const char* about;  // one line of --help
   ExportShape shape;
-  const char* in_folder;  // its place in a capture's folder (contract.md)
+  const char* in_folder;  // file or folder in a capture's folder
   absl::Status (*write)(const ExportJob& job);
 };
 
 std::span<const ExportFormat> ExportFormats();
-// "kineto, perfetto, ..."
+// Returns "kineto, perfetto, ...".
 std::string FormatNames();
-// kInvalidArgument: no such format; the sentence lists them.
+// kInvalidArgument: the format is unknown; the error lists the known ones.
 absl::StatusOr<const ExportFormat*> FindFormat(std::string_view name);
-// "kineto,perfetto"; "none" for none.
+// Parses for example "kineto,perfetto"; "none" gives an empty list.
 absl::StatusOr<std::vector<const ExportFormat*>> ParseFormats(std::string_view text);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_EXPORT_FORMATS_H_
+#endif  // LOCKSTEP_CLI_COMMON_EXPORT_FORMATS_H_

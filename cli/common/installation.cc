@@ -22,25 +22,25 @@ absl::StatusOr<std::string> Find(const std::string& folder, const std::string& n
       return std::string(real);
     absl::StrAppend(&tried, tried.empty() ? "" : ", ", path);
   }
-  return absl::NotFoundError(absl::StrCat(name, " is missing from this installation; looked for ", tried));
+  return absl::NotFoundError(absl::StrCat(name, " is missing from this installation; searched ", tried));
 }
 
 }  // namespace
 
-Siblings Siblings::OfThisProgram() {
+Installation Installation::OfThisProgram() {
   char path[PATH_MAX];
   const ssize_t n = ::readlink("/proc/self/exe", path, sizeof(path) - 1);
   std::string file(path, n > 0 ? static_cast<size_t>(n) : 0);
   const size_t slash = file.rfind('/');
-  return Siblings(slash == std::string::npos ? "." : file.substr(0, slash));
+  return Installation(slash == std::string::npos ? "." : file.substr(0, slash));
 }
 
-absl::StatusOr<std::string> Siblings::Program(const std::string& name) const {
-  // In a build tree and in /usr/bin the programs lie beside each other.
+absl::StatusOr<std::string> Installation::Program(const std::string& name) const {
+  // In a build tree and in /usr/bin the programs are in one folder.
   return Find(folder_, name, X_OK, {"", "/../bin", "/../libexec"});
 }
 
-absl::StatusOr<std::string> Siblings::ClientLibrary() const {
+absl::StatusOr<std::string> Installation::ClientLibrary() const {
   return Find(folder_, kClientLibrary, R_OK,
               {"", "/../lib", "/../lib/lockstep", "/../lib/" LOCKSTEP_MULTIARCH "/lockstep",
                "/../lib64/lockstep", "/../libexec"});

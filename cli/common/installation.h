@@ -1,6 +1,6 @@
-// Where the other programs and the client library of this installation are.
-#ifndef LOCKSTEP_CLI_SIBLINGS_H_
-#define LOCKSTEP_CLI_SIBLINGS_H_
+// Finds the other programs and the client library of this installation.
+#ifndef LOCKSTEP_CLI_COMMON_INSTALLATION_H_
+#define LOCKSTEP_CLI_COMMON_INSTALLATION_H_
 
 #include <string>
 
@@ -8,21 +8,21 @@
 
 namespace lockstep::cli {
 
-// Searches relative to the file that runs: beside it, ../bin, ../libexec, ../lib, and for the client
-// library the folders that systems have under ../lib for one processor. In a bundle that file is
-// the bundle's own loader in lib/, so the static starters in ../bin come before the real programs in
-// ../libexec, which cannot start without them.
-class Siblings {
+// Searches relative to the running file: its folder, ../bin, ../libexec and ../lib, and for the client
+// library also the folders for one architecture below ../lib. In a bundle the running file is the bundle's
+// loader in lib/. The static starters in ../bin are therefore found before the real programs in ../libexec,
+// which need the starters.
+class Installation {
  public:
-  // Of the running program.
-  static Siblings OfThisProgram();
-  // `folder` is where the running file lies.
-  explicit Siblings(std::string folder) : folder_(std::move(folder)) {}
+  // Searches from the running program.
+  static Installation OfThisProgram();
+  // `folder` is the folder of the running file.
+  explicit Installation(std::string folder) : folder_(std::move(folder)) {}
 
-  // kNotFound names the places.
+  // kNotFound: the error names the searched places.
   absl::StatusOr<std::string> Program(const std::string& name) const;
   absl::StatusOr<std::string> ClientLibrary() const;
-  // Where the running file lies.
+  // The folder of the running file.
   const std::string& folder() const { return folder_; }
 
  private:
@@ -31,4 +31,4 @@ class Siblings {
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_SIBLINGS_H_
+#endif  // LOCKSTEP_CLI_COMMON_INSTALLATION_H_

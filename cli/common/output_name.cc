@@ -14,7 +14,7 @@ std::string AsFileName(const std::string& text) {
                        c == '.' || c == '_' || c == '-';
     if (!plain) c = '_';
   }
-  // "..", or hidden.
+  // Prevents ".." and hidden files.
   if (!out.empty() && out[0] == '.') out[0] = '_';
   return out.empty() ? "unnamed" : out;
 }
@@ -61,7 +61,7 @@ absl::StatusOr<std::string> ExpandOutputName(const std::string& pattern, const O
       default:
         return absl::InvalidArgumentError(
             absl::StrCat("-o ", pattern, ": unknown token %", std::string(token != '\0', token),
-                         "; there are %h (host), %p (pid), %r (ranks), %j (job), %q{ENV} and %%"));
+                         "; the tokens are %h (host), %p (pid), %r (ranks), %j (job), %q{ENV} and %%"));
     }
   }
   return out;
@@ -85,11 +85,11 @@ absl::Status CheckOutput(const std::string& folder, Overwrite overwrite) {
                                    fs::exists(folder + "/report.json", error));
   if (!capture) {
     return absl::AlreadyExistsError(
-        absl::StrCat(folder, " is there already and is no capture of Lockstep: choose another -o"));
+        absl::StrCat(folder, " already exists and is not a Lockstep capture: choose another -o"));
   }
   if (overwrite == Overwrite::kForce) return absl::OkStatus();
   return absl::AlreadyExistsError(
-      absl::StrCat(folder, " is there already: choose another -o, or replace it with --force"));
+      absl::StrCat(folder, " already exists: choose another -o, or replace it with --force"));
 }
 
 }  // namespace lockstep::cli

@@ -1,6 +1,6 @@
-// Where a capture goes: -o with its tokens, or a name of its own.
-#ifndef LOCKSTEP_CLI_OUTPUT_NAME_H_
-#define LOCKSTEP_CLI_OUTPUT_NAME_H_
+// The name of a capture's folder: -o with its tokens, or a default name.
+#ifndef LOCKSTEP_CLI_COMMON_OUTPUT_NAME_H_
+#define LOCKSTEP_CLI_COMMON_OUTPUT_NAME_H_
 
 #include <ctime>
 #include <functional>
@@ -16,22 +16,22 @@ struct OutputTokens {
   std::string pid;                                      // %p
   std::string ranks;                                    // %r, as "0-7"
   std::string job;                                      // %j
-  std::function<const char*(const char*)> environment;  // %q{NAME}; null for one that is not set
+  std::function<const char*(const char*)> environment;  // %q{NAME}; returns null if it is not set
 };
 
-// kInvalidArgument for an unknown token or an unset variable, by name. What a token stands for never adds a
-// folder.
+// kInvalidArgument: an unknown token or an unset variable, which the error names. A token's value never
+// contains a path separator.
 absl::StatusOr<std::string> ExpandOutputName(const std::string& pattern, const OutputTokens& tokens);
-// "./lockstep-<job>-<yyyymmdd-hhmmss>", local time.
+// Returns "./lockstep-<job>-<yyyymmdd-hhmmss>" in local time.
 std::string DefaultOutputName(const std::string& job, std::time_t now);
-// Letters, digits, '.', '_' and '-' stay; every other character becomes '_'.
+// Keeps letters, digits, '.', '_' and '-'; replaces every other character by '_'.
 std::string AsFileName(const std::string& text);
 
 enum class Overwrite { kNever, kForce };
-// kAlreadyExists: `folder` is there, and --force would replace it; or it is there and is no capture, which
-// nothing replaces.
+// kAlreadyExists: `folder` exists and needs --force, or it exists and is not a capture, which --force does
+// not replace.
 absl::Status CheckOutput(const std::string& folder, Overwrite overwrite);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_OUTPUT_NAME_H_
+#endif  // LOCKSTEP_CLI_COMMON_OUTPUT_NAME_H_

@@ -26,17 +26,17 @@ OutputTokens Tokens() {
   return tokens;
 }
 
-TEST(OutputName, TokensStandForWhatTheySay) {
+TEST(OutputName, ReplacesTokens) {
   EXPECT_EQ(*ExpandOutputName("a-%h-%p-%r-%%", Tokens()), "a-n0-42-0-7-%");
   EXPECT_EQ(*ExpandOutputName("plain", Tokens()), "plain");
 }
 
-TEST(OutputName, WhatATokenStandsForAddsNoFolder) {
+TEST(OutputName, ValuesOfTokensAddNoFolder) {
   EXPECT_EQ(*ExpandOutputName("x/%j", Tokens()), "x/_._evil_job");
   EXPECT_EQ(*ExpandOutputName("%q{USER}", Tokens()), "me_.._you");
 }
 
-TEST(OutputName, UnknownTokensAndUnsetVariablesAreNamed) {
+TEST(OutputName, NamesUnknownTokensAndUnsetVariables) {
   EXPECT_THAT(std::string(ExpandOutputName("%z", Tokens()).status().message()), HasSubstr("%z"));
   EXPECT_THAT(std::string(ExpandOutputName("%", Tokens()).status().message()), HasSubstr("unknown token"));
   EXPECT_THAT(std::string(ExpandOutputName("%q{HOME}", Tokens()).status().message()),

@@ -15,7 +15,7 @@
 namespace lockstep::cli {
 namespace {
 
-// A page of megabytes to a slow reader.
+// A slow reader may fetch a page of several megabytes.
 constexpr Nanos kTimeToRead = Nanos::Seconds(60);
 
 }  // namespace
@@ -25,17 +25,16 @@ absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(std::string page) 
   std::unique_ptr<PageServer> out(new PageServer());
   out->page_ = std::move(page);
   out->path_ = absl::StrCat("/", token.text(), "/");
-  metrics::HttpServerOptions options{.address = "127.0.0.1:0", .token = {}};
+  HttpServerOptions options{.address = "127.0.0.1:0", .token = {}};
   options.answer_time = kTimeToRead;
-  const auto answer = [&server = *out, token](const metrics::HttpRequest& request,
-                                              const metrics::HttpCounts&) -> metrics::HttpResponse {
+  const auto answer = [&server = *out, token](const HttpRequest& request, const HttpCounts&) -> HttpResponse {
     const std::string& path = request.path;
     const bool ours = path.size() == server.path_.size() && path.front() == '/' && path.back() == '/' &&
                       token.Matches(std::string_view(path).substr(1, path.size() - 2));
-    if (!ours) return {.status = 404, .body = "nothing is here\n"};
+    if (!ours) return {.status = 404, .body = "not found\n"};
     return {.content_type = "text/html; charset=utf-8", .body = server.page_};
   };
-  LOCKSTEP_ASSIGN_OR_RETURN(out->server_, metrics::HttpServer::Start(std::move(options), answer));
+  LOCKSTEP_ASSIGN_OR_RETURN(out->server_, HttpServer::Start(std::move(options), answer));
   out->url_ = absl::StrCat("http://", out->server_->address(), out->path_);
   return out;
 }
@@ -47,10 +46,10 @@ bool OpenInBrowser(const std::string& url) {
   char* const arguments[] = {program.data(), address.data(), nullptr};
   posix_spawn_file_actions_t streams;
   posix_spawn_file_actions_init(&streams);
-  // What a browser has to say is nothing that a report is about.
+  // The browser's messages must not mix with the command's output.
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     posix_spawn_file_actions_addopen(&streams, fd, "/dev/null", O_RDWR, 0);
-  // SIGINT is for us, and is blocked here: neither is the browser's affair.
+  // This process blocks SIGINT to handle it; the browser must not inherit that.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;

@@ -24,21 +24,21 @@ TEST(PageServerTest, ServesThePageUnderItsSecretPathOnly) {
   const size_t slash = url.find('/', 7);
   const std::string address = url.substr(7, slash - 7), path = url.substr(slash);
   EXPECT_GE(path.size(), 34u) << "at least 128 bits";
-  const std::string answer = metrics::Get(address, path);
+  const std::string answer = Get(address, path);
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(answer.substr(0, 400), HasSubstr("text/html"));
-  EXPECT_EQ(metrics::BodyOf(answer), page);
+  EXPECT_EQ(BodyOf(answer), page);
   const std::string wrong[] = {"/",        "//",         path.substr(0, path.size() - 1),
                                path + "x", path + "../", "/report.html"};
   for (const std::string& other : wrong) {
-    EXPECT_THAT(metrics::Get(address, other), StartsWith("HTTP/1.1 404")) << other;
+    EXPECT_THAT(Get(address, other), StartsWith("HTTP/1.1 404")) << other;
   }
   auto second = PageServer::Start(page);
   ASSERT_TRUE(second.ok());
   EXPECT_NE((*second)->url().substr((*second)->url().find('/', 7)), path) << "each has a path of its own";
 }
 
-TEST(OpenInBrowserTest, StartsTheBrowserThatIsNamed) {
+TEST(OpenInBrowserTest, StartsTheNamedBrowser) {
   std::string folder = ::testing::TempDir() + "browser.XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   const std::string program = folder + "/browser", told = folder + "/told";

@@ -12,7 +12,8 @@ void Progress::Show(const std::string& line) {
   if (!visible_) return;
   std::lock_guard<std::mutex> lock(mutex_);
   if (line == shown_) return;
-  // Carriage return and "erase to the end of the line": no colour, so NO_COLOR has nothing to say here.
+  // Uses a carriage return and "erase to the end of the line". These are not colours, so NO_COLOR does not
+  // apply.
   std::fprintf(stderr, "\r%s\x1b[K", line.c_str());
   std::fflush(stderr);
   shown_ = line;

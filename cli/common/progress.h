@@ -1,6 +1,6 @@
-// One line on a terminal that says what is going on. Nothing anywhere else.
-#ifndef LOCKSTEP_CLI_PROGRESS_H_
-#define LOCKSTEP_CLI_PROGRESS_H_
+// Progress shows one status line on a terminal, and nothing if stderr is not a terminal.
+#ifndef LOCKSTEP_CLI_COMMON_PROGRESS_H_
+#define LOCKSTEP_CLI_COMMON_PROGRESS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace lockstep::cli {
 
-// Any thread. The line is gone when this is.
+// Thread-safe. The destructor clears the line.
 class Progress {
  public:
   Progress();
@@ -18,18 +18,18 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   bool visible() const { return visible_; }
-  // Costs nothing where the line is there already, so it may be called with every block of a file.
+  // Returns at once if the line is unchanged, so it may be called for every block of a file.
   void Show(const std::string& line);
-  // Before anything else is printed on stderr.
+  // Call before anything else is printed on stderr.
   void Clear();
 
  private:
   const bool visible_;
   std::mutex mutex_;
-  std::string shown_;  // empty: nothing is
+  std::string shown_;  // empty: no line is shown
 };
 
-// Of what is done of a total that may be an estimate.
+// Returns the percentage done; `total` may be an estimate.
 inline int Percent(uint64_t done, uint64_t total) {
   return total == 0 ? 100
                     : static_cast<int>(100 * static_cast<double>(std::min(done, total)) /
@@ -38,4 +38,4 @@ inline int Percent(uint64_t done, uint64_t total) {
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_PROGRESS_H_
+#endif  // LOCKSTEP_CLI_COMMON_PROGRESS_H_

@@ -14,9 +14,9 @@ namespace {
 
 struct Activity {
   const char* name;
-  AskedActivities bits;
+  RequestedActivities bits;
 };
-// The bits of ring::Activities and v1::FrameworkActivity, as the protocol carries them.
+// The bits of ring::Activities and v1::FrameworkActivity in the protocol.
 constexpr Activity kActivities[] = {
     {"kernel", {1u << 0}},        {"memcpy", {1u << 1}},      {"memset", {1u << 2}},
     {"runtime", {1u << 3}},       {"driver", {1u << 4}},      {"sync", {1u << 5}},
@@ -29,7 +29,7 @@ constexpr Activity kActivities[] = {
 absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
   const auto refuse = [&] {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\" is no length of time: write it as 2s, 500ms or 1m"));
+        absl::StrCat("\"", text, "\" is not a duration: write it as 2s, 500ms or 1m"));
   };
   const size_t unit_at = text.find_first_not_of("0123456789.");
   if (unit_at == std::string::npos || unit_at == 0) return refuse();
@@ -50,7 +50,8 @@ absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
 absl::StatusOr<std::vector<int32_t>> ParseRanks(const std::string& text) {
   std::vector<int32_t> ranks;
   const auto refuse = [&] {
-    return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is no list of ranks: write it as 0-7,12"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", text, "\" is not a list of ranks: write it as 0-7,12"));
   };
   constexpr int32_t kMostRanks = 1 << 20;
   for (const std::string& part : std::vector<std::string>(absl::StrSplit(text, ','))) {
@@ -67,15 +68,15 @@ absl::StatusOr<std::vector<int32_t>> ParseRanks(const std::string& text) {
   return ranks;
 }
 
-absl::StatusOr<AskedActivities> ParseActivities(const std::string& text) {
-  AskedActivities asked;
+absl::StatusOr<RequestedActivities> ParseActivities(const std::string& text) {
+  RequestedActivities asked;
   for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
     const auto* found = std::find_if(std::begin(kActivities), std::end(kActivities),
                                      [&](const Activity& a) { return name == a.name; });
     if (found == std::end(kActivities)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", name, "\" is no activity this version records: choose from ", kAllActivities,
-                       ",", kMoreActivities, ", and of PyTorch jobs cpu_op,python,modules,shapes"));
+      return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" is an unknown activity: choose from ",
+                                                     kAllActivities, ",", kMoreActivities,
+                                                     ", and of PyTorch jobs cpu_op,python,modules,shapes"));
     }
     asked.recorded |= found->bits.recorded;
     asked.framework |= found->bits.framework;
@@ -93,7 +94,7 @@ absl::StatusOr<JobTime> ParseStartAt(const std::string& text, JobTime now) {
   std::string error;
   if (!absl::ParseTime(absl::RFC3339_full, text, &time, &error)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\" is no time to start at: write it as +500ms or 2026-03-01T12:00:00Z"));
+        absl::StrCat("\"", text, "\" is not a start time: write it as +500ms or 2026-03-01T12:00:00Z"));
   }
   return JobTime(absl::ToUnixNanos(time));
 }

@@ -31,7 +31,7 @@ TEST(Ranks, AreRangesAndNumbers) {
     EXPECT_FALSE(ParseRanks(bad).ok()) << bad;
 }
 
-TEST(Activities, AreBitsOfTheProtocol) {
+TEST(Activities, MapToBitsOfTheProtocol) {
   EXPECT_EQ(ParseActivities("kernel")->recorded, 1u);
   EXPECT_EQ(ParseActivities(kAllActivities)->recorded, 0xFFu);
   EXPECT_EQ(ParseActivities(kAllActivities)->framework, 0u);
@@ -55,7 +55,7 @@ TEST(StartAt, IsAnOffsetOrATime) {
     EXPECT_FALSE(ParseStartAt(bad, now).ok()) << bad;
 }
 
-TEST(FormatDuration, UsesTheUnitPeopleSay) {
+TEST(FormatDuration, ChoosesTheUnit) {
   EXPECT_EQ(FormatDuration(Nanos::Seconds(2)), "2 s");
   EXPECT_EQ(FormatDuration(Nanos::Millis(20)), "20 ms");
   EXPECT_EQ(FormatDuration(Nanos(1500)), "1.5 us");

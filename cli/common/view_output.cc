@@ -15,12 +15,12 @@
 namespace lockstep::cli {
 namespace {
 
-using tables::Grid;
+using views::Grid;
 
 constexpr int kTopOnTerminal = 20;
 
 std::string_view ColumnOf(const ShownTable& shown, const std::string& name) {
-  for (const tables::Alias& alias : shown.aliases) {
+  for (const views::Alias& alias : shown.aliases) {
     if (alias.name == name) return alias.column;
   }
   return name;
@@ -31,7 +31,7 @@ absl::Status Filter(const ShownTable& shown, const TableFlags& flags, Grid& grid
     const size_t equals = where.find('=');
     if (equals == std::string::npos)
       return absl::InvalidArgumentError(
-          absl::StrCat("--where ", where, ": COLUMN=TEXT is wanted, as in --where name=gemm"));
+          absl::StrCat("--where ", where, ": expected COLUMN=TEXT, as in --where name=gemm"));
     LOCKSTEP_RETURN_IF_ERROR(grid.KeepHolding(ColumnOf(shown, where.substr(0, equals)),
                                               std::string_view(where).substr(equals + 1)));
   }
@@ -42,10 +42,10 @@ absl::Status Arrange(const ShownTable& shown, const TableFlags& flags, Grid& gri
   if (!flags.sort_by.empty()) {
     const std::string_view column = ColumnOf(shown, flags.sort_by);
     LOCKSTEP_ASSIGN_OR_RETURN(const size_t place, grid.Find(column));
-    // The most first, and names in the order of the alphabet.
-    const bool ascending = flags.ascending || grid.table().columns[place].type == tables::CellType::kText;
+    // By default numbers are sorted descending and text ascending.
+    const bool ascending = flags.ascending || grid.table().columns[place].type == views::CellType::kText;
     LOCKSTEP_RETURN_IF_ERROR(
-        grid.SortBy(column, ascending ? tables::SortOrder::kAscending : tables::SortOrder::kDescending));
+        grid.SortBy(column, ascending ? views::SortOrder::kAscending : views::SortOrder::kDescending));
   }
   const bool for_people = !flags.csv && !flags.json && !flags.plain;
   const std::string chosen = !flags.columns.empty() ? flags.columns
@@ -62,8 +62,8 @@ absl::Status Arrange(const ShownTable& shown, const TableFlags& flags, Grid& gri
   return absl::OkStatus();
 }
 
-// A whole document in memory.
-class StringSink final : public store::ByteSink {
+// Collects a document in memory.
+class StringSink final : public ByteSink {
  public:
   absl::Status Append(std::string_view bytes) override {
     text.append(bytes);
@@ -75,14 +75,14 @@ class StringSink final : public store::ByteSink {
 
 std::string CsvOf(const Grid& grid) {
   StringSink bytes;
-  tables::CsvSink sink(grid.table(), bytes);
-  // Neither refuses anything.
+  views::CsvSink sink(grid.table(), bytes);
+  // Neither sink can fail.
   (void)grid.Write(sink);
   return std::move(bytes.text);
 }
 
-std::string TextOf(const tables::MadeView& made, size_t all_rows, int width) {
-  std::string text = tables::TextTable(made.grid, width);
+std::string TextOf(const views::MadeView& made, size_t all_rows, int width) {
+  std::string text = views::TextTable(made.grid, width);
   if (made.grid.rows() < all_rows)
     absl::StrAppend(&text, all_rows - made.grid.rows(), " more; --top 0 shows all\n");
   for (const std::string& note : made.notes) absl::StrAppend(&text, "note: ", note, "\n");
@@ -92,30 +92,29 @@ std::string TextOf(const tables::MadeView& made, size_t all_rows, int width) {
 }  // namespace
 
 void AddTableFlags(CLI::App& app, TableFlags& flags) {
-  app.add_option("--sort-by", flags.sort_by, "Column: the most first, texts by the alphabet");
-  app.add_flag("--ascending", flags.ascending, "The least first");
-  app.add_option(
-         "--where", flags.where,
-         "COLUMN=TEXT: only rows with that text in that column, or that number; several: all must hold")
+  app.add_option("--sort-by", flags.sort_by, "Sort column: numbers descending, text A-Z");
+  app.add_flag("--ascending", flags.ascending, "Sort ascending");
+  app.add_option("--where", flags.where,
+                 "COLUMN=TEXT: only rows with that text or number in that column; several must all match")
       ->type_name("COLUMN=TEXT")
       ->take_all();
-  app.add_option("-c,--columns", flags.columns, "Columns and their order, with commas");
-  app.add_option("--top", flags.top, "Rows; 0: all. Where it is not said, 20 on a terminal and all in files")
+  app.add_option("-c,--columns", flags.columns, "Columns to show, in order, with commas");
+  app.add_option("--top", flags.top, "Maximum rows, 0 for all; default: 20 on a terminal, all in files")
       ->check(CLI::Range(0, 1000000000));
-  app.add_option("-w,--width", flags.width, "Characters of a line; 0: as wide as it gets")
+  app.add_option("-w,--width", flags.width, "Characters per line, 0 for no limit")
       ->check(CLI::Range(0, 100000));
   app.add_flag("--csv", flags.csv, "Comma-separated values, raw numbers");
   app.add_flag("--json", flags.json, "One JSON document with columns, units and rows");
-  app.add_flag("--plain", flags.plain, "A line a row, blanks between values, for awk");
-  app.add_option("-o,--output", flags.output, "A file instead of stdout");
+  app.add_flag("--plain", flags.plain, "One line per row, values separated by blanks, for awk");
+  app.add_option("-o,--output", flags.output, "File to write instead of stdout");
 }
 
 absl::Status CheckTableFlags(const TableFlags& flags) {
   if (flags.csv + flags.json + flags.plain <= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError("--csv, --json and --plain: choose one");
+  return absl::InvalidArgumentError("--csv, --json and --plain exclude each other: choose one");
 }
 
-ExitCode PrintView(const ShownTable& shown, const TableFlags& flags, tables::MadeView made) {
+ExitCode PrintView(const ShownTable& shown, const TableFlags& flags, views::MadeView made) {
   if (absl::Status s = Filter(shown, flags, made.grid); !s.ok()) return Fail(s);
   const size_t all_rows = made.grid.rows();
   if (absl::Status s = Arrange(shown, flags, made.grid); !s.ok()) return Fail(s);
@@ -125,14 +124,14 @@ ExitCode PrintView(const ShownTable& shown, const TableFlags& flags, tables::Mad
   if (flags.csv) {
     text = CsvOf(made.grid);
   } else if (flags.json) {
-    text = tables::JsonTable(shown.name, made);
+    text = views::JsonTable(shown.name, made);
   } else if (flags.plain) {
-    text = tables::PlainTable(made.grid);
+    text = views::PlainTable(made.grid);
   } else {
     text = TextOf(made, all_rows, flags.width >= 0 ? flags.width : TextFor(print).width);
   }
   if (flags.csv || flags.plain) {
-    for (const std::string& note : made.notes) Say(note);
+    for (const std::string& note : made.notes) PrintMessage(note);
   }
   return PrintText(text, print);
 }

@@ -17,16 +17,16 @@
 namespace lockstep::cli {
 namespace {
 
-// Beyond it clocks tell little of collectives, which take some hundred microseconds.
+// With a larger bound, clocks say little about collectives, which take a few hundred microseconds.
 constexpr Nanos kWideBound = Nanos::Millis(1);
 constexpr double kSpoolNearlyFull = 0.8, kDiskNearlyFull = 0.05, kStoreNearlyFull = 0.9;
-// Less than a capture of some minutes.
+// Less than the size of a capture of some minutes.
 constexpr uint64_t kLittleDisk = 1u << 30;
 constexpr size_t kMostNamed = 8;
-// A stream comes about once; a node that was rebooted has another daemon.
+// A daemon normally registers once, and a rebooted node has a new daemon.
 constexpr uint64_t kManyRegistrations = 10;
 
-// The last word of "lockstepd 0.1.0".
+// Returns the last word of a text such as "lockstepd 0.1.0".
 std::string ReleaseOf(const std::string& program) { return program.substr(program.rfind(' ') + 1); }
 
 std::string Bytes(uint64_t bytes) {
@@ -50,9 +50,8 @@ Finding CheckReleases(const v1::StatusReply& reply, const std::string& version) 
   if (who.size() == 1) return {Verdict::kWorks, absl::StrCat("releases: all ", who.begin()->first)};
   std::vector<std::string> mix;
   for (const auto& [release, names] : who) mix.push_back(absl::StrCat(release, " (", Named(names), ")"));
-  return {Verdict::kNote,
-          absl::StrCat("releases: mixed: ", absl::StrJoin(mix, ", "),
-                       "; they work together as docs/install.md says, so finish the upgrade when you can")};
+  return {Verdict::kNote, absl::StrCat("releases: mixed: ", absl::StrJoin(mix, ", "),
+                                       "; docs/install.md states which work together; finish the upgrade")};
 }
 
 Finding CheckProtocol(const v1::StatusReply& reply) {
@@ -67,16 +66,16 @@ Finding CheckProtocol(const v1::StatusReply& reply) {
     }
   }
   const std::string spoken =
-      absl::StrCat("protocol: the aggregator speaks ", ours.protocol_min(), " to ", ours.protocol_max());
-  if (other.empty()) return {Verdict::kWorks, absl::StrCat(spoken, ", and so does every daemon")};
+      absl::StrCat("protocol: the aggregator supports ", ours.protocol_min(), " to ", ours.protocol_max());
+  if (other.empty()) return {Verdict::kWorks, absl::StrCat(spoken, ", as does every daemon")};
   return {Verdict::kNote,
-          absl::StrCat(spoken, ", and these otherwise: ", Named(other), "; install one release on all")};
+          absl::StrCat(spoken, ", but these daemons differ: ", Named(other), "; install one release on all")};
 }
 
 void CheckDaemons(const v1::StatusReply& reply, std::vector<Finding>& findings) {
   if (reply.daemons().empty()) {
     findings.push_back({Verdict::kBroken,
-                        "daemons: none is connected; on each node set aggregator and token-file in "
+                        "daemons: none is connected; on each node, set aggregator and token-file in "
                         "/etc/lockstep/lockstepd.conf and restart lockstepd"});
   } else {
     findings.push_back(
@@ -86,9 +85,9 @@ void CheckDaemons(const v1::StatusReply& reply, std::vector<Finding>& findings) 
   for (const v1::AbsentDaemon& absent : reply.aggregator().absent()) {
     findings.push_back(
         {Verdict::kBroken,
-         absl::StrCat("daemon ", absent.host_name(), ": left ",
+         absl::StrCat("daemon ", absent.host_name(), ": disconnected ",
                       absl::StrFormat("%.0f", Nanos(absent.away_ns()).seconds()),
-                      " s ago and is not back; there: systemctl status lockstepd, journalctl -u lockstepd")});
+                      " s ago; run there: systemctl status lockstepd, journalctl -u lockstepd")});
   }
 }
 
@@ -99,9 +98,9 @@ void CheckUplink(const v1::DaemonStatus& daemon, std::vector<Finding>& findings)
   if (health.spool_dropped_records() > 0) {
     findings.push_back(
         {Verdict::kBroken, absl::StrCat(who, health.spool_dropped_records(),
-                                        " records were dropped from the spool so far: raise --spool-bytes (",
+                                        " records were dropped from the spool: raise --spool-bytes (",
                                         Bytes(health.spool_limit_bytes()),
-                                        "), or see why the aggregator or the network is slow")});
+                                        "), or find out why the aggregator or the network is slow")});
   }
   if (health.spool_limit_bytes() > 0 &&
       static_cast<double>(health.spool_bytes()) >
@@ -110,10 +109,10 @@ void CheckUplink(const v1::DaemonStatus& daemon, std::vector<Finding>& findings)
         {Verdict::kNote,
          absl::StrCat(who, "its spool holds ", Bytes(health.spool_bytes()), " of ",
                       Bytes(health.spool_limit_bytes()),
-                      "; beyond that the oldest records are dropped: raise --spool-bytes, or capture less")});
+                      "; a full spool drops the oldest records: raise --spool-bytes, or capture less")});
   }
   if (health.registrations() > kManyRegistrations) {
-    findings.push_back({Verdict::kNote, absl::StrCat(who, "its stream came about ", health.registrations(),
+    findings.push_back({Verdict::kNote, absl::StrCat(who, "it connected about ", health.registrations(),
                                                      " times: look for uplink_down in its log")});
   }
 }
@@ -126,17 +125,18 @@ void CheckClocks(const v1::StatusReply& reply, std::vector<Finding>& findings) {
     if (bound == Nanos()) {
       findings.push_back(
           {Verdict::kNote, absl::StrCat("clock ", daemon.host_name(),
-                                        ": no exchange with the aggregator yet; if that stays, its port is "
-                                        "reached and calls are not answered")});
+                                        ": no exchange with the aggregator yet; if this persists, its port "
+                                        "accepts connections but no calls")});
       continue;
     }
     ++known;
     widest = std::max(widest, bound);
     if (bound > kWideBound) {
-      findings.push_back({Verdict::kNote,
-                          absl::StrCat("clock ", daemon.host_name(), ": known within ", FormatDuration(bound),
-                                       " only, so shorter waits between hosts cannot be told; the network to "
-                                       "the aggregator is slow or busy")});
+      findings.push_back(
+          {Verdict::kNote,
+           absl::StrCat("clock ", daemon.host_name(), ": known within ", FormatDuration(bound),
+                        " only, so shorter waits between hosts cannot be measured; the network "
+                        "to the aggregator is slow or busy")});
     }
   }
   if (known > 0 && widest <= kWideBound)
@@ -168,25 +168,26 @@ void CheckRanks(const v1::StatusReply& reply, std::vector<Finding>& findings) {
     if (missing.empty()) {
       findings.push_back(
           {Verdict::kWorks, absl::StrCat(who, "all ", job.seen.size(),
-                                         job.seen.size() == 1 ? " rank is" : " ranks are", " here")});
+                                         job.seen.size() == 1 ? " rank is" : " ranks are", " registered")});
     } else {
       findings.push_back(
           {Verdict::kBroken,
            absl::StrCat(who, missing.size(), " of ", job.world,
-                        " ranks never came: ", ingest::RankList(missing),
-                        "; on their nodes `lockstep status` names the processes and the reason")});
+                        " ranks never registered: ", aggregator::RankList(missing),
+                        "; `lockstep status` on their nodes names the processes and the reason")});
     }
     if (job.clients.size() > 1) {
       findings.push_back(
           {Verdict::kNote,
            absl::StrCat(who, "its ranks have clients of several releases (", absl::StrJoin(job.clients, ", "),
-                        "): containers bring their own; docs/install.md says what works together")});
+                        "), because containers have their own; docs/install.md states which work together")});
     }
   }
   if (jobs.empty())
-    findings.push_back({Verdict::kNote,
-                        "jobs: no rank is here; start them with `lockstep run`, and see `lockstep doctor "
-                        "--pid N` on a node"});
+    findings.push_back(
+        {Verdict::kNote,
+         "jobs: no rank is registered; start jobs with `lockstep run`, and see `lockstep doctor "
+         "--pid N` on a node"});
 }
 
 void CheckStore(const v1::AggregatorStatus& status, std::vector<Finding>& findings) {
@@ -196,7 +197,7 @@ void CheckStore(const v1::AggregatorStatus& status, std::vector<Finding>& findin
       (free < kLittleDisk || static_cast<double>(free) < kDiskNearlyFull * static_cast<double>(total))) {
     findings.push_back(
         {Verdict::kBroken, absl::StrCat(room,
-                                        "; a capture that finds no room fails: lower --keep-bytes or "
+                                        "; captures fail on a full disk: lower --keep-bytes or "
                                         "--keep-age, or give --state-dir on another disk")});
   } else if (total > 0) {
     findings.push_back({Verdict::kWorks, room});
@@ -212,14 +213,13 @@ void CheckStore(const v1::AggregatorStatus& status, std::vector<Finding>& findin
   findings.push_back(
       {full ? Verdict::kNote : Verdict::kWorks,
        absl::StrCat(
-           kept,
-           full ? "; the oldest go with the next ones: raise --keep-bytes, or fetch what is to stay" : "")});
+           kept, full ? "; the next captures delete the oldest: raise --keep-bytes, or fetch captures to keep"
+                      : "")});
   if (status.keep_bytes() > free + status.store_bytes() && total > 0) {
-    findings.push_back(
-        {Verdict::kNote,
-         absl::StrCat("captures: --keep-bytes allows ", Bytes(status.keep_bytes()),
-                      ", more than the disk has room for (", Bytes(free + status.store_bytes()),
-                      "): lower it, so that the oldest go before the disk is full")});
+    findings.push_back({Verdict::kNote,
+                        absl::StrCat("captures: --keep-bytes allows ", Bytes(status.keep_bytes()),
+                                     ", more than fits on the disk (", Bytes(free + status.store_bytes()),
+                                     "): lower it, so that the oldest are deleted before the disk is full")});
   }
 }
 
@@ -233,20 +233,20 @@ void CheckAccess(const v1::AggregatorStatus& status, std::vector<Finding>& findi
   const std::string ports =
       absl::StrCat("access: listens on ", absl::StrJoin(status.listen(), ", "),
                    status.http().empty() ? "" : absl::StrCat(", pages and metrics on ", status.http()));
-  findings.push_back({Verdict::kWorks, absl::StrCat(ports, "; callers are known by ",
+  findings.push_back({Verdict::kWorks, absl::StrCat(ports, "; callers authenticate by ",
                                                     status.token() ? "token" : "the socket's folder",
                                                     status.munge() ? " and MUNGE" : "")});
   if (beyond)
     findings.push_back({Verdict::kNote,
-                        "access: nothing is encrypted on the way (there is no TLS): use a network of your "
-                        "own, or a tunnel"});
+                        "access: connections are not encrypted (no TLS): use a private network or a "
+                        "tunnel"});
   if (!status.audit()) {
-    findings.push_back({Verdict::kNote, "audit log: off; --audit-log FILE keeps who did what"});
+    findings.push_back({Verdict::kNote, "audit log: off; --audit-log FILE records each call and its caller"});
   } else if (status.audit_lines_failed() > 0) {
     findings.push_back(
         {Verdict::kBroken,
          absl::StrCat("audit log: ", status.audit_lines_failed(),
-                      " lines could not be written; the aggregator's log says why (audit_failed)")});
+                      " lines could not be written; the aggregator's log has the reason (audit_failed)")});
   } else {
     findings.push_back({Verdict::kWorks, "audit log: written"});
   }
@@ -268,7 +268,7 @@ std::vector<Finding> CheckCluster(const v1::StatusReply& reply, const std::strin
   } else {
     findings.push_back(
         {Verdict::kNote,
-         "aggregator: it tells nothing of its disk and access: it is of an older release than this command"});
+         "aggregator: it reports neither disk nor access, because its release is older than this command"});
   }
   return findings;
 }

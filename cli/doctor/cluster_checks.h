@@ -1,6 +1,6 @@
-// What `lockstep doctor --cluster` finds in an aggregator's answer. Pure.
-#ifndef LOCKSTEP_CLI_CLUSTER_CHECKS_H_
-#define LOCKSTEP_CLI_CLUSTER_CHECKS_H_
+// Checks an aggregator's answer for `lockstep doctor --cluster`. Pure functions.
+#ifndef LOCKSTEP_CLI_DOCTOR_CLUSTER_CHECKS_H_
+#define LOCKSTEP_CLI_DOCTOR_CLUSTER_CHECKS_H_
 
 #include <string>
 #include <vector>
@@ -13,10 +13,10 @@ class StatusReply;
 
 namespace lockstep::cli {
 
-// `version` is this program's, "0.1.0". Daemons and ranks in `reply` are those that the caller may see. One
-// finding a line, each with what to do where something is to be done.
+// `version` is this program's version, for example "0.1.0". `reply` contains the daemons and ranks that the
+// caller may see. Returns one finding per line, with the remedy if there is a problem.
 std::vector<Finding> CheckCluster(const v1::StatusReply& reply, const std::string& version);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_CLUSTER_CHECKS_H_
+#endif  // LOCKSTEP_CLI_DOCTOR_CLUSTER_CHECKS_H_

@@ -16,7 +16,7 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-// A cluster where all is well: two nodes, a job of two ranks.
+// A cluster without problems: two nodes and a job of two ranks.
 v1::StatusReply Healthy() {
   v1::StatusReply reply;
   reply.mutable_version()->set_program("lockstep-aggregator 0.1.0");
@@ -56,21 +56,21 @@ std::vector<std::string> Lines(const v1::StatusReply& reply, const std::string& 
   return lines;
 }
 
-TEST(CheckCluster, AHealthyOneHasNothingBroken) {
+TEST(CheckCluster, AHealthyClusterHasNothingBroken) {
   const std::vector<std::string> lines = Lines(Healthy());
   EXPECT_THAT(lines, Not(Contains(HasSubstr("broken"))));
   for (const char* line :
        {"ok      releases: all 0.1.0\n",
-        "ok      protocol: the aggregator speaks 1 to 1, and so does every daemon\n",
+        "ok      protocol: the aggregator supports 1 to 1, as does every daemon\n",
         "ok      daemons: 2 are connected\n", "ok      clocks: each node's is known within 40 us\n",
-        "ok      job 4711 (uid 1000): all 2 ranks are here\n",
+        "ok      job 4711 (uid 1000): all 2 ranks are registered\n",
         "ok      state folder: 50.0 GiB of 100.0 GiB are free\n", "ok      audit log: written\n"}) {
     EXPECT_THAT(lines, Contains(line));
   }
-  EXPECT_THAT(lines, Contains(HasSubstr("note    access: nothing is encrypted")));
+  EXPECT_THAT(lines, Contains(HasSubstr("note    access: connections are not encrypted")));
 }
 
-TEST(CheckCluster, EachThingThatIsWrongIsALineWithItsRemedy) {
+TEST(CheckCluster, EachProblemIsALineWithItsRemedy) {
   v1::StatusReply reply = Healthy();
   reply.mutable_daemons(1)->set_version("lockstepd 0.2.0");
   reply.mutable_daemons(1)->mutable_protocol()->set_protocol_max(2);
@@ -88,33 +88,33 @@ TEST(CheckCluster, EachThingThatIsWrongIsALineWithItsRemedy) {
   const std::vector<std::string> lines = Lines(reply);
   for (const char* line :
        {"note    releases: mixed: 0.1.0 (the aggregator, this command, n0), 0.2.0 (n1);",
-        "note    protocol: the aggregator speaks 1 to 1, and these otherwise: n1 1-2;",
-        "broken  daemon n9: left 90 s ago and is not back; there: systemctl status lockstepd",
-        "broken  daemon n0: 12 records were dropped from the spool so far: raise --spool-bytes",
+        "note    protocol: the aggregator supports 1 to 1, but these daemons differ: n1 1-2;",
+        "broken  daemon n9: disconnected 90 s ago; run there: systemctl status lockstepd",
+        "broken  daemon n0: 12 records were dropped from the spool: raise --spool-bytes",
         "note    daemon n0: its spool holds 60.0 MiB of 64.0 MiB;",
-        "note    daemon n0: its stream came about 11 times",
+        "note    daemon n0: it connected about 11 times",
         "note    clock n1: no exchange with the aggregator yet", "note    clock n0: known within 3 ms only",
-        "broken  job 4711 (uid 1000): 3 of 5 ranks never came: 2-4; on their nodes `lockstep status`",
+        "broken  job 4711 (uid 1000): 3 of 5 ranks never registered: 2-4; `lockstep status` on their nodes",
         "broken  state folder: 1.0 MiB of 100.0 GiB are free;",
-        "note    captures: --keep-bytes allows 20.0 GiB, more than the disk has room for (1.0 GiB)",
+        "note    captures: --keep-bytes allows 20.0 GiB, more than fits on the disk (1.0 GiB)",
         "broken  audit log: 4 lines could not be written"}) {
     EXPECT_THAT(lines, Contains(HasSubstr(line)));
   }
 }
 
-TEST(CheckCluster, AnEmptyOneSaysWhatToDo) {
+TEST(CheckCluster, AnEmptyClusterGetsInstructions) {
   v1::StatusReply reply;
   reply.mutable_version()->set_program("lockstep-aggregator 0.1.0");
   const std::vector<std::string> lines = Lines(reply);
   EXPECT_THAT(
       lines,
-      Contains(HasSubstr("broken  daemons: none is connected; on each node set aggregator and token-file")));
-  EXPECT_THAT(lines, Contains(HasSubstr("note    jobs: no rank is here")));
-  EXPECT_THAT(lines, Contains(HasSubstr("note    aggregator: it tells nothing of its disk")))
+      Contains(HasSubstr("broken  daemons: none is connected; on each node, set aggregator and token-file")));
+  EXPECT_THAT(lines, Contains(HasSubstr("note    jobs: no rank is registered")));
+  EXPECT_THAT(lines, Contains(HasSubstr("note    aggregator: it reports neither disk")))
       << "an older release";
 }
 
-TEST(CheckCluster, JsonIsThatOfTheFormatsPage) {
+TEST(CheckCluster, JsonMatchesTheFormatPage) {
   v1::StatusReply reply = Healthy();
   reply.mutable_daemons(0)->set_host_name("n\"0");
   reply.mutable_daemons(0)->mutable_health()->set_spool_dropped_records(12);

@@ -1,4 +1,4 @@
-// lockstep doctor: what works here and what does not, with the fix.
+// Implements `lockstep doctor`: shows which parts work on this machine, and the remedies for the others.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -25,11 +25,11 @@ namespace lockstep::cli {
 namespace {
 
 constexpr char kAbout[] =
-    "Say what works on this machine and what does not, with the fix. Changes nothing.\n"
+    "Check this machine and print a remedy for each problem. Changes nothing.\n"
     "\n"
     "Examples:\n"
     "  lockstep doctor                 this machine\n"
-    "  lockstep doctor --pid 4711      why this process is, or is not, captured\n"
+    "  lockstep doctor --pid 4711      why this process is or is not captured\n"
     "  lockstep doctor --cluster --aggregator head:7077 --token-file ~/.lockstep-token\n"
     "                                  the aggregator, its nodes and their ranks\n";
 
@@ -52,11 +52,11 @@ void AddDaemon(const std::string& argument, std::vector<Finding>& findings) {
   }
   if (!answered) {
     findings.push_back(
-        {Verdict::kNote, absl::StrCat("daemon: none answers, `lockstep run` will start one (", why, ")")});
+        {Verdict::kNote, absl::StrCat("daemon: none answers; `lockstep run` starts one (", why, ")")});
   }
 }
 
-// The CUDA version the driver is for, 0 where there is none. Starts no driver.
+// Returns the CUDA version that the driver supports, or 0 if there is none. Does not initialise the driver.
 int DriverCuda() {
   void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (driver == nullptr) return 0;
@@ -66,35 +66,32 @@ int DriverCuda() {
   return known ? version : 0;
 }
 
-// The client finds CUPTI in the process it is loaded into; here it can only be looked for where the system
-// has it.
+// Looks for CUPTI in the system's places. The client later uses the CUPTI of its process, which may differ.
 Finding Cupti() {
   constexpr const char* kPlaces[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so",
                                      "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
                                      "/usr/local/cuda/lib64/libcupti.so"};
   const char* wanted = std::getenv("LOCKSTEP_CUPTI_LIB");
-  const auto judge = [](const std::string& place) -> std::optional<Finding> {
+  const auto check = [](const std::string& place) -> std::optional<Finding> {
     void* library = ::dlopen(place.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) return std::nullopt;
     const auto version_of = reinterpret_cast<uint32_t (*)(uint32_t*)>(::dlsym(library, "cuptiGetVersion"));
     uint32_t version = 0;
     if (version_of == nullptr || version_of(&version) != 0) {
-      return Finding{
-          Verdict::kBroken,
-          absl::StrCat("CUPTI: ", place, " does not tell its version: it is not CUPTI, or a stub")};
+      return Finding{Verdict::kBroken,
+                     absl::StrCat("CUPTI: ", place, " reports no version: it is not CUPTI, or a stub")};
     }
-    return JudgeCupti(place, version, DriverCuda());
+    return CheckCuptiVersion(place, version, DriverCuda());
   };
   if (wanted != nullptr && wanted[0] != '\0') {
-    return judge(wanted).value_or(
-        Finding{Verdict::kBroken,
-                absl::StrCat("CUPTI: LOCKSTEP_CUPTI_LIB names ", wanted, ", which cannot be opened")});
+    return check(wanted).value_or(Finding{
+        Verdict::kBroken, absl::StrCat("CUPTI: cannot open ", wanted, ", which LOCKSTEP_CUPTI_LIB names")});
   }
   for (const char* place : kPlaces) {
-    if (std::optional<Finding> found = judge(place)) return *found;
+    if (std::optional<Finding> found = check(place)) return *found;
   }
   return {Verdict::kNote,
-          "CUPTI: not among the system's libraries; a PyTorch process brings its own, else set "
+          "CUPTI: not among the system's libraries; PyTorch has its own, otherwise set "
           "LOCKSTEP_CUPTI_LIB to its path"};
 }
 
@@ -110,21 +107,21 @@ void AddVariables(std::vector<Finding>& findings) {
       continue;
     const bool chained = std::string(name) != kCudaInjection;
     findings.push_back(
-        chained
-            ? Finding{Verdict::kNote,
-                      absl::StrCat(name, ": is set to ", value,
-                                   "; `lockstep run` puts Lockstep in front and hands every call on to it")}
-            : Finding{
-                  Verdict::kBroken,
-                  absl::StrCat(name, ": is set to ", value,
-                               ", and CUDA loads one tool only: unset it, or use `lockstep run --preload`")});
+        chained ? Finding{Verdict::kNote,
+                          absl::StrCat(
+                              name, ": is set to ", value,
+                              "; `lockstep run` sets Lockstep instead, which passes every call on to it")}
+                : Finding{Verdict::kBroken,
+                          absl::StrCat(
+                              name, ": is set to ", value,
+                              ", and CUDA loads one tool only: unset it, or use `lockstep run --preload`")});
   }
 }
 
-// What the process's daemon says of it.
-Finding DaemonsWord(const std::string& argument, const ProcessView& process) {
-  const std::string told = process.Variable("LOCKSTEP_SOCKET");
-  auto place = DaemonFinder(argument.empty() ? told : argument).Find();
+// Reports the daemon's knowledge of the process.
+Finding CheckRegistration(const std::string& argument, const ProcessView& process) {
+  const std::string configured = process.Variable("LOCKSTEP_SOCKET");
+  auto place = DaemonFinder(argument.empty() ? configured : argument).Find();
   if (!place.ok()) return {Verdict::kBroken, absl::StrCat("daemon: ", std::string(place.status().message()))};
   rpc::PrepareProcess();
   const auto reply = DaemonStatus(place->control_socket, "");
@@ -137,10 +134,10 @@ Finding DaemonsWord(const std::string& argument, const ProcessView& process) {
       if (rank.process().pid() != process.pid) continue;
       const std::string who = absl::StrCat("rank ", rank.rank(), " of job ", rank.job());
       const char* way = rank.via() == "kineto" ? ", by PyTorch's profiler only" : "";
-      return {Verdict::kWorks, absl::StrCat("daemon: ", place->client_socket, " has it as ", who, way)};
+      return {Verdict::kWorks, absl::StrCat("daemon: ", place->client_socket, " knows it as ", who, way)};
     }
     for (const std::string& warning : daemon.warnings()) {
-      // "pid 47, python uses a GPU …", "… pid 47 of user 1000 was refused".
+      // Matches warnings such as "pid 47, python uses a GPU …" and "… pid 47 of user 1000 was refused".
       const std::string who = absl::StrCat("pid ", process.pid);
       if (absl::StrContains(warning, who + ",") || absl::StrContains(warning, who + " of")) {
         return {Verdict::kBroken, absl::StrCat("daemon: ", warning)};
@@ -148,33 +145,33 @@ Finding DaemonsWord(const std::string& argument, const ProcessView& process) {
     }
   }
   return {Verdict::kNote, absl::StrCat("daemon: ", place->client_socket,
-                                       " does not know it; a rank registers when CUDA comes up in it")};
+                                       " does not know it; a rank registers when it initialises CUDA")};
 }
 
 std::vector<Finding> ExamineProcess(const std::string& daemon, const ProcessView& process) {
-  std::vector<Finding> findings = {Introduce(process)};
+  std::vector<Finding> findings = {DescribeProcess(process)};
   findings.push_back(CheckClient(process));
   Append(CheckCudaLibraries(process), findings);
   findings.push_back(CheckSocket(process));
-  findings.push_back(DaemonsWord(daemon, process));
+  findings.push_back(CheckRegistration(daemon, process));
   Append(CheckOtherTools(process), findings);
   Append(CheckItsGpu(process), findings);
   Append(CheckNamespaces(process), findings);
-  Append(CheckRivals("/"), findings);
+  Append(CheckOtherProfilers("/"), findings);
   return findings;
 }
 
 std::vector<Finding> ExamineMachine(const std::string& daemon) {
-  const Siblings siblings = Siblings::OfThisProgram();
+  const Installation installation = Installation::OfThisProgram();
   std::vector<Finding> findings;
-  findings.push_back(FromStatus("client library", siblings.ClientLibrary()));
-  findings.push_back(FromStatus("lockstepd", siblings.Program("lockstepd")));
-  findings.push_back(FromStatus("lockstep-aggregator", siblings.Program("lockstep-aggregator")));
+  findings.push_back(FromStatus("client library", installation.ClientLibrary()));
+  findings.push_back(FromStatus("lockstepd", installation.Program("lockstepd")));
+  findings.push_back(FromStatus("lockstep-aggregator", installation.Program("lockstep-aggregator")));
   AddDaemon(daemon, findings);
   findings.push_back(CheckGpuAccess("/"));
   findings.push_back(Cupti());
   Append(CheckSharing("/"), findings);
-  Append(CheckRivals("/"), findings);
+  Append(CheckOtherProfilers("/"), findings);
   AddVariables(findings);
   return findings;
 }
@@ -186,7 +183,7 @@ struct Flags {
   AggregatorFlags aggregator;
 };
 
-ExitCode Tell(const std::vector<Finding>& findings, const std::string& format) {
+ExitCode PrintFindings(const std::vector<Finding>& findings, const std::string& format) {
   std::fputs((format == "json" ? FindingsToJson(findings) : FindingsToText(findings)).c_str(), stdout);
   const bool broken = std::any_of(findings.begin(), findings.end(),
                                   [](const Finding& finding) { return finding.verdict == Verdict::kBroken; });
@@ -197,24 +194,23 @@ ExitCode DoctorOfCluster(const Flags& flags) {
   if (!flags.aggregator.given()) {
     return Fail(
         ExitCode::kUsage,
-        "doctor --cluster asks an aggregator: give --aggregator HOST:PORT, or set LOCKSTEP_AGGREGATOR");
+        "doctor --cluster needs an aggregator: give --aggregator HOST:PORT, or set LOCKSTEP_AGGREGATOR");
   }
   rpc::PrepareProcess();
   auto client = ConnectAggregator(flags.aggregator);
   if (!client.ok()) return Fail(client.status());
   const auto reply = (*client)->Status(flags.job);
   if (!reply.ok()) return Fail(reply.status());
-  return Tell(CheckCluster(**reply, LOCKSTEP_VERSION), flags.format);
+  return PrintFindings(CheckCluster(**reply, LOCKSTEP_VERSION), flags.format);
 }
 
 ExitCode Doctor(const Flags& flags) {
   if (flags.cluster) return DoctorOfCluster(flags);
-  if (!flags.job.empty())
-    return Fail(ExitCode::kUsage, "--job is for --cluster; a process is examined by --pid");
-  if (flags.pid == 0) return Tell(ExamineMachine(flags.daemon), flags.format);
+  if (!flags.job.empty()) return Fail(ExitCode::kUsage, "--job needs --cluster; use --pid for a process");
+  if (flags.pid == 0) return PrintFindings(ExamineMachine(flags.daemon), flags.format);
   const auto process = ViewProcess("/", flags.pid);
   if (!process.ok()) return Fail(process.status());
-  return Tell(ExamineProcess(flags.daemon, *process), flags.format);
+  return PrintFindings(ExamineProcess(flags.daemon, *process), flags.format);
 }
 
 }  // namespace
@@ -222,7 +218,7 @@ ExitCode Doctor(const Flags& flags) {
 void AddDoctor(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "doctor", kAbout);
   auto flags = std::make_shared<Flags>();
-  sub->add_option("--daemon", flags->daemon, "The client socket of the daemon to look for");
+  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
   CLI::Option* pid = sub->add_option("--pid", flags->pid, "Examine this running process instead")
                          ->check(CLI::PositiveNumber);
   sub->add_flag("--cluster", flags->cluster, "Examine the aggregator, its daemons and their ranks instead")

@@ -28,7 +28,7 @@ std::string FirstLine(const fs::path& path) {
 }
 
 struct Running {
-  std::string name;  // as the kernel cuts it: 15 characters
+  std::string name;  // as the kernel truncates it: 15 characters
   std::string pid;
 };
 
@@ -63,7 +63,7 @@ std::string CuptiVersionText(uint32_t version) {
   return absl::StrCat("API version ", version);
 }
 
-// cuptiGetVersion counts 1..28 up to CUDA 12.9 Update 1, then xxyyzz.
+// cuptiGetVersion returns 1 to 28 up to CUDA 12.9 Update 1, and later numbers such as 130000 for 13.0.
 int CudaMajorOf(uint32_t version) {
   if (version >= 100000) return static_cast<int>(version / 10000);
   return version >= 19 ? 12 : 11;
@@ -85,15 +85,15 @@ std::string FindingsToText(const std::vector<Finding>& findings) {
 std::string FindingsToJson(const std::vector<Finding>& findings) {
   return absl::StrCat(
       "{\"schema\": \"lockstep.doctor/1\",\n \"findings\": [",
-      absl::StrJoin(findings, ",\n  ",
-                    [](std::string* out, const Finding& finding) {
-                      const size_t colon = finding.text.find(": ");
-                      absl::StrAppend(
-                          out, "{\"verdict\": \"", VerdictName(finding.verdict),
-                          "\", \"about\": ", store::JsonQuoted(finding.text.substr(0, colon)), ", \"text\": ",
-                          store::JsonQuoted(colon == std::string::npos ? "" : finding.text.substr(colon + 2)),
-                          "}");
-                    }),
+      absl::StrJoin(
+          findings, ",\n  ",
+          [](std::string* out, const Finding& finding) {
+            const size_t colon = finding.text.find(": ");
+            absl::StrAppend(
+                out, "{\"verdict\": \"", VerdictName(finding.verdict),
+                "\", \"about\": ", capture::JsonQuoted(finding.text.substr(0, colon)), ", \"text\": ",
+                capture::JsonQuoted(colon == std::string::npos ? "" : finding.text.substr(colon + 2)), "}");
+          }),
       "]}\n");
 }
 
@@ -114,27 +114,26 @@ Finding CheckGpuAccess(const fs::path& root) {
       return {Verdict::kBroken,
               absl::StrCat(
                   "GPU: the driver is loaded", version,
-                  " and /dev/nvidiactl is not here: in a container, ask for the GPUs (--gpus all, --nv)")};
+                  " but /dev/nvidiactl is missing: in a container, request the GPUs (--gpus all, --nv)")};
     }
     return {Verdict::kNote,
             "GPU: none on this machine; captures work on simulated ranks, and analyze works everywhere"};
   }
   if (::access(control.c_str(), R_OK | W_OK) != 0) {
-    return {Verdict::kBroken, absl::StrCat("GPU: /dev/nvidiactl is there", version,
-                                           " and may not be used: ask for access to it")};
+    return {Verdict::kBroken, absl::StrCat("GPU: /dev/nvidiactl exists", version,
+                                           " but access is denied: request access to it")};
   }
-  return {Verdict::kWorks, absl::StrCat("GPU: /dev/nvidiactl is there and may be used", version)};
+  return {Verdict::kWorks, absl::StrCat("GPU: /dev/nvidiactl is accessible", version)};
 }
 
-Finding JudgeCupti(const std::string& library, uint32_t version, int driver_cuda) {
+Finding CheckCuptiVersion(const std::string& library, uint32_t version, int driver_cuda) {
   constexpr uint32_t kDeadlocks = 130000;
-  constexpr uint32_t kDriverLaunches = 23;  // 12.5
+  constexpr uint32_t kDriverLaunches = 23;  // CUDA 12.5
   const std::string name = absl::StrCat("CUPTI: ", library, ", ", CuptiVersionText(version));
   if (version == kDeadlocks) {
-    return {
-        Verdict::kBroken,
-        absl::StrCat(
-            name, ": it deadlocks when kernel records are switched off; CUDA 13.0 Update 1 or later works")};
+    return {Verdict::kBroken,
+            absl::StrCat(name,
+                         ": it deadlocks when kernel records are disabled; use CUDA 13.0 Update 1 or later")};
   }
   if (driver_cuda > 0 && CudaMajorOf(version) > driver_cuda / 1000) {
     return {Verdict::kBroken,
@@ -161,7 +160,7 @@ std::vector<Finding> CheckSharing(const fs::path& root) {
         {Verdict::kNote,
          absl::StrCat(
              "MPS: ", mps,
-             ": ranks that share a GPU run at the same time, so each one's kernels look longer than alone")});
+             ": ranks that share a GPU run at the same time, so their kernels take longer than alone")});
   }
   std::vector<std::string> cut;
   for (const fs::directory_entry& gpu : FolderEntries(root / "proc/driver/nvidia/capabilities")) {
@@ -179,13 +178,13 @@ std::vector<Finding> CheckSharing(const fs::path& root) {
   std::sort(cut.begin(), cut.end());
   if (!cut.empty()) {
     out.push_back({Verdict::kNote, absl::StrCat("MIG: ", absl::StrJoin(cut, ", "),
-                                                " cut into instances: a rank has one of them, and its "
-                                                "kernels compare with those of equal instances only")});
+                                                " split into instances: a rank has one of them, and its "
+                                                "kernels compare only with those of equal instances")});
   }
   return out;
 }
 
-std::vector<Finding> CheckRivals(const fs::path& root) {
+std::vector<Finding> CheckOtherProfilers(const fs::path& root) {
   std::vector<Finding> out;
   const std::vector<Running> running = RunningPrograms(root);
   const std::string profilers =
@@ -199,16 +198,16 @@ std::vector<Finding> CheckRivals(const fs::path& root) {
   if (!dcgm.empty()) {
     out.push_back(
         {Verdict::kNote,
-         absl::StrCat(
-             "DCGM: ", dcgm,
-             ": where it watches profiling metrics it holds the GPU's counters; captures do not need them")});
+         absl::StrCat("DCGM: ", dcgm,
+                      ": it may hold the GPU's counters for profiling metrics; captures do not need them")});
   }
   const std::string dynolog = PidsOf(running, {"dynolog"});
   if (!dynolog.empty()) {
     out.push_back(
         {Verdict::kNote,
-         absl::StrCat("dynolog: ", dynolog,
-                      ": it owns the socket that PyTorch jobs ask; jobs under `lockstep run` ask ours")});
+         absl::StrCat(
+             "dynolog: ", dynolog,
+             ": it owns the default socket of PyTorch jobs; jobs under `lockstep run` use Lockstep's")});
   }
   return out;
 }

@@ -35,7 +35,7 @@ class DoctorChecks : public testing::Test {
   fs::path root_;
 };
 
-TEST_F(DoctorChecks, TheDriversVersionIsReadInBothSpellings) {
+TEST_F(DoctorChecks, ReadsBothFormatsOfTheDriversVersion) {
   EXPECT_EQ(DriverModuleVersion(root_), std::nullopt);
   Write("proc/driver/nvidia/version",
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC "
@@ -46,7 +46,7 @@ TEST_F(DoctorChecks, TheDriversVersionIsReadInBothSpellings) {
   EXPECT_EQ(DriverModuleVersion(root_), "580.65.06");
 }
 
-TEST_F(DoctorChecks, WithoutAGpuThatIsANoteAndWithoutItsFilesAFault) {
+TEST_F(DoctorChecks, AMissingGpuIsANoteAndMissingDeviceFilesAreBroken) {
   EXPECT_EQ(CheckGpuAccess(root_).verdict, Verdict::kNote);
   Write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  x\n");
   const Finding container = CheckGpuAccess(root_);
@@ -58,19 +58,19 @@ TEST_F(DoctorChecks, WithoutAGpuThatIsANoteAndWithoutItsFilesAFault) {
   EXPECT_THAT(works.text, HasSubstr("550.54.15"));
 }
 
-TEST_F(DoctorChecks, CuptiIsJudgedByItsVersionAndTheDrivers) {
-  EXPECT_EQ(JudgeCupti("libcupti.so.13", 130001, 13000).verdict, Verdict::kWorks);
-  EXPECT_THAT(JudgeCupti("libcupti.so.13", 130001, 0).text, HasSubstr("13.0.1"));
-  EXPECT_EQ(JudgeCupti("libcupti.so.13", 130000, 13000).verdict, Verdict::kBroken);
-  const Finding old_driver = JudgeCupti("libcupti.so.13", 130001, 12040);
+TEST_F(DoctorChecks, ChecksCuptisVersionAgainstTheDriver) {
+  EXPECT_EQ(CheckCuptiVersion("libcupti.so.13", 130001, 13000).verdict, Verdict::kWorks);
+  EXPECT_THAT(CheckCuptiVersion("libcupti.so.13", 130001, 0).text, HasSubstr("13.0.1"));
+  EXPECT_EQ(CheckCuptiVersion("libcupti.so.13", 130000, 13000).verdict, Verdict::kBroken);
+  const Finding old_driver = CheckCuptiVersion("libcupti.so.13", 130001, 12040);
   EXPECT_EQ(old_driver.verdict, Verdict::kBroken);
   EXPECT_THAT(old_driver.text, HasSubstr("CUDA 12.4"));
-  EXPECT_EQ(JudgeCupti("libcupti.so.12", 26, 13000).verdict, Verdict::kWorks);
-  EXPECT_EQ(JudgeCupti("libcupti.so.12", 22, 13000).verdict, Verdict::kNote);
-  EXPECT_EQ(JudgeCupti("libcupti.so.11.8", 18, 12000).verdict, Verdict::kNote);
+  EXPECT_EQ(CheckCuptiVersion("libcupti.so.12", 26, 13000).verdict, Verdict::kWorks);
+  EXPECT_EQ(CheckCuptiVersion("libcupti.so.12", 22, 13000).verdict, Verdict::kNote);
+  EXPECT_EQ(CheckCuptiVersion("libcupti.so.11.8", 18, 12000).verdict, Verdict::kNote);
 }
 
-TEST_F(DoctorChecks, SharedAndCutGpusAreNamed) {
+TEST_F(DoctorChecks, NamesSharedAndPartitionedGpus) {
   EXPECT_THAT(CheckSharing(root_), IsEmpty());
   Run(71, "nvidia-cuda-mps");
   fs::create_directories(root_ / "proc/driver/nvidia/capabilities/gpu0/mig/gi1");
@@ -79,16 +79,16 @@ TEST_F(DoctorChecks, SharedAndCutGpusAreNamed) {
   const std::vector<Finding> found = CheckSharing(root_);
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_THAT(found[0].text, HasSubstr("(pid 71)"));
-  EXPECT_THAT(found[1].text, HasSubstr("MIG: gpu0 cut"));
+  EXPECT_THAT(found[1].text, HasSubstr("MIG: gpu0 split"));
 }
 
-TEST_F(DoctorChecks, OtherProfilersAreNamed) {
+TEST_F(DoctorChecks, NamesOtherProfilers) {
   Run(5, "python");
-  EXPECT_THAT(CheckRivals(root_), IsEmpty());
+  EXPECT_THAT(CheckOtherProfilers(root_), IsEmpty());
   Run(6, "nsys");
   Run(7, "dynolog");
   Run(8, "nv-hostengine");
-  const std::vector<Finding> found = CheckRivals(root_);
+  const std::vector<Finding> found = CheckOtherProfilers(root_);
   ASSERT_THAT(found, SizeIs(3));
   EXPECT_THAT(found[0].text, HasSubstr("nsys (pid 6)"));
   EXPECT_THAT(found[1].text, HasSubstr("DCGM: nv-hostengine (pid 8)"));

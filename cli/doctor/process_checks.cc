@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr const char* kEntries[] = {"LD_PRELOAD", kCudaInjection, kNvtxInjection, kNcclPlugin};
 
 struct Tool {
-  const char* part;  // of a mapped file's path, or of a variable's name
+  const char* part;  // searched in the path of a mapped file or in a variable's name
   const char* name;
 };
 constexpr Tool kToolLibraries[] = {{"/libToolsInjection", "Nsight Systems"},
@@ -59,7 +59,7 @@ absl::StatusOr<std::string> ReadAll(const fs::path& path) {
   return *std::move(text);
 }
 
-// Other people's bytes, on their way to a terminal.
+// Removes control characters from text of other programs before it reaches a terminal.
 std::string Shown(const std::string& text) {
   std::string out = text.substr(0, 200);
   for (char& c : out) {
@@ -78,7 +78,7 @@ std::map<std::string, std::string> Pairs(const std::string& text, char line_end,
   return out;
 }
 
-// The path is what follows the fifth field; a file that was replaced since keeps " (deleted)".
+// The path follows the fifth field. The path of a file that was replaced since then ends in " (deleted)".
 std::vector<std::string> MappedFiles(const std::string& maps) {
   std::vector<std::string> out;
   std::set<std::string> seen;
@@ -113,10 +113,10 @@ Finding ClientOfCuda(const ProcessView& process) {
   }
   if (!Sees(process, value)) {
     return Broken("client: not loaded; ", Shown(value),
-                  " is not there for it: mount the folder into the container");
+                  " is not visible to it: mount the folder into the container");
   }
   return Broken("client: not loaded, although ", kCudaInjection, " is ", Shown(value),
-                ": is it readable for its user? `lockstep run --preload` loads it otherwise");
+                ": check that its user can read it, or use `lockstep run --preload`");
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ absl::StatusOr<ProcessView> ViewProcess(const fs::path& root, int32_t pid) {
   const fs::path folder = fs::path(view.proc) / std::to_string(pid);
   struct stat owner = {};
   if (::stat(folder.c_str(), &owner) != 0)
-    return absl::NotFoundError(absl::StrCat("there is no process ", pid, " here"));
+    return absl::NotFoundError(absl::StrCat("no process ", pid, " exists here"));
   view.uid = owner.st_uid;
   const auto maps = ReadAll(folder / "maps");
   const auto environment = ReadAll(folder / "environ");
@@ -139,7 +139,7 @@ absl::StatusOr<ProcessView> ViewProcess(const fs::path& root, int32_t pid) {
     return absl::PermissionDeniedError(
         absl::StrCat("process ", pid, " belongs to user ", view.uid, ", and ",
                      (maps.ok() ? environment.status() : maps.status()).message(),
-                     ": ask as that user or as root, as its daemon must run too"));
+                     ": run this command and its daemon as that user or as root"));
   }
   view.mapped = MappedFiles(*maps);
   view.environment = Pairs(*environment, '\0', '=');
@@ -148,12 +148,12 @@ absl::StatusOr<ProcessView> ViewProcess(const fs::path& root, int32_t pid) {
   return view;
 }
 
-Finding Introduce(const ProcessView& process) {
+Finding DescribeProcess(const ProcessView& process) {
   std::string scope(absl::StripAsciiWhitespace(
       ReadAll(fs::path(process.proc) / "sys/kernel/yama/ptrace_scope").value_or("")));
   if (!scope.empty()) scope = absl::StrCat(" (ptrace scope ", Shown(scope), " does not matter)");
   return Works("process: ", process.pid, " (", process.name, ") of user ", process.uid,
-               "; what /proc shows of it may be read, and nothing attaches to it", scope);
+               "; its /proc files are readable, and Lockstep does not attach to it", scope);
 }
 
 Finding CheckClient(const ProcessView& process) {
@@ -166,14 +166,14 @@ Finding CheckClient(const ProcessView& process) {
     const std::string entry = by.empty() ? "the program itself" : absl::StrJoin(by, ", ");
     if (loaded.size() == 1) return Works("client: loaded from ", loaded[0], ", by ", entry);
     return Broken("client: loaded from ", absl::StrJoin(loaded, " and "), ", by ", entry,
-                  ": two installations; take one out of its environment");
+                  ": two installations; remove one from its environment");
   }
   if (!MappedNamed(process, "/libcuda.so").empty()) return ClientOfCuda(process);
   const std::string injection = process.Variable(kCudaInjection);
   if (absl::EndsWith(injection, kClientLibraryInFolder)) {
-    return Works("client: comes with CUDA, which the process has not used yet, from ", Shown(injection));
+    return Works("client: loads with CUDA, which the process has not used yet, from ", Shown(injection));
   }
-  return Note("client: the process has not used CUDA yet, and when it does the client will not come: ",
+  return Note("client: the process has not used CUDA yet, and CUDA will not load the client: ",
               kRunBeforeProgram);
 }
 
@@ -184,7 +184,7 @@ std::vector<Finding> CheckCudaLibraries(const ProcessView& process) {
     if (files.empty()) continue;
     if (files.size() > 1 && name == "libcupti") {
       out.push_back(Note("libcupti: two are loaded, ", absl::StrJoin(files, " and "),
-                         ": the client uses the one that the process found first; who uses the other cannot "
+                         ": the client uses the one that was loaded first; tools with the other cannot "
                          "record at the same time"));
     } else {
       out.push_back(Works(name, ": ", absl::StrJoin(files, " and ")));
@@ -206,8 +206,8 @@ std::vector<Finding> CheckOtherTools(const ProcessView& process) {
   }
   for (const Tool& tool : kToolVariables) {
     if (process.environment.count(tool.part) > 0 && tools.insert(tool.name).second) {
-      out.push_back(Note(tool.name, ": started the process (", tool.part,
-                         "); where it records CUDA, CUPTI is its own"));
+      out.push_back(
+          Note(tool.name, ": started the process (", tool.part, "); while it records CUDA, it holds CUPTI"));
     }
   }
   const std::string injection = process.Variable(kCudaInjection);
@@ -220,7 +220,7 @@ std::vector<Finding> CheckOtherTools(const ProcessView& process) {
   const auto tracer = process.status.find("TracerPid");
   if (tracer != process.status.end() && tracer->second != "0") {
     out.push_back(Note("debugger: process ", tracer->second,
-                       " traces it: while it is stopped the client answers nobody"));
+                       " traces it; the client does not respond while it is stopped"));
   }
   return out;
 }
@@ -230,13 +230,13 @@ std::vector<Finding> CheckItsGpu(const ProcessView& process) {
   const std::string devices = process.Variable("CUDA_VISIBLE_DEVICES");
   if (absl::StrContains(devices, "MIG-")) {
     out.push_back(Note("MIG: it runs on an instance (", Shown(devices),
-                       "): its kernels compare with those of equal instances only"));
+                       "): its kernels compare only with those of equal instances"));
   }
   for (const char* name : {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"}) {
     if (process.environment.count(name) == 0) continue;
     out.push_back(
         Note("MPS: it is a client (", name, "=", Shown(process.Variable(name)),
-             "): ranks that share a GPU run at the same time, so its kernels look longer than alone"));
+             "): ranks that share a GPU run at the same time, so its kernels take longer than alone"));
   }
   return out;
 }
@@ -248,17 +248,17 @@ std::vector<Finding> CheckNamespaces(const ProcessView& process) {
       pids == process.status.end() ? std::vector<std::string>()
                                    : absl::StrSplit(pids->second, absl::ByAnyChar(" \t"), absl::SkipEmpty());
   if (chain.size() > 1) {
-    out.push_back(Note("pid namespace: its own, where it is ", Shown(chain.back()),
+    out.push_back(Note("pid namespace: separate, its pid there is ", Shown(chain.back()),
                        "; a daemon in another container cannot see it and refuses it (hostPID)"));
   }
   return out;
 }
 
 Finding CheckSocket(const ProcessView& process) {
-  const std::string told = process.Variable("LOCKSTEP_SOCKET");
+  const std::string configured = process.Variable("LOCKSTEP_SOCKET");
   const std::string runtime_dir = process.Variable("XDG_RUNTIME_DIR");
   SocketSearch search;
-  search.environment = told.c_str();
+  search.environment = configured.c_str();
   search.runtime_dir = runtime_dir.c_str();
   search.uid = process.uid;
   const SocketPlaces places = DaemonSocketPlaces(search);
@@ -271,23 +271,23 @@ Finding CheckSocket(const ProcessView& process) {
         !StatAsSeenBy(process.proc, process.pid, fs::path(path).parent_path().string(), &folder))
       continue;
     if (!MapsUser(process.proc, process.pid, folder.st_uid)) {
-      return Broken("socket: ", tried.back(), " is there for it, and its folder belongs to user ",
+      return Broken("socket: ", tried.back(), " is visible to it, but its folder belongs to user ",
                     folder.st_uid,
-                    ", who does not exist in its user namespace: let `lockstep run` in the container start a "
-                    "daemon of its own");
+                    ", who does not exist in its user namespace: start a daemon in the container with "
+                    "`lockstep run`");
     }
     const bool foreign = folder.st_uid != 0 && folder.st_uid != process.uid;
     if (foreign || (folder.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
       const FolderVerdict verdict = foreign ? FolderVerdict::kForeignOwner : FolderVerdict::kOthersMayWrite;
       return Broken("socket: ", tried.back(), ": ", Explain(verdict));
     }
-    return Works("socket: ", tried.back(), " is there for it");
+    return Works("socket: ", tried.back(), " is visible to it");
   }
-  if (!told.empty()) {
-    return Broken("socket: LOCKSTEP_SOCKET is ", Shown(told),
-                  ", which is not there for it: mount its folder into the container");
+  if (!configured.empty()) {
+    return Broken("socket: LOCKSTEP_SOCKET is ", Shown(configured),
+                  ", which is not visible to it: mount its folder into the container");
   }
-  return Broken("socket: LOCKSTEP_SOCKET is not in its environment, and there is none at ",
+  return Broken("socket: LOCKSTEP_SOCKET is not in its environment, and no socket exists at ",
                 absl::StrJoin(tried, ", "), ": ", kRunBeforeProgram);
 }
 

@@ -1,8 +1,8 @@
-// What `lockstep doctor --pid` looks at in one running process: is the client in it, by which variable, which
-// CUDA libraries has it, who else is in the way, and does it see the daemon's socket. Reads /proc under
-// `root` ("/" but in tests), attaches to nothing.
-#ifndef LOCKSTEP_CLI_PROCESS_CHECKS_H_
-#define LOCKSTEP_CLI_PROCESS_CHECKS_H_
+// The checks of `lockstep doctor --pid` on one running process: client, injection variables, CUDA libraries,
+// competing tools, and access to the daemon's socket. Reads /proc under `root` ("/" except in tests) and does
+// not attach to the process.
+#ifndef LOCKSTEP_CLI_DOCTOR_PROCESS_CHECKS_H_
+#define LOCKSTEP_CLI_DOCTOR_PROCESS_CHECKS_H_
 
 #include <sys/types.h>
 
@@ -17,25 +17,25 @@
 
 namespace lockstep::cli {
 
-// As /proc shows it at one moment.
+// A process as /proc shows it at one moment.
 struct ProcessView {
-  std::string proc;  // where /proc is
+  std::string proc;  // path of /proc
   int32_t pid = 0;
   std::string name;
   uid_t uid = 0;
-  std::map<std::string, std::string> environment;  // as it was started; what it changed since is not seen
-  std::vector<std::string> mapped;                 // files, each once
+  std::map<std::string, std::string> environment;  // at the process's start; later changes are not visible
+  std::vector<std::string> mapped;                 // files, without duplicates
   std::map<std::string, std::string> status;       // /proc/<pid>/status
-  // Empty when it is not set.
+  // Returns an empty string if the variable is not set.
   std::string Variable(const std::string& name) const;
 };
 
-// kNotFound: no such process. kPermissionDenied: it is another user's.
+// kNotFound: the process does not exist. kPermissionDenied: it belongs to another user.
 absl::StatusOr<ProcessView> ViewProcess(const std::filesystem::path& root, int32_t pid);
 
-// Who it is, and what may be read of it.
-Finding Introduce(const ProcessView& process);
-// Each says nothing where there is nothing to say.
+// Describes the process and the limits of what may be read.
+Finding DescribeProcess(const ProcessView& process);
+// A check that returns a vector leaves it empty if there is nothing to report.
 Finding CheckClient(const ProcessView& process);
 std::vector<Finding> CheckCudaLibraries(const ProcessView& process);
 std::vector<Finding> CheckOtherTools(const ProcessView& process);
@@ -45,4 +45,4 @@ Finding CheckSocket(const ProcessView& process);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_PROCESS_CHECKS_H_
+#endif  // LOCKSTEP_CLI_DOCTOR_PROCESS_CHECKS_H_

@@ -23,7 +23,7 @@ MATCHER_P2(Says, verdict, text, "") {
   return arg.verdict == verdict && testing::Value(arg.text, HasSubstr(text));
 }
 
-// A made-up /proc with one process, 70, in which all is well; each test takes something away.
+// A fake /proc with one process, 70, without problems. Each test removes something.
 class ProcessChecks : public testing::Test {
  protected:
   ProcessChecks() {
@@ -47,7 +47,7 @@ class ProcessChecks : public testing::Test {
   void Put(const std::string& path) { Write("root" + path, ""); }
   void Map(const std::vector<std::string>& files) {
     std::string maps = "7f00-7f10 rw-p 00000000 00:00 0\n7f10-7f20 rw-p 00000000 00:00 0 [stack]\n";
-    // Each file in several pieces.
+    // A file is mapped in several pieces.
     for (const std::string& file : files) {
       for (int i = 0; i < 2; ++i) maps += "7f20-7f30 r-xp 00000000 08:01 3                 " + file + "\n";
     }
@@ -66,11 +66,11 @@ class ProcessChecks : public testing::Test {
   std::map<std::string, std::string> environment_;
 };
 
-TEST_F(ProcessChecks, WhereAllIsWellItSaysSoAndNoMore) {
+TEST_F(ProcessChecks, AHealthyProcessHasNoNotes) {
   const ProcessView view = View();
   EXPECT_EQ(view.name, "python");
   EXPECT_EQ(view.uid, ::getuid());
-  EXPECT_THAT(Introduce(view), Says(Verdict::kWorks, "70 (python) of user "));
+  EXPECT_THAT(DescribeProcess(view), Says(Verdict::kWorks, "70 (python) of user "));
   EXPECT_THAT(CheckClient(view),
               Says(Verdict::kWorks, std::string("loaded from ") + kClient + ", by CUDA_INJECTION64_PATH"));
   EXPECT_THAT(CheckCudaLibraries(view), ElementsAre(Says(Verdict::kWorks, "libcuda.so.580.65.06"),
@@ -83,7 +83,7 @@ TEST_F(ProcessChecks, WhereAllIsWellItSaysSoAndNoMore) {
   EXPECT_THAT(CheckNamespaces(view), IsEmpty());
 }
 
-TEST_F(ProcessChecks, AProcessThatIsNotThereOrNotOursIsAnErrorByName) {
+TEST_F(ProcessChecks, MissingAndForeignProcessesAreErrors) {
   EXPECT_EQ(ViewProcess(root_, 71).status().code(), absl::StatusCode::kNotFound);
   fs::remove(Folder() / "environ");
   const auto hidden = ViewProcess(root_, 70);
@@ -91,39 +91,39 @@ TEST_F(ProcessChecks, AProcessThatIsNotThereOrNotOursIsAnErrorByName) {
   EXPECT_THAT(std::string(hidden.status().message()), HasSubstr("environ"));
 }
 
-TEST_F(ProcessChecks, ThePtraceScopeIsShownAndNoHindrance) {
-  EXPECT_THAT(Introduce(View()).text, testing::Not(HasSubstr("ptrace")));
+TEST_F(ProcessChecks, ShowsThePtraceScopeAsHarmless) {
+  EXPECT_THAT(DescribeProcess(View()).text, testing::Not(HasSubstr("ptrace")));
   fs::create_directories(root_ / "proc/sys/kernel/yama");
   std::ofstream(root_ / "proc/sys/kernel/yama/ptrace_scope") << "2\n";
-  EXPECT_THAT(Introduce(View()), Says(Verdict::kWorks, "ptrace scope 2 does not matter"));
+  EXPECT_THAT(DescribeProcess(View()), Says(Verdict::kWorks, "ptrace scope 2 does not matter"));
 }
 
-TEST_F(ProcessChecks, WhyTheClientIsNotLoaded) {
+TEST_F(ProcessChecks, ExplainsAClientThatIsNotLoaded) {
   Map({"/usr/lib/libcuda.so.1"});
-  EXPECT_THAT(CheckClient(View()), Says(Verdict::kBroken, "is it readable"));
+  EXPECT_THAT(CheckClient(View()), Says(Verdict::kBroken, "check that its user can read it"));
   fs::remove(root_ / ("proc/70/root" + std::string(kClient)));
-  EXPECT_THAT(CheckClient(View()), Says(Verdict::kBroken, "is not there for it: mount"));
+  EXPECT_THAT(CheckClient(View()), Says(Verdict::kBroken, "is not visible to it: mount"));
   environment_["CUDA_INJECTION64_PATH"] = "/opt/other/libtool.so";
   EXPECT_THAT(CheckClient(View()), Says(Verdict::kBroken, "another tool's"));
   environment_.erase("CUDA_INJECTION64_PATH");
   EXPECT_THAT(CheckClient(View()), Says(Verdict::kBroken, "directly before the program"));
 }
 
-TEST_F(ProcessChecks, BeforeCudaIsUsedTheClientIsStillToCome) {
+TEST_F(ProcessChecks, BeforeCudaIsUsedTheClientIsExpected) {
   Map({"/usr/lib/libc.so.6"});
-  EXPECT_THAT(CheckClient(View()), Says(Verdict::kWorks, "comes with CUDA"));
+  EXPECT_THAT(CheckClient(View()), Says(Verdict::kWorks, "loads with CUDA"));
   environment_.clear();
-  EXPECT_THAT(CheckClient(View()), Says(Verdict::kNote, "the client will not come"));
+  EXPECT_THAT(CheckClient(View()), Says(Verdict::kNote, "CUDA will not load the client"));
 }
 
-TEST_F(ProcessChecks, TwoClientsAndTwoCuptisAreNamed) {
+TEST_F(ProcessChecks, NamesTwoClientsAndTwoCuptis) {
   Map({kClient, "/home/u/lib/liblockstep_client.so", "/opt/a/libcupti.so.12", "/opt/b/libcupti.so.13"});
   EXPECT_THAT(CheckClient(View()), Says(Verdict::kBroken, "two installations"));
   EXPECT_THAT(CheckCudaLibraries(View()),
               ElementsAre(Says(Verdict::kNote, "/opt/a/libcupti.so.12 and /opt/b/libcupti.so.13")));
 }
 
-TEST_F(ProcessChecks, OtherToolsInTheProcessAreNamed) {
+TEST_F(ProcessChecks, NamesOtherToolsInTheProcess) {
   Map({kClient, "/opt/nvidia/nsight-systems/target-linux-x64/libToolsInjection64.so",
        "/usr/lib/libcuda.so.1"});
   environment_["NSYS_PROFILING_SESSION_ID"] = "1";
@@ -138,19 +138,19 @@ TEST_F(ProcessChecks, OtherToolsInTheProcessAreNamed) {
                           Says(Verdict::kNote, "process 99 traces it")));
 }
 
-TEST_F(ProcessChecks, ASharedOrCutGpuIsNamed) {
+TEST_F(ProcessChecks, NamesASharedOrPartitionedGpu) {
   environment_["CUDA_VISIBLE_DEVICES"] = "MIG-1c0e";
   environment_["CUDA_MPS_PIPE_DIRECTORY"] = "/tmp/mps";
   EXPECT_THAT(CheckItsGpu(View()),
               ElementsAre(Says(Verdict::kNote, "MIG-1c0e"), Says(Verdict::kNote, "/tmp/mps")));
 }
 
-TEST_F(ProcessChecks, APidNamespaceOfItsOwnIsNamed) {
+TEST_F(ProcessChecks, NamesASeparatePidNamespace) {
   Write("status", "NSpid:\t70\t1\n");
-  EXPECT_THAT(CheckNamespaces(View()), ElementsAre(Says(Verdict::kNote, "where it is 1")));
+  EXPECT_THAT(CheckNamespaces(View()), ElementsAre(Says(Verdict::kNote, "its pid there is 1")));
 }
 
-TEST_F(ProcessChecks, TheSocketMustBeThereAndItsFolderTrusted) {
+TEST_F(ProcessChecks, TheSocketMustExistInATrustedFolder) {
   fs::permissions(Folder() / "root/srv/ls", fs::perms::group_write, fs::perm_options::add);
   EXPECT_THAT(CheckSocket(View()), Says(Verdict::kBroken, "writable for group"));
   fs::permissions(Folder() / "root/srv/ls", fs::perms::group_write, fs::perm_options::remove);
@@ -158,10 +158,10 @@ TEST_F(ProcessChecks, TheSocketMustBeThereAndItsFolderTrusted) {
   EXPECT_THAT(CheckSocket(View()), Says(Verdict::kBroken, "does not exist in its user namespace"));
   fs::remove_all(Folder() / "root/srv");
   EXPECT_THAT(CheckSocket(View()),
-              Says(Verdict::kBroken, "LOCKSTEP_SOCKET is /srv/ls/client.sock, which is not there for it"));
+              Says(Verdict::kBroken, "LOCKSTEP_SOCKET is /srv/ls/client.sock, which is not visible to it"));
   environment_.clear();
   EXPECT_THAT(CheckSocket(View()),
-              Says(Verdict::kBroken, "there is none at /run/lockstep/client.sock, /tmp/lockstep-"));
+              Says(Verdict::kBroken, "no socket exists at /run/lockstep/client.sock, /tmp/lockstep-"));
 }
 
 TEST_F(ProcessChecks, ControlCharactersNeverReachTheTerminal) {

@@ -1,4 +1,4 @@
-// lockstep job: what a scheduler's plugin or prolog tells the node's daemon.
+// Implements `lockstep job`: a scheduler's plugin or prolog reports jobs to the node's daemon.
 #include <memory>
 #include <string>
 
@@ -13,16 +13,14 @@
 namespace lockstep::cli {
 namespace {
 
-// A job's start waits for this.
-constexpr Nanos kAnswerWithin = Nanos::Seconds(1);
+// Short, because the job's start waits for it.
+constexpr Nanos kJobAnswerWithin = Nanos::Seconds(1);
 
-constexpr char kAbout[] =
-    "Tell this node's daemon that a job of the scheduler begins or ends here, and whose it is.\n"
+constexpr char kJobAbout[] =
+    "Notify this node's daemon that a job of the scheduler begins or ends here.\n"
     "\n"
-    "For a scheduler's prolog and epilog, as root (docs/slurm.md); Lockstep's Slurm plugin calls it by "
-    "itself. From then "
-    "on the\n"
-    "daemon lets nobody else in under that job's number.\n"
+    "For a scheduler's prolog and epilog, as root (docs/slurm.md); Lockstep's Slurm plugin calls it.\n"
+    "Afterwards the daemon admits only the job's user under that job's number.\n"
     "\n"
     "Examples:\n"
     "  lockstep job begin --id \"$SLURM_JOB_ID\" --uid \"$SLURM_JOB_UID\"\n"
@@ -41,7 +39,7 @@ absl::StatusOr<std::unique_ptr<v1::Node::Stub>> ConnectDaemon(const Flags& flags
   rpc::PrepareProcess();
   LOCKSTEP_ASSIGN_OR_RETURN(const DaemonPlace daemon, DaemonFinder(flags.daemon).Find());
   LOCKSTEP_ASSIGN_OR_RETURN(auto channel, rpc::Connect(absl::StrCat("unix:", daemon.control_socket)));
-  rpc::Prepare(context, rpc::Token(), kAnswerWithin);
+  rpc::Prepare(context, rpc::Token(), kJobAnswerWithin);
   return v1::Node::NewStub(channel);
 }
 
@@ -74,7 +72,7 @@ CLI::App* AddVerb(CLI::App& job, const char* name, const char* about, const std:
                   Chosen& chosen, absl::Status (*verb)(const Flags&)) {
   CLI::App* sub = job.add_subcommand(name, about);
   sub->add_option("--id", flags->id, "The job's number")->required();
-  sub->add_option("--daemon", flags->daemon, "The daemon's client socket");
+  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
   sub->callback([flags, &chosen, verb] {
     chosen.action = [flags, verb] {
       const absl::Status status = verb(*flags);
@@ -87,19 +85,17 @@ CLI::App* AddVerb(CLI::App& job, const char* name, const char* about, const std:
 }  // namespace
 
 void AddJob(CLI::App& app, Chosen& chosen) {
-  CLI::App* job = AddCommand(app, "job", kAbout);
+  CLI::App* job = AddCommand(app, "job", kJobAbout);
   auto flags = std::make_shared<Flags>();
   CLI::App* begin =
       AddVerb(*job, "begin", "A job, or one step of it, begins on this node", flags, chosen, Begin);
-  begin->add_option("--uid", flags->uid, "Whose it is")->required();
-  begin->add_option("--array-job", flags->array_job, "The array that it is a task of");
-  flags->has_array_task = begin->add_option("--array-task", flags->array_task, "Which task of the array");
-  begin->add_option("--het-leader", flags->het_leader,
-                    "The first component of the heterogeneous job that it is a component of");
-  flags->has_step = begin->add_option("--step", flags->step, "Which step of the job");
-  begin->add_option("--pid", flags->pid,
-                    "The process that starts the step's tasks, with which the step ends");
-  begin->add_option("--tasks", flags->tasks, "Tasks of the whole step");
+  begin->add_option("--uid", flags->uid, "The job's user")->required();
+  begin->add_option("--array-job", flags->array_job, "The array of which it is a task");
+  flags->has_array_task = begin->add_option("--array-task", flags->array_task, "Number of the array task");
+  begin->add_option("--het-leader", flags->het_leader, "The first component of its heterogeneous job");
+  flags->has_step = begin->add_option("--step", flags->step, "Number of the job's step");
+  begin->add_option("--pid", flags->pid, "The process that starts the step's tasks; the step ends with it");
+  begin->add_option("--tasks", flags->tasks, "Number of tasks in the whole step");
   AddVerb(*job, "end", "The job has left this node", flags, chosen, End);
   job->require_subcommand(1);
 }

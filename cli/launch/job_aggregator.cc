@@ -14,8 +14,8 @@
 namespace lockstep::cli {
 namespace {
 
-// The job's start waits for this.
-constexpr Nanos kAnswerWithin = Nanos::Seconds(2);
+// Short, because the job's start waits for it.
+constexpr Nanos kAggregatorAnswerWithin = Nanos::Seconds(2);
 constexpr char kForwarded[] = "OMPI_";
 
 std::string Value(const char* name) {
@@ -41,7 +41,7 @@ JobAggregator JobAggregator::OfEnvironment() {
   JobAggregator job;
   const std::string address = Value(kAggregatorVariable);
   const auto parsed = rpc::Address::Parse(address);
-  // Another program's to complain about, and Unix sockets are of one node.
+  // Other programs report a wrong address. A Unix socket exists on one node only.
   if (address.empty() || !parsed.ok() || parsed->is_unix()) return job;
   job.address_ = address;
   job.token_file_ = Value(kTokenFileVariable);
@@ -50,10 +50,10 @@ JobAggregator JobAggregator::OfEnvironment() {
       absl::InvalidArgumentError(absl::StrCat(kTokenFileVariable, " is not set"));
   if (!job.token_file_.empty()) token = rpc::Token::Load(job.token_file_);
   if (!token.ok()) {
-    Say(absl::StrCat("the aggregator at ", address,
-                     " will not see this node's ranks: ", token.status().message(),
-                     "; its token must be readable on every node: share the folder, or set XDG_STATE_HOME to "
-                     "one that is shared"));
+    PrintMessage(absl::StrCat(
+        "the aggregator at ", address, " cannot capture this node's ranks: ", token.status().message(),
+        "; every node must be able to read its token: share the folder, or set XDG_STATE_HOME "
+        "to a shared one"));
     return job;
   }
   job.token_ = token->text();
@@ -62,7 +62,7 @@ JobAggregator JobAggregator::OfEnvironment() {
 }
 
 void JobAggregator::BeginDaemonStart() const {
-  // A daemon that cannot read its token does not start.
+  // Hidden also without a readable token, because a daemon that cannot read its token does not start.
   if (address_.empty() || (usable_ && !of_launcher_)) return;
   ::unsetenv(kAggregatorVariable);
   ::unsetenv(kTokenFileVariable);
@@ -80,7 +80,7 @@ absl::Status JobAggregator::HandTo(const DaemonPlace& daemon) const {
   LOCKSTEP_ASSIGN_OR_RETURN(auto channel, rpc::Connect(absl::StrCat("unix:", daemon.control_socket)));
   const auto stub = v1::Node::NewStub(channel);
   grpc::ClientContext context;
-  rpc::Prepare(context, rpc::Token(), kAnswerWithin);
+  rpc::Prepare(context, rpc::Token(), kAggregatorAnswerWithin);
   v1::DialRequest request;
   request.set_address(address_);
   request.set_token(token_);

@@ -1,7 +1,7 @@
-// The aggregator that a job brings along (`lockstep run --with-aggregator`, or $LOCKSTEP_AGGREGATOR set by
-// its user): how it gets from the launcher to the daemons of all the job's nodes.
-#ifndef LOCKSTEP_CLI_JOB_AGGREGATOR_H_
-#define LOCKSTEP_CLI_JOB_AGGREGATOR_H_
+// A job's own aggregator, from `lockstep run --with-aggregator` or the user's $LOCKSTEP_AGGREGATOR. This code
+// passes its address from the launcher to the daemons on all nodes of the job.
+#ifndef LOCKSTEP_CLI_LAUNCH_JOB_AGGREGATOR_H_
+#define LOCKSTEP_CLI_LAUNCH_JOB_AGGREGATOR_H_
 
 #include <string>
 
@@ -12,28 +12,29 @@ namespace lockstep::cli {
 
 inline constexpr char kAggregatorVariable[] = "LOCKSTEP_AGGREGATOR";
 inline constexpr char kTokenFileVariable[] = "LOCKSTEP_TOKEN_FILE";
-// Names the job where its launcher does not, the same on all nodes.
+// Names the job if its launcher does not; has the same value on all nodes.
 inline constexpr char kLaunchVariable[] = "LOCKSTEP_LAUNCH";
 
-// Sets a variable for this process and what it becomes, once more as OMPI_<name>: Open MPI hands what begins
-// so to its other nodes, and ends where -x is used beside its list of further variables, so that list is not
-// ours to set.
+// Sets a variable for this process and the command that it executes, and also as OMPI_<name>. Open MPI passes
+// variables with this prefix to its other nodes. Its list of further variables is not used, because Open MPI
+// stops if that list and -x are both given.
 void SetForAllNodes(const char* name, const std::string& value);
-// On those nodes: what has arrived under the other name only.
+// On those nodes: copies variables that arrived only under the OMPI_ name.
 void AdoptFromLauncher();
 
-// One thread, since it is about this process's environment.
+// One thread, because it reads and changes this process's environment.
 class JobAggregator {
  public:
-  // Of this process's variables. Where the token cannot be read, which is said on stderr, there is none for
-  // this node.
+  // Reads this process's variables. If the token cannot be read, prints that on stderr, and this node gets no
+  // aggregator.
   static JobAggregator OfEnvironment();
 
-  // A launcher's aggregator ends with its job, and the daemon that is about to be started may outlive that:
-  // it is to be handed over and not inherited. Undone by EndDaemonStart.
+  // Hides the variables while a daemon is started. A launcher's aggregator ends with its job, but the new
+  // daemon may live longer. HandTo passes the aggregator to the daemon instead. EndDaemonStart restores the
+  // variables.
   void BeginDaemonStart() const;
   void EndDaemonStart() const;
-  // kUnavailable with the daemon's reason.
+  // kUnavailable: the daemon refused, with its reason.
   absl::Status HandTo(const DaemonPlace& daemon) const;
 
  private:
@@ -46,4 +47,4 @@ class JobAggregator {
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_JOB_AGGREGATOR_H_
+#endif  // LOCKSTEP_CLI_LAUNCH_JOB_AGGREGATOR_H_

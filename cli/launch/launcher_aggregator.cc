@@ -45,7 +45,7 @@ struct Start {
   ::_exit(127);
 }
 
-// The port of "listening on 0.0.0.0:PORT\n".
+// Reads the port from "listening on 0.0.0.0:PORT\n".
 absl::StatusOr<std::string> ReadPort(int fd, Nanos within, const std::string& log) {
   std::string text;
   while (text.find('\n') == std::string::npos) {
@@ -60,7 +60,7 @@ absl::StatusOr<std::string> ReadPort(int fd, Nanos within, const std::string& lo
   const size_t colon = text.rfind(':', end);
   if (end == std::string::npos || colon == std::string::npos) {
     return absl::DeadlineExceededError(
-        absl::StrCat("it did not say within ", within.seconds(), " s where it listens; its log is ", log));
+        absl::StrCat("it did not report its address within ", within.seconds(), " s; its log is ", log));
   }
   return text.substr(colon + 1, end - colon - 1);
 }
@@ -72,8 +72,8 @@ bool Resolves(const char* name) {
   return resolves;
 }
 
-// What the ranks' daemons can reach this host by: its name, or, where nothing resolves it, the address of an
-// interface.
+// Returns an address of this host for the ranks' daemons: its name, or an interface's address if the name
+// does not resolve.
 std::string OwnAddress() {
   char name[256] = {};
   ::gethostname(name, sizeof(name) - 1);
@@ -97,25 +97,26 @@ std::string OwnAddress() {
 
 }  // namespace
 
-absl::Status StartLauncherAggregator(const Siblings& siblings, Nanos ready_within) {
-  auto program = siblings.Program("lockstep-aggregator");
+absl::Status StartLauncherAggregator(const Installation& installation, Nanos ready_within) {
+  auto program = installation.Program("lockstep-aggregator");
   if (!program.ok()) return program.status();
   Start start;
   start.program = *program;
-  start.state_dir = DefaultStateDir();
+  start.state_dir = aggregator::DefaultStateDir();
   start.pid = std::to_string(::getpid());
   const std::string folder = absl::StrCat(start.state_dir, "/launchers");
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder, ": ", error.message()));
+  if (error)
+    return absl::PermissionDeniedError(absl::StrCat("cannot create ", folder, ": ", error.message()));
   std::filesystem::permissions(start.state_dir, std::filesystem::perms::owner_all, error);
-  // Two login nodes may share the folder.
+  // The name includes the host, because two login nodes may share the folder.
   char host[256] = {};
   ::gethostname(host, sizeof(host) - 1);
   start.token_file = absl::StrCat(folder, "/", host, "-", start.pid, ".token");
   start.log = absl::StrCat(folder, "/", host, "-", start.pid, ".log");
   int pipe[2];
-  if (::pipe2(pipe, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot create a pipe");
   Fd in(pipe[0]), out(pipe[1]);
   const pid_t child = ::fork();
   if (child < 0) return absl::ErrnoToStatus(errno, "cannot start lockstep-aggregator");
@@ -129,10 +130,10 @@ absl::Status StartLauncherAggregator(const Siblings& siblings, Nanos ready_withi
   const std::string address = absl::StrCat(OwnAddress(), ":", *port);
   SetForAllNodes(kAggregatorVariable, address);
   SetForAllNodes(kTokenFileVariable, start.token_file);
-  // Of two launchers with one address only one lives.
+  // Unique, because only one launcher at a time can have this address.
   SetForAllNodes(kLaunchVariable, absl::StrCat("launch-", address, "-", start.pid));
-  Say(absl::StrCat("aggregator at ", address, "; trace with: lockstep trace --aggregator ", address,
-                   " --token-file ", start.token_file, " --duration 2s"));
+  PrintMessage(absl::StrCat("aggregator at ", address, "; trace with: lockstep trace --aggregator ", address,
+                            " --token-file ", start.token_file, " --duration 2s"));
   return absl::OkStatus();
 }
 

@@ -1,6 +1,6 @@
-// `lockstep run --with-aggregator`: an aggregator beside the launcher.
-#ifndef LOCKSTEP_CLI_LAUNCHER_AGGREGATOR_H_
-#define LOCKSTEP_CLI_LAUNCHER_AGGREGATOR_H_
+// Implements `lockstep run --with-aggregator`: starts an aggregator beside the launcher.
+#ifndef LOCKSTEP_CLI_LAUNCH_LAUNCHER_AGGREGATOR_H_
+#define LOCKSTEP_CLI_LAUNCH_LAUNCHER_AGGREGATOR_H_
 
 #include "absl/status/status.h"
 #include "base/time.h"
@@ -8,11 +8,12 @@
 
 namespace lockstep::cli {
 
-// Starts lockstep-aggregator on a free TCP port with a fresh token file, and sets LOCKSTEP_AGGREGATOR,
-// LOCKSTEP_TOKEN_FILE and LOCKSTEP_LAUNCH for what this process becomes (cli/job_aggregator.h). It ends with
-// this process. The token file lies under the state folder, which other nodes read where homes are shared.
-absl::Status StartLauncherAggregator(const Siblings& siblings, Nanos ready_within);
+// Starts lockstep-aggregator on a free TCP port with a new token file. Sets LOCKSTEP_AGGREGATOR,
+// LOCKSTEP_TOKEN_FILE and LOCKSTEP_LAUNCH for the command that this process executes
+// (cli/launch/job_aggregator.h). The aggregator ends with this process. The token file is in the state
+// folder, which other nodes can read if home folders are shared.
+absl::Status StartLauncherAggregator(const Installation& installation, Nanos ready_within);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_LAUNCHER_AGGREGATOR_H_
+#endif  // LOCKSTEP_CLI_LAUNCH_LAUNCHER_AGGREGATOR_H_

@@ -1,4 +1,5 @@
-// lockstep run: puts the client into a command by environment alone, and becomes that command.
+// Implements `lockstep run`: loads the client into a command by environment variables alone, and executes
+// that command.
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,17 +30,14 @@ namespace {
 
 constexpr Nanos kReadyWithin = Nanos::Seconds(5);
 
-constexpr char kAbout[] =
-    "Run a command so that Lockstep can capture it: each GPU process it starts meets the daemon of its "
-    "node.\n"
+constexpr char kRunAbout[] =
+    "Run a command so that Lockstep can capture it: each GPU process registers with its node's daemon.\n"
     "\n"
-    "Only environment variables are set. Where one names another tool already, NVTX's and NCCL's are handed "
-    "on to "
-    "it and the\n"
-    "others are left alone and named. The command keeps the pid, the\n"
-    "signals, the standard streams and the exit code. Where no daemon answers, one is started, which ends by "
-    "itself 10 s\n"
-    "after its last process. Without one the command runs as if Lockstep were not there.\n"
+    "It only sets environment variables. If one already names another tool, Lockstep passes NVTX and NCCL "
+    "calls\n"
+    "on to that tool; it reports other variables and leaves them unchanged. The command keeps the pid, the\n"
+    "signals, the standard streams and the exit code. If no daemon answers, it starts one, which exits 10 s\n"
+    "after its last process. If no daemon can start, the command runs without Lockstep.\n"
     "\n"
     "Examples:\n"
     "  lockstep run -- python train.py\n"
@@ -59,27 +57,28 @@ struct RunFlags {
 
 struct Variable {
   const char* name;
-  const char* missing;  // what is not captured where somebody else has set it
-  // The client loads what was set before, by this variable, and hands it every call; null: it cannot.
+  const char* missing;  // not captured if another tool has set the variable
+  // Variable in which the client finds the tool that was set before. The client loads it and passes every
+  // call on. Null: not possible.
   const char* chain;
 };
 constexpr Variable kCuda = {kCudaInjection, "GPU kernels, copies and CUDA calls", nullptr};
 constexpr Variable kNvtx = {kNvtxInjection, "NVTX ranges and steps", "LOCKSTEP_NVTX_CHAIN"};
-constexpr Variable kNccl = {kNcclPlugin, "which collective a kernel belongs to", "LOCKSTEP_NCCL_CHAIN"};
-// CUDA loads the other's tool; the client is in the process all the same.
+constexpr Variable kNccl = {kNcclPlugin, "the collective of each kernel", "LOCKSTEP_NCCL_CHAIN"};
+// CUDA loads the other tool; the client is preloaded nevertheless.
 constexpr Variable kCudaWithPreload = {
-    kCudaInjection, "what comes before NCCL's first communicator, where the preloaded client starts,",
-    nullptr};
+    kCudaInjection, "activity before NCCL's first communicator, where the preloaded client starts,", nullptr};
 constexpr char kKineto[] = "KINETO_USE_DAEMON";
 constexpr char kSocket[] = "LOCKSTEP_SOCKET";
 
-// Of this or another installation: an outer `lockstep run` has set it, maybe outside of this container.
+// Returns true for the client of any installation: an outer `lockstep run` may have set it, possibly outside
+// of this container.
 bool IsOurClient(const std::string& path) { return absl::EndsWith(path, kClientLibraryInFolder); }
 
-// Words of NCCL's for no library.
+// Values with which NCCL loads no library.
 bool NamesNoLibrary(const std::string& value) { return value == "none" || value == "STATIC_PLUGIN"; }
 
-// Sets what is not set, and what another tool has set where the client can go before it.
+// Sets variables that are not set, and those of other tools if the client can be loaded before them.
 class Environment {
  public:
   void Set(const Variable& variable, const std::string& value) {
@@ -90,15 +89,16 @@ class Environment {
     } else if (value == old) {
       return;
     } else if (variable.chain != nullptr && !NamesNoLibrary(old)) {
-      Say(absl::StrCat(variable.name, " was ", old, ": Lockstep goes before it and hands it every call (",
-                       variable.chain, ")"));
+      PrintMessage(absl::StrCat(variable.name, " was ", old,
+                                ": Lockstep replaces it and passes every call on to it (", variable.chain,
+                                ")"));
       ::setenv(variable.chain, old, 1);
       ::setenv(variable.name, value.c_str(), 1);
       set_.push_back(variable.name);
       set_.push_back(variable.chain);
     } else {
-      Say(absl::StrCat(variable.name, " is set already (", old, ") and left alone: ", variable.missing,
-                       " will be missing"));
+      PrintMessage(absl::StrCat(variable.name, " is already set (", old,
+                                ") and unchanged: ", variable.missing, " will be missing"));
     }
   }
   const std::vector<std::string>& set() const { return set_; }
@@ -107,9 +107,9 @@ class Environment {
   std::vector<std::string> set_;
 };
 
-// Is a socket with exactly this path bound on this machine? By the kernel's list, since libkineto compares
-// paths letter by letter and ends the process where they differ: a folder reached over a link must not be
-// handed on.
+// Returns true if a socket with exactly this path is bound on this machine. Uses the kernel's list: libkineto
+// compares paths as text and ends the process if they differ. A folder that is reached through a link must
+// therefore not be passed on.
 bool IsBound(const std::string& path) {
   std::ifstream sockets("/proc/net/unix");
   for (std::string line; std::getline(sockets, line);) {
@@ -118,8 +118,8 @@ bool IsBound(const std::string& path) {
   return false;
 }
 
-// PyTorch's on-demand tracing is to ask this user's daemon, whoever else has dynolog's name on the node. Left
-// alone where somebody has chosen for themselves.
+// Makes PyTorch's on-demand tracing ask this user's daemon, even if another process holds dynolog's name on
+// the node. Does nothing if the user has set the variable.
 void PointKineto(const std::string& client_socket) {
   const std::string folder = KinetoFolderOf(client_socket);
   if (std::getenv(kKinetoFolderVariable) != nullptr || folder[0] != '/' ||
@@ -145,43 +145,45 @@ void SetKineto(Environment& environment, const std::string& client_socket) {
     environment.Set({kKineto, "captures through PyTorch's own profiler", nullptr}, "1");
     PointKineto(client_socket);
   } else if (std::getenv(kKinetoFolderVariable) == nullptr) {
-    Say(absl::StrCat(kKineto, " is set already (", old,
-                     ") and left alone: PyTorch's own profiler asks whoever has dynolog's socket"));
+    PrintMessage(absl::StrCat(kKineto, " is already set (", old,
+                              ") and unchanged: PyTorch's own profiler asks the owner of dynolog's socket"));
   }
 }
 
-// The search has honoured a value that was set; ranks on this node must not search again and find another.
+// The search already used an existing value. Ranks on this node must not search again and find another
+// daemon.
 void SetSocket(const std::string& client_socket, const RunFlags& flags) {
   const char* old = std::getenv(kSocket);
   std::error_code error;
   if (old != nullptr && old[0] != '\0' && std::filesystem::absolute(old, error) != client_socket) {
-    Say(absl::StrCat(kSocket, " was ", old,
-                     flags.daemon.empty() ? ", where no daemon answers" : "; --daemon goes before it"));
+    PrintMessage(absl::StrCat(kSocket, " was ", old,
+                              flags.daemon.empty() ? ", where no daemon answers" : "; --daemon replaces it"));
   }
   ::setenv(kSocket, client_socket.c_str(), 1);
 }
 
-// What goes wrong here is told, and costs the command nothing.
+// Errors are printed, but the command still runs.
 void Prepare(const RunFlags& flags) {
-  const Siblings siblings = Siblings::OfThisProgram();
-  auto library = siblings.ClientLibrary();
+  const Installation installation = Installation::OfThisProgram();
+  auto library = installation.ClientLibrary();
   if (!library.ok()) {
-    Say(absl::StrCat(library.status().message(), "; the command runs without Lockstep"));
+    PrintMessage(absl::StrCat(library.status().message(), "; the command runs without Lockstep"));
     return;
   }
   const DaemonFinder finder(flags.daemon);
-  // Who only asks is a launcher's plugin, which cannot wait; there the site runs the daemon.
+  // A launcher's plugin only asks for the environment and cannot wait; at such sites the administrator runs
+  // the daemon.
   const JobAggregator aggregator = JobAggregator::OfEnvironment();
   aggregator.BeginDaemonStart();
-  auto daemon = flags.print_environment ? finder.Find() : finder.FindOrStart(siblings, kReadyWithin);
+  auto daemon = flags.print_environment ? finder.Find() : finder.FindOrStart(installation, kReadyWithin);
   aggregator.EndDaemonStart();
   if (!daemon.ok()) {
-    Say(absl::StrCat(daemon.status().message(), "; the command runs without Lockstep"));
+    PrintMessage(absl::StrCat(daemon.status().message(), "; the command runs without Lockstep"));
     return;
   }
   if (absl::Status s = aggregator.HandTo(*daemon); !s.ok()) {
-    Say(absl::StrCat("the daemon at ", daemon->client_socket,
-                     " did not take the job's aggregator on: ", s.message()));
+    PrintMessage(absl::StrCat("the daemon at ", daemon->client_socket,
+                              " did not accept the job's aggregator: ", s.message()));
   }
   Environment environment;
   const bool cupti = flags.mode != "nccl";
@@ -194,11 +196,11 @@ void Prepare(const RunFlags& flags) {
   SetSocket(daemon->client_socket, flags);
   if (flags.preload) Preload(*library);
   std::vector<std::string> names = environment.set();
-  // In a step whose batch script has had it said, once is enough.
+  // In a step, the batch script has already printed this message.
   if (flags.print_environment && names.empty() && found_socket) return;
   names.push_back(kSocket);
   if (flags.preload) names.push_back("LD_PRELOAD");
-  Say(absl::StrCat("set ", absl::StrJoin(names, ", "), "; daemon at ", daemon->client_socket));
+  PrintMessage(absl::StrCat("set ", absl::StrJoin(names, ", "), "; daemon at ", daemon->client_socket));
 }
 
 ExitCode Exec(const std::vector<std::string>& command) {
@@ -207,8 +209,8 @@ ExitCode Exec(const std::vector<std::string>& command) {
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
   const int error = errno;
-  Say(absl::StrCat("cannot run ", command[0], ": ", std::strerror(error)));
-  // As every shell says it.
+  PrintMessage(absl::StrCat("cannot run ", command[0], ": ", std::strerror(error)));
+  // Shells use the same exit codes.
   std::_Exit(error == ENOENT ? 127 : 126);
 }
 
@@ -222,7 +224,7 @@ std::map<std::string, std::string> Variables() {
   return variables;
 }
 
-// As Slurm reads it from a TaskProlog: a value goes to the line's end, unquoted.
+// Prints the format that Slurm reads from a TaskProlog: the value extends to the end of the line, unquoted.
 ExitCode PrintEnvironment(const RunFlags& flags) {
   const std::map<std::string, std::string> before = Variables();
   Prepare(flags);
@@ -230,7 +232,8 @@ ExitCode PrintEnvironment(const RunFlags& flags) {
     const auto old = before.find(name);
     if (old != before.end() && old->second == value) continue;
     if (value.find('\n') != std::string::npos) {
-      Say(absl::StrCat(name, " holds a line break, which cannot be handed on: it stays as it was"));
+      PrintMessage(
+          absl::StrCat(name, " contains a line break, which cannot be passed on: it stays unchanged"));
       continue;
     }
     std::printf("export %s=%s\n", name.c_str(), value.c_str());
@@ -247,8 +250,9 @@ ExitCode Run(const RunFlags& flags, const Chosen& chosen) {
     return Fail(ExitCode::kUsage, "run needs the command after --, as in: lockstep run -- python train.py");
   }
   if (flags.with_aggregator) {
-    if (absl::Status s = StartLauncherAggregator(Siblings::OfThisProgram(), kReadyWithin); !s.ok()) {
-      Say(absl::StrCat("no aggregator was started: ", s.message(), "; captures are limited to one node"));
+    if (absl::Status s = StartLauncherAggregator(Installation::OfThisProgram(), kReadyWithin); !s.ok()) {
+      PrintMessage(
+          absl::StrCat("no aggregator was started: ", s.message(), "; captures are limited to one node"));
     }
   }
   AdoptFromLauncher();
@@ -259,20 +263,20 @@ ExitCode Run(const RunFlags& flags, const Chosen& chosen) {
 }  // namespace
 
 void AddRun(CLI::App& app, Chosen& chosen) {
-  CLI::App* sub = AddCommand(app, "run", kAbout);
+  CLI::App* sub = AddCommand(app, "run", kRunAbout);
   auto flags = std::make_shared<RunFlags>();
-  sub->add_option("--mode", flags->mode, "What is put in: auto, cupti (no Kineto) or nccl (no CUPTI)")
+  sub->add_option("--mode", flags->mode,
+                  "Instrumentation to inject: auto, cupti (no Kineto) or nccl (no CUPTI)")
       ->check(CLI::IsMember({"auto", "cupti", "nccl"}))
       ->capture_default_str();
-  sub->add_option("--daemon", flags->daemon, "The daemon's client socket");
+  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
   sub->add_flag("--preload", flags->preload,
                 "Use LD_PRELOAD too, for programs whose CUDA does not read its injection variable");
   sub->add_flag("--with-aggregator", flags->with_aggregator,
-                "Start an aggregator for the length of the command and hand its address and token file to "
-                "what it starts");
+                "Start an aggregator that ends with the command, and pass its address and token file to "
+                "the command");
   sub->add_flag("--print-environment", flags->print_environment,
-                "Run nothing: print what would be set as `export NAME=VALUE` lines, as Slurm's TaskProlog "
-                "hands it to a task. "
+                "Run nothing: print the variables as `export NAME=VALUE` lines for Slurm's TaskProlog. "
                 "No daemon is started");
   sub->callback([flags, &chosen] { chosen.action = [flags, &chosen] { return Run(*flags, chosen); }; });
 }

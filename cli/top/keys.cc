@@ -7,7 +7,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr char kEscape = '\x1b';
-// Longer than any key's; what goes on is no key.
+// Longer than any key's sequence; longer ones are not keys.
 constexpr size_t kLongest = 32;
 
 std::optional<Key::Kind> Meaning(std::string_view parameters, char last) {
@@ -32,7 +32,8 @@ std::optional<Key::Kind> Meaning(std::string_view parameters, char last) {
   return std::nullopt;
 }
 
-// Bytes of the sequence that `text` begins with, 0: more must come. ESC [ parameters final, or ESC O letter.
+// Returns the length of the sequence at the start of `text`, or 0 if it is incomplete. Sequences are ESC [
+// parameters final, or ESC O letter.
 size_t SequenceLength(std::string_view text) {
   if (text.size() < 2) return 0;
   if (text[1] == 'O') return text.size() < 3 ? 0 : 3;

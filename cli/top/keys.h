@@ -1,6 +1,6 @@
-// Keys out of the bytes that a terminal sends.
-#ifndef LOCKSTEP_CLI_KEYS_H_
-#define LOCKSTEP_CLI_KEYS_H_
+// KeyReader decodes keys from the bytes that a terminal sends.
+#ifndef LOCKSTEP_CLI_TOP_KEYS_H_
+#define LOCKSTEP_CLI_TOP_KEYS_H_
 
 #include <string>
 #include <string_view>
@@ -15,11 +15,12 @@ struct Key {
   bool operator==(const Key&) const = default;
 };
 
-// One thread. A key's bytes may come in pieces; sequences that mean nothing here are passed over whole.
+// One thread. The bytes of a key may arrive in pieces; unknown sequences are skipped.
 class KeyReader {
  public:
   std::vector<Key> Feed(std::string_view bytes);
-  // The beginning of a sequence is there; if nothing follows within a moment it was the escape key: Flush.
+  // Returns true if a sequence has begun. If nothing follows shortly, it was the escape key, and the caller
+  // calls Flush.
   bool pending() const { return !pending_.empty(); }
   std::vector<Key> Flush();
 
@@ -29,4 +30,4 @@ class KeyReader {
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_KEYS_H_
+#endif  // LOCKSTEP_CLI_TOP_KEYS_H_

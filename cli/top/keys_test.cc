@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Kind = Key::Kind;
 
-TEST(Keys, CharactersAndSequences) {
+TEST(Keys, ParsesCharactersAndSequences) {
   KeyReader reader;
   EXPECT_THAT(reader.Feed("q\x1b[A\x1bOBs"), ElementsAre(Key{Kind::kCharacter, 'q'}, Key{Kind::kUp},
                                                          Key{Kind::kDown}, Key{Kind::kCharacter, 's'}));
@@ -39,12 +39,12 @@ TEST(Keys, EscapeAloneIsAKeyWhenNothingFollows) {
   EXPECT_THAT(reader.Feed("\x1bq"), ElementsAre(Key{Kind::kEscape}, Key{Kind::kCharacter, 'q'}));
 }
 
-TEST(Keys, WhatMeansNothingIsPassedOverWhole) {
+TEST(Keys, SkipsUnknownSequencesWhole) {
   KeyReader reader;
   EXPECT_THAT(reader.Feed("\x1b[1;5Cq"), ElementsAre(Key{Kind::kCharacter, 'q'})) << "ctrl and an arrow";
   EXPECT_THAT(reader.Feed("\x1b[<0;10;20Mq"), ElementsAre(Key{Kind::kCharacter, 'q'})) << "a mouse";
   EXPECT_THAT(reader.Feed("\x1bOPq"), ElementsAre(Key{Kind::kCharacter, 'q'})) << "F1";
-  // No key is that long: nothing is kept for ever.
+  // No key has such a long sequence, so it is not kept.
   EXPECT_THAT(reader.Feed("\x1b[" + std::string(40, '1')), testing::Each(Key{Kind::kCharacter, '1'}));
   EXPECT_FALSE(reader.pending());
 }

@@ -8,7 +8,7 @@
 namespace lockstep::cli {
 namespace {
 
-// Alternate screen, cursor, wrapping at the right edge.
+// Sets the alternate screen, the cursor, and wrapping at the right edge.
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 constexpr std::string_view kLeave = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
@@ -30,7 +30,7 @@ void Terminal::Leave() {
   if (!entered_) return;
   entered_ = false;
   Write(kLeave);
-  // What was typed and not read must not reach the shell.
+  // Flushes unread input, which must not reach the shell.
   ::tcsetattr(input_, TCSAFLUSH, &before_);
 }
 
@@ -41,7 +41,7 @@ TerminalSize Terminal::size() const {
 }
 
 bool Terminal::Draw(const std::vector<std::string>& lines) const {
-  // One write: half a screen is never seen.
+  // One write, so that no partial screen is shown.
   std::string out = "\x1b[H";
   for (size_t i = 0; i < lines.size(); ++i) {
     out += lines[i];

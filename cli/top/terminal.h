@@ -1,9 +1,9 @@
-// A terminal that is drawn on as a whole.
+// Terminal draws whole screens on a terminal.
 //
-// Escape sequences that every terminal of the last decades has; no curses, since that reads a database of
-// terminals which a relocatable bundle does not find (docs/decisions/0009).
-#ifndef LOCKSTEP_CLI_TERMINAL_H_
-#define LOCKSTEP_CLI_TERMINAL_H_
+// It uses escape sequences that all common terminals support. It does not use curses, because curses reads a
+// terminal database that a relocatable bundle does not find (docs/decisions/0009).
+#ifndef LOCKSTEP_CLI_TOP_TERMINAL_H_
+#define LOCKSTEP_CLI_TOP_TERMINAL_H_
 
 #include <termios.h>
 
@@ -19,7 +19,7 @@ struct TerminalSize {
   size_t lines = 24;
 };
 
-// One thread. What it changed is put back by Leave and by the destructor.
+// One thread. Leave and the destructor restore the terminal's state.
 class Terminal {
  public:
   Terminal(int input, int output) : input_(input), output_(output) {}
@@ -27,14 +27,14 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // The alternate screen, without cursor and echo, keys as they are pressed. Ctrl-C still sends its signal.
-  // False: it is no terminal.
+  // Switches to the alternate screen, without cursor and echo, and delivers keys at once. Ctrl-C still sends
+  // its signal. Returns false if it is not a terminal.
   bool Enter();
   void Leave();
 
-  // 80 by 24 where the terminal does not know.
+  // Returns 80 by 24 if the terminal does not know its size.
   TerminalSize size() const;
-  // False: it is gone.
+  // Returns false if the terminal is gone.
   bool Draw(const std::vector<std::string>& lines) const;
 
  private:
@@ -48,4 +48,4 @@ class Terminal {
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_TERMINAL_H_
+#endif  // LOCKSTEP_CLI_TOP_TERMINAL_H_

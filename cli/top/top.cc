@@ -1,4 +1,4 @@
-// lockstep top: who holds a running job back, live.
+// Implements `lockstep top`: shows live which rank slows a running job down.
 #include <unistd.h>
 
 #include <memory>
@@ -20,17 +20,16 @@ namespace lockstep::cli {
 namespace {
 
 constexpr char kAbout[] =
-    "Watch a running job: length of a step, who holds the others back and why, waiting and overlap of each "
-    "rank.\n"
+    "Watch a running job: step length, the rank that holds the others back and the cause, wait and overlap "
+    "of each rank.\n"
     "\n"
-    "The job is captured for a short while now and then (--window of --every), never between; each such "
-    "sample is analysed like a\n"
-    "capture, and nothing of it is kept. The last line says which part of the time that is, and what was "
-    "lost. Who watches the same job\n"
-    "shares the samples. A `lockstep trace` comes first: top steps back while it runs, and says so.\n"
-    "On a terminal: q quits, s sorts, p pauses (no samples either), arrows scroll, ? helps. Elsewhere, and "
-    "with --once or --count, one\n"
-    "text after the other.\n"
+    "It captures the job for a short sample (--window) at intervals (--every), and nothing in between. Each\n"
+    "sample is analysed like a capture and then deleted. The last line shows the sampled share of the time\n"
+    "and the lost records. Several viewers of a job share the samples. A `lockstep trace` has priority: top\n"
+    "pauses and reports this while it runs.\n"
+    "On a terminal: q quits, s sorts, p pauses sampling, arrows scroll, ? helps. Otherwise, and with --once "
+    "or\n"
+    "--count, it prints one text per sample.\n"
     "\n"
     "Examples:\n"
     "  lockstep top                                            the only job there is\n"
@@ -39,7 +38,8 @@ constexpr char kAbout[] =
     "  lockstep top --aggregator head:7077 --token-file ~/.lockstep-token\n"
     "  lockstep top --format json | jq '[.step_ns, .stragglers[0].ranks]'\n"
     "\n"
-    "Exit codes: 0 the job has ended, or enough was shown; 1 failed, 2 usage, 4 no such job, 5 denied.\n";
+    "Exit codes: 0 the job ended, or --once or --count is complete; 1 failed, 2 usage, 4 no such job, 5 "
+    "denied.\n";
 
 struct Flags {
   std::string job, daemon, every = "5s", window = "1s", format = "text",
@@ -50,14 +50,15 @@ struct Flags {
   AggregatorFlags aggregator;
 };
 
-// Where another top of this user samples already, that one's aggregator; else one in this process.
+// Joins the aggregator of another `lockstep top` of this user if one is sampling, else starts one in this
+// process.
 absl::StatusOr<TopSource> ConnectHere(const Flags& flags) {
   LOCKSTEP_ASSIGN_OR_RETURN(const DaemonPlace daemon, DaemonFinder(flags.daemon).Find());
   LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<v1::StatusReply> status,
                             DaemonStatus(daemon.control_socket, ""));
   TopSource source;
-  for (const v1::DaemonStatus& told : status->daemons()) {
-    for (const std::string& address : told.shared_aggregators()) {
+  for (const v1::DaemonStatus& node : status->daemons()) {
+    for (const std::string& address : node.shared_aggregators()) {
       auto joined = ConnectAggregator({address, ""});
       if (!joined.ok()) continue;
       source.remote = *std::move(joined);
@@ -97,7 +98,7 @@ ExitCode Top(const Flags& flags) {
   } else if (terminal && options.count == 0) {
     options.form = TopForm::kScreen;
   }
-  // Before the first thread.
+  // Created before the first thread.
   TopSignals signals;
   rpc::PrepareProcess();
   TopFeed feed([&flags] { return ConnectSource(flags); }, request);
@@ -110,31 +111,31 @@ void AddTop(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "top", kAbout);
   auto flags = std::make_shared<Flags>();
   sub->add_option("--job", flags->job,
-                  "The job's id; needed where there are several. UID:ID where two users share one");
+                  "The job's id, required if there are several jobs; UID:ID if two users have the same id");
   sub->add_option("--every", flags->every,
-                  "From one sample to the next, 1s to 1h; of several who watch the shortest counts")
+                  "Interval between samples, 1s to 1h; several viewers share the shortest")
       ->capture_default_str();
   sub->add_option("--window", flags->window,
-                  "Length of a sample, 20ms to 10s and at most half of --every; where too few steps fit in, "
-                  "samples get longer and rarer")
+                  "Length of a sample, 20ms to 10s and at most half of --every; if too few steps fit, "
+                  "samples become longer and less frequent")
       ->capture_default_str();
-  auto* once = sub->add_flag("--once", flags->once, "Show one sample as text, and end");
-  sub->add_option("--count", flags->count, "Show so many samples as text, one after the other, and end")
+  auto* once = sub->add_flag("--once", flags->once, "Show one sample as text, and exit");
+  sub->add_option("--count", flags->count, "Show this number of samples as text, and exit")
       ->check(CLI::PositiveNumber)
       ->excludes(once);
   std::vector<std::string> sorts;
   for (size_t i = 0; i < kTopSorts; ++i) sorts.emplace_back(TopSortName(static_cast<TopSort>(i)));
-  sub->add_option("--sort-by", flags->sort, "What the table of ranks is sorted by, worst first")
+  sub->add_option("--sort-by", flags->sort, "Sort column of the table of ranks, worst first")
       ->check(CLI::IsMember(sorts))
       ->capture_default_str();
-  sub->add_option("--rows", flags->rows, "Ranks to show where the output is text")
+  sub->add_option("--rows", flags->rows, "Number of ranks in text output")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   sub->add_option("--format", flags->format,
-                  "text or json: one JSON object per line and sample (docs/formats/top.md)")
+                  "text, or json with one object per line and sample (docs/formats/top.md)")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  sub->add_option("--daemon", flags->daemon, "The client socket of the daemon to ask");
+  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
   AddAggregatorFlags(*sub, flags->aggregator);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Top(*flags); }; });
 }

@@ -12,7 +12,7 @@
 namespace lockstep::cli {
 namespace {
 
-// What another try does not change.
+// Returns true if another try would give the same error.
 bool IsFinal(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -41,8 +41,8 @@ void TopFeed::Start() {
 void TopFeed::Stop() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
-  // Between a stop that came and a call that has only now begun nobody would cancel it: again and again,
-  // until it has ended.
+  // Cancels repeatedly until the thread has ended, because one cancellation may come just before the call
+  // begins.
   std::jthread cancel([this](const std::stop_token& done) {
     while (!done.stop_requested()) {
       {
@@ -56,21 +56,21 @@ void TopFeed::Stop() {
   thread_ = {};
 }
 
-TopFeed::News TopFeed::Take() {
+TopFeed::Update TopFeed::Take() {
   uint64_t count = 0;
-  if (::read(wake_.get(), &count, sizeof(count)) < 0) count = 0;  // there was none
+  if (::read(wake_.get(), &count, sizeof(count)) < 0) count = 0;  // the counter was zero
   std::lock_guard<std::mutex> lock(mutex_);
-  return std::exchange(news_, {});
+  return std::exchange(update_, {});
 }
 
-void TopFeed::Tell(std::optional<v1::WatchEvent> event, std::optional<absl::Status> end) {
+void TopFeed::Publish(std::optional<v1::WatchEvent> event, std::optional<absl::Status> end) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (event) news_.events.push_back(*std::move(event));
-    if (end) news_.end = std::move(end);
+    if (event) update_.events.push_back(*std::move(event));
+    if (end) update_.end = std::move(end);
   }
   const uint64_t one = 1;
-  // A full counter is readable already.
+  // A full counter is also readable.
   if (::write(wake_.get(), &one, sizeof(one)) < 0) return;
 }
 
@@ -84,7 +84,7 @@ absl::Status TopFeed::WatchOnce(const std::stop_token& stop, bool& any) {
   if (!stop.stop_requested()) {
     status = source.client->Watch(request_, [&](const v1::WatchEvent& event) {
       any = true;
-      Tell(event, std::nullopt);
+      Publish(event, std::nullopt);
     });
   }
   std::lock_guard<std::mutex> lock(mutex_);
@@ -101,7 +101,7 @@ void TopFeed::Run(const std::stop_token& stop) {
     seen = seen || any;
     if (any) left = kMostTries;
     if (status.ok() || stop.stop_requested()) break;
-    // What was there and is not any more has ended.
+    // A job that was seen before and is not found any more has ended.
     if (absl::IsNotFound(status) && seen) status = absl::OkStatus();
     if (status.ok() || IsFinal(status)) break;
     std::this_thread::sleep_for(std::chrono::nanoseconds(retry_after_.ns()));
@@ -110,7 +110,7 @@ void TopFeed::Run(const std::stop_token& stop) {
     status = absl::FailedPreconditionError(
         "the aggregator is older than this command and cannot sample jobs: install the same version there");
   }
-  if (!stop.stop_requested()) Tell(std::nullopt, status);
+  if (!stop.stop_requested()) Publish(std::nullopt, status);
 }
 
 }  // namespace lockstep::cli

@@ -1,6 +1,6 @@
-// The samples of a job as they come, from a thread of its own.
-#ifndef LOCKSTEP_CLI_TOP_FEED_H_
-#define LOCKSTEP_CLI_TOP_FEED_H_
+// TopFeed receives the samples of a job on its own thread.
+#ifndef LOCKSTEP_CLI_TOP_TOP_FEED_H_
+#define LOCKSTEP_CLI_TOP_TOP_FEED_H_
 
 #include <functional>
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace lockstep::cli {
 
-// An aggregator to ask, and what has to live as long as that. `client` belongs to one of the others.
+// A connection to an aggregator. `client` points to `remote` or into `local`.
 struct TopSource {
   std::unique_ptr<LocalAggregator> local;
   std::unique_ptr<AggregatorClient> remote;
@@ -27,26 +27,26 @@ struct TopSource {
 
 class TopFeed {
  public:
-  // `connect` is called on the feed's thread, again when an aggregator went away: another may have the job's
-  // samples by then.
+  // `connect` is called on the feed's thread, and again if the aggregator ends, because another one may then
+  // sample the job.
   using Connect = std::function<absl::StatusOr<TopSource>()>;
   TopFeed(Connect connect, v1::WatchRequest request, Nanos retry_after = Nanos::Millis(500));
   ~TopFeed() { Stop(); }
   TopFeed(const TopFeed&) = delete;
   TopFeed& operator=(const TopFeed&) = delete;
 
-  // One thread calls these three.
+  // Start, Stop and Take are called by one thread.
   void Start();
-  // Watching ends, and with the last who watches sampling.
+  // Stops watching. Sampling ends with the last watcher.
   void Stop();
-  struct News {
+  struct Update {
     std::vector<v1::WatchEvent> events;
-    // Nothing more comes, and why; OK where the job has ended.
+    // Set when no more events follow: OK if the job has ended, else the reason.
     std::optional<absl::Status> end;
   };
-  News Take();
+  Update Take();
 
-  // Readable while there is news.
+  // Readable while Take has something to return.
   int wake_fd() const { return wake_.get(); }
 
  private:
@@ -54,18 +54,18 @@ class TopFeed {
 
   void Run(const std::stop_token& stop);
   absl::Status WatchOnce(const std::stop_token& stop, bool& any);
-  void Tell(std::optional<v1::WatchEvent> event, std::optional<absl::Status> end);
+  void Publish(std::optional<v1::WatchEvent> event, std::optional<absl::Status> end);
 
   const Connect connect_;
   const v1::WatchRequest request_;
   const Nanos retry_after_;
   Fd wake_;
   std::mutex mutex_;
-  News news_;
-  AggregatorClient* client_ = nullptr;  // while it is asked
+  Update update_;
+  AggregatorClient* client_ = nullptr;  // set while a call is running
   std::jthread thread_;
 };
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_TOP_FEED_H_
+#endif  // LOCKSTEP_CLI_TOP_TOP_FEED_H_

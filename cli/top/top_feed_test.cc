@@ -13,7 +13,7 @@
 namespace lockstep::cli {
 namespace {
 
-// Sends its events, and then ends as it is told or waits to be cancelled.
+// Sends its events, and then ends with the given status or waits to be cancelled.
 class FakeClient final : public AggregatorClient {
  public:
   explicit FakeClient(std::vector<v1::WatchEvent> events, std::optional<absl::Status> end)
@@ -58,40 +58,40 @@ TopSource SourceOf(std::vector<v1::WatchEvent> events, std::optional<absl::Statu
   return source;
 }
 
-struct Told {
+struct Received {
   std::vector<v1::WatchEvent> events;
   std::optional<absl::Status> end;
 };
 
-// Until the end, or so many events.
-Told Collect(TopFeed& feed, size_t events) {
-  Told told;
-  while (!told.end && told.events.size() < events) {
+// Collects until the end, or until `events` events have arrived.
+Received Collect(TopFeed& feed, size_t events) {
+  Received received;
+  while (!received.end && received.events.size() < events) {
     pollfd wake = {feed.wake_fd(), POLLIN, 0};
     if (::poll(&wake, 1, 20'000) != 1) break;
-    TopFeed::News news = feed.Take();
-    told.events.insert(told.events.end(), news.events.begin(), news.events.end());
-    if (news.end) told.end = news.end;
+    TopFeed::Update update = feed.Take();
+    received.events.insert(received.events.end(), update.events.begin(), update.events.end());
+    if (update.end) received.end = update.end;
   }
-  return told;
+  return received;
 }
 
 constexpr size_t kAll = 1000;
 
-TEST(TopFeed, TellsWhatComesAndThatTheJobHasEnded) {
+TEST(TopFeed, DeliversEventsAndTheEndOfTheJob) {
   TopFeed feed(
       [] {
         return SourceOf({PaceOf(), SampleOf(1, Health::kHealthy)}, absl::OkStatus());
       },
       {}, Nanos::Millis(1));
   feed.Start();
-  const Told told = Collect(feed, kAll);
-  EXPECT_EQ(told.events.size(), 2u);
-  ASSERT_TRUE(told.end.has_value());
-  EXPECT_TRUE(told.end->ok());
+  const Received received = Collect(feed, kAll);
+  EXPECT_EQ(received.events.size(), 2u);
+  ASSERT_TRUE(received.end.has_value());
+  EXPECT_TRUE(received.end->ok());
 }
 
-TEST(TopFeed, AnAggregatorThatGoesIsReplaced) {
+TEST(TopFeed, ReconnectsAfterALostAggregator) {
   int calls = 0;
   TopFeed feed(
       [&calls]() -> absl::StatusOr<TopSource> {
@@ -102,13 +102,13 @@ TEST(TopFeed, AnAggregatorThatGoesIsReplaced) {
       },
       {}, Nanos::Millis(1));
   feed.Start();
-  const Told told = Collect(feed, kAll);
-  EXPECT_EQ(told.events.size(), 2u);
-  EXPECT_TRUE(told.end.has_value() && told.end->ok());
+  const Received received = Collect(feed, kAll);
+  EXPECT_EQ(received.events.size(), 2u);
+  EXPECT_TRUE(received.end.has_value() && received.end->ok());
   EXPECT_EQ(calls, 3);
 }
 
-TEST(TopFeed, GivesUpWhereNobodyComesBack) {
+TEST(TopFeed, GivesUpIfNoAggregatorReturns) {
   int calls = 0;
   TopFeed feed(
       [&calls]() -> absl::StatusOr<TopSource> {
@@ -117,13 +117,13 @@ TEST(TopFeed, GivesUpWhereNobodyComesBack) {
       },
       {}, Nanos::Millis(1));
   feed.Start();
-  const Told told = Collect(feed, kAll);
-  ASSERT_TRUE(told.end.has_value());
-  EXPECT_EQ(told.end->message(), "the daemon is away");
+  const Received received = Collect(feed, kAll);
+  ASSERT_TRUE(received.end.has_value());
+  EXPECT_EQ(received.end->message(), "the daemon is away");
   EXPECT_LE(calls, 5);
 }
 
-TEST(TopFeed, NoSuchJobIsAnErrorAtFirstAndItsEndLater) {
+TEST(TopFeed, AnUnknownJobIsAnErrorAtFirstAndTheEndLater) {
   TopFeed never([] { return SourceOf({}, absl::NotFoundError("no job is named x")); }, {}, Nanos::Millis(1));
   never.Start();
   EXPECT_TRUE(absl::IsNotFound(*Collect(never, kAll).end));
@@ -134,7 +134,7 @@ TEST(TopFeed, NoSuchJobIsAnErrorAtFirstAndItsEndLater) {
   EXPECT_TRUE(Collect(later, kAll).end->ok());
 }
 
-TEST(TopFeed, AnOlderAggregatorIsNamedAsThat) {
+TEST(TopFeed, NamesAnOlderAggregator) {
   TopFeed feed([] { return SourceOf({}, absl::UnimplementedError("")); }, {}, Nanos::Millis(1));
   feed.Start();
   EXPECT_THAT(Collect(feed, kAll).end->message(), testing::HasSubstr("install the same version"));
@@ -144,8 +144,8 @@ TEST(TopFeed, StopsAndStartsAgain) {
   TopFeed feed([] { return SourceOf({SampleOf(1, Health::kHealthy)}, std::nullopt); }, {}, Nanos::Millis(1));
   for (int i = 0; i < 3; ++i) {
     feed.Start();
-    const Told told = Collect(feed, 1);
-    EXPECT_EQ(told.events.size(), 1u);
+    const Received received = Collect(feed, 1);
+    EXPECT_EQ(received.events.size(), 1u);
     feed.Stop();
     EXPECT_FALSE(feed.Take().end.has_value()) << "that was asked for";
   }

@@ -1,6 +1,6 @@
-// A job's samples for tests: eight ranks on two hosts, healthy or with rank 5 slow.
-#ifndef LOCKSTEP_CLI_TOP_FIXTURE_H_
-#define LOCKSTEP_CLI_TOP_FIXTURE_H_
+// Samples of a job for tests: eight ranks on two hosts, all healthy or with rank 5 slow.
+#ifndef LOCKSTEP_CLI_TOP_TOP_FIXTURE_H_
+#define LOCKSTEP_CLI_TOP_TOP_FIXTURE_H_
 
 #include "cli/top/top_model.h"
 
@@ -23,7 +23,7 @@ inline v1::WatchEvent PaceOf(uint32_t watchers = 1) {
 
 enum class Health { kHealthy, kRank5Slow, kTooFewSteps };
 
-// Sample `number` begins 5 s after the one before; 43 steps lie between.
+// Returns sample `number`, which begins 5 s and 43 steps after the one before.
 inline v1::WatchEvent SampleOf(uint64_t number, Health health) {
   const bool slow = health == Health::kRank5Slow;
   v1::WatchEvent event;
@@ -110,4 +110,4 @@ inline v1::WatchEvent PauseOf(int64_t at_unix_ns) {
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_TOP_FIXTURE_H_
+#endif  // LOCKSTEP_CLI_TOP_TOP_FIXTURE_H_

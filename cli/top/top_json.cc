@@ -7,9 +7,7 @@
 namespace lockstep::cli {
 namespace {
 
-using report::JsonOut;
-
-// An optional field of a message, null where it is not set.
+// An optional field of a message; nullopt if it is not set.
 #define LOCKSTEP_OPTIONAL(message, field) \
   ((message).has_##field() ? std::optional((message).field()) : std::nullopt)
 

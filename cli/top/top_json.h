@@ -1,6 +1,6 @@
-// What `lockstep top --format json` prints: lockstep.top/1, docs/formats/top.md.
-#ifndef LOCKSTEP_CLI_TOP_JSON_H_
-#define LOCKSTEP_CLI_TOP_JSON_H_
+// Formats the output of `lockstep top --format json`: lockstep.top/1, docs/formats/top.md.
+#ifndef LOCKSTEP_CLI_TOP_TOP_JSON_H_
+#define LOCKSTEP_CLI_TOP_TOP_JSON_H_
 
 #include <string>
 
@@ -9,10 +9,10 @@
 
 namespace lockstep::cli {
 
-// One JSON object on one line, ending in a newline; empty for events that have no line of their own. `model`
-// holds the event already.
+// Returns one JSON object on one line that ends in a newline, or an empty string for events without a line of
+// their own. `model` already contains the event.
 std::string TopToJson(const TopModel& model, const v1::WatchEvent& event);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_TOP_JSON_H_
+#endif  // LOCKSTEP_CLI_TOP_TOP_JSON_H_

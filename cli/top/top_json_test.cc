@@ -3,22 +3,17 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/files/read_files.h"
 #include "cli/top/top_fixture.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/json_schema.h"
+#include "tests/support/schema_check.h"
 
 namespace lockstep::cli {
 namespace {
 
-using ::testing::IsEmpty;
-
-TEST(TopJson, EveryKindOfLine) {
+TEST(TopJson, WritesEveryKindOfLine) {
   TopModel model;
   std::string made;
   v1::WatchEvent unknown = SampleOf(1, Health::kHealthy);
@@ -34,16 +29,12 @@ TEST(TopJson, EveryKindOfLine) {
     model.Add(event);
     made += TopToJson(model, event);
   }
-  const std::string path = absl::StrCat(LOCKSTEP_GOLDEN, "/top/top_v1.jsonl");
+  const std::string path = absl::StrCat(LOCKSTEP_GOLDEN_DIR, "/top/top_v1.jsonl");
   const std::string golden = FileText(path).value_or("");
   if (golden != made) std::ofstream(path + ".actual", std::ios::binary) << made;
   EXPECT_EQ(golden, made) << path;
   EXPECT_EQ(std::count(made.begin(), made.end(), '\n'), 4) << "one line each, and none for the pace";
-  const std::string schema =
-      FileText(absl::StrCat(LOCKSTEP_SOURCE_DIR, "/docs/formats/top.schema.json")).value();
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(made, '\n', absl::SkipEmpty()))) {
-    EXPECT_THAT(tests::SchemaErrors(schema, line), IsEmpty()) << line;
-  }
+  tests::CheckSchema("top", made, /*lines=*/true);
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ double PartOfSpan(int64_t ns, const v1::SampleRank& rank) {
   return rank.span_ns() > 0 ? static_cast<double>(ns) / static_cast<double>(rank.span_ns()) : 0;
 }
 
-// Greater is worse.
-double Badness(const v1::SampleRank& rank, TopSort sort) {
+// A greater value is worse.
+double SortKey(const v1::SampleRank& rank, TopSort sort) {
   switch (sort) {
     case TopSort::kAboveTypical:
       return rank.has_lost_ns_per_step() ? rank.lost_ns_per_step() : -1e18;
@@ -66,13 +66,14 @@ void TopModel::Add(const v1::WatchEvent& event) {
   pause_.reset();
   samples_.push_back(event.sample());
   ++count_;
-  if (samples_.size() > kKept) samples_.pop_front();
+  if (samples_.size() > kMaxSamples) samples_.pop_front();
 }
 
 TopAgreement TopModel::Agreement() const {
   TopAgreement agreement;
   if (samples_.empty() || !Decided(samples_.back())) return agreement;
-  for (auto sample = samples_.rbegin(); sample != samples_.rend() && agreement.of < kJudged; ++sample) {
+  for (auto sample = samples_.rbegin(); sample != samples_.rend() && agreement.of < kAgreementSamples;
+       ++sample) {
     if (!Decided(*sample)) continue;
     ++agreement.of;
     agreement.agree += SameVerdict(*sample, samples_.back());
@@ -92,7 +93,7 @@ std::optional<double> TopModel::StepSinceSampleNs() const {
   if (samples_.size() < 2) return std::nullopt;
   const v1::Sample& before = samples_[samples_.size() - 2];
   const v1::Sample& now = samples_.back();
-  // A job that was restarted, or goes through its data again, counts from another number.
+  // After a restart of the job or of its data, step numbers begin again.
   if (!before.has_last_step() || !now.has_last_step() || now.last_step() <= before.last_step())
     return std::nullopt;
   const int64_t time = now.last_step_begin_unix_ns() - before.last_step_begin_unix_ns();
@@ -105,7 +106,7 @@ std::vector<const v1::SampleRank*> TopModel::Ranks(TopSort sort) const {
   if (samples_.empty()) return rows;
   for (const v1::SampleRank& rank : samples_.back().ranks()) rows.push_back(&rank);
   std::stable_sort(rows.begin(), rows.end(), [sort](const v1::SampleRank* a, const v1::SampleRank* b) {
-    const double x = Badness(*a, sort), y = Badness(*b, sort);
+    const double x = SortKey(*a, sort), y = SortKey(*b, sort);
     return x != y ? x > y : a->rank() < b->rank();
   });
   return rows;

@@ -1,6 +1,6 @@
-// What `lockstep top` knows of a job: its last samples, and what they say together.
-#ifndef LOCKSTEP_CLI_TOP_MODEL_H_
-#define LOCKSTEP_CLI_TOP_MODEL_H_
+// TopModel holds the last samples of a job for `lockstep top` and summarizes them.
+#ifndef LOCKSTEP_CLI_TOP_TOP_MODEL_H_
+#define LOCKSTEP_CLI_TOP_TOP_MODEL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace lockstep::cli {
 
-// What the table of ranks is sorted by, the worst first.
+// Sort column of the table of ranks; the worst rank comes first.
 enum class TopSort { kAboveTypical, kWait, kTransfer, kIdle, kOverlap, kLost, kRank };
 inline constexpr size_t kTopSorts = 7;
-// As in --sort-by: "above-typical", "wait", …
+// Names of --sort-by: "above-typical", "wait", ….
 const char* TopSortName(TopSort sort);
 std::optional<TopSort> ParseTopSort(const std::string& name);
 
-// How many of the last samples that came to a verdict came to the newest one's.
+// Of the last `of` samples with a verdict, `agree` have the newest one's verdict.
 struct TopAgreement {
   size_t agree = 0;
   size_t of = 0;
@@ -29,30 +29,32 @@ struct TopAgreement {
 // One thread.
 class TopModel {
  public:
-  // Of samples that came before (an aggregator tells who joins of the last ones) nothing happens.
+  // Ignores samples that the model already has, because an aggregator repeats its last events to a new
+  // watcher.
   void Add(const v1::WatchEvent& event);
 
-  // Null before the first.
+  // Returns null before the first sample.
   const v1::Sample* last() const { return samples_.empty() ? nullptr : &samples_.back(); }
   const v1::SamplingPace& pace() const { return pace_; }
-  // Why there was no sample the last time; null where there was.
+  // Returns the reason why the last sample failed, or null if it succeeded.
   const v1::SamplingPause* pause() const { return pause_ ? &*pause_ : nullptr; }
   bool ended() const { return ended_; }
   size_t samples() const { return count_; }
 
-  // The same culprit for the same cause, or nobody; samples with too few steps say nothing.
+  // Verdicts agree if culprit and cause are equal, or both name no culprit. Samples with too few steps do not
+  // count.
   TopAgreement Agreement() const;
-  // Length of a step in each of the last samples, oldest first.
+  // Returns the step length in ns of each of the last samples, oldest first.
   std::vector<std::optional<double>> StepTrend(size_t most) const;
-  // Mean length of all steps from the sample before the last to the last one, traced or not; nullopt where
-  // steps carry no numbers.
+  // Returns the mean length in ns of all steps between the last two samples, recorded or not. Returns nullopt
+  // if steps have no numbers.
   std::optional<double> StepSinceSampleNs() const;
-  // Of the last sample.
+  // Returns the ranks of the last sample.
   std::vector<const v1::SampleRank*> Ranks(TopSort sort) const;
 
  private:
-  static constexpr size_t kKept = 120;
-  static constexpr size_t kJudged = 10;
+  static constexpr size_t kMaxSamples = 120;
+  static constexpr size_t kAgreementSamples = 10;
 
   std::deque<v1::Sample> samples_;  // the newest last
   size_t count_ = 0;
@@ -63,4 +65,4 @@ class TopModel {
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_TOP_MODEL_H_
+#endif  // LOCKSTEP_CLI_TOP_TOP_MODEL_H_

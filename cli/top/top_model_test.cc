@@ -15,7 +15,7 @@ std::vector<int> RanksBy(const TopModel& model, TopSort sort) {
   return ranks;
 }
 
-TEST(TopModel, BeforeTheFirstSampleThereIsNothing) {
+TEST(TopModel, IsEmptyBeforeTheFirstSample) {
   TopModel model;
   model.Add(PaceOf());
   EXPECT_EQ(model.last(), nullptr);
@@ -41,7 +41,7 @@ TEST(TopModel, AgreementCountsTheSameCulpritForTheSameCause) {
   EXPECT_EQ(model.Agreement().of, 6u);
 }
 
-TEST(TopModel, SamplesWithTooFewStepsSayNothing) {
+TEST(TopModel, IgnoresSamplesWithTooFewSteps) {
   TopModel model;
   model.Add(SampleOf(1, Health::kHealthy));
   model.Add(SampleOf(2, Health::kTooFewSteps));
@@ -50,7 +50,7 @@ TEST(TopModel, SamplesWithTooFewStepsSayNothing) {
   EXPECT_EQ(model.Agreement().of, 2u);
 }
 
-TEST(TopModel, OnlyTheLastTenAreJudged) {
+TEST(TopModel, AgreementCoversTheLastTenSamples) {
   TopModel model;
   for (uint64_t n = 1; n <= 5; ++n) model.Add(SampleOf(n, Health::kHealthy));
   for (uint64_t n = 6; n <= 20; ++n) model.Add(SampleOf(n, Health::kRank5Slow));
@@ -58,7 +58,7 @@ TEST(TopModel, OnlyTheLastTenAreJudged) {
   EXPECT_EQ(model.Agreement().of, 10u);
 }
 
-TEST(TopModel, TheTrendHasTheNewestLastAndHolesWhereNothingIsKnown) {
+TEST(TopModel, TheTrendEndsWithTheNewestAndHasHolesForUnknownSteps) {
   TopModel model;
   model.Add(SampleOf(1, Health::kHealthy));
   v1::WatchEvent unknown = SampleOf(2, Health::kHealthy);
@@ -69,7 +69,7 @@ TEST(TopModel, TheTrendHasTheNewestLastAndHolesWhereNothingIsKnown) {
   EXPECT_THAT(model.StepTrend(1), ElementsAre(116.0e6));
 }
 
-TEST(TopModel, AllStepsSinceTheLastSampleTracedOrNot) {
+TEST(TopModel, CoversAllStepsSinceTheLastSample) {
   TopModel model;
   model.Add(SampleOf(1, Health::kHealthy));
   EXPECT_FALSE(model.StepSinceSampleNs());
@@ -81,7 +81,7 @@ TEST(TopModel, AllStepsSinceTheLastSampleTracedOrNot) {
   EXPECT_FALSE(model.StepSinceSampleNs()) << "the job counts from the beginning";
 }
 
-TEST(TopModel, WhatAnAggregatorTellsAgainIsKnown) {
+TEST(TopModel, IgnoresRepeatedEvents) {
   TopModel model;
   model.Add(SampleOf(1, Health::kHealthy));
   model.Add(SampleOf(2, Health::kRank5Slow));
@@ -92,7 +92,7 @@ TEST(TopModel, WhatAnAggregatorTellsAgainIsKnown) {
   EXPECT_EQ(model.pause(), nullptr) << "older than the last sample";
 }
 
-TEST(TopModel, APauseIsOverWithTheNextSample) {
+TEST(TopModel, APauseEndsWithTheNextSample) {
   TopModel model;
   model.Add(SampleOf(1, Health::kHealthy));
   model.Add(PauseOf(kFirstBegin + 9 * kSecond));

@@ -20,9 +20,9 @@
 namespace lockstep::cli {
 namespace {
 
-// What follows an escape character within this belongs to it.
+// Bytes that follow an escape character within this time belong to its sequence.
 constexpr int kSequenceMs = 50;
-// A page of ranks.
+// Number of ranks that a page key scrolls.
 constexpr ptrdiff_t kPage = 10;
 
 bool NoColor() {
@@ -30,7 +30,7 @@ bool NoColor() {
   return no_color != nullptr && no_color[0] != '\0';
 }
 
-// As setlocale would choose it.
+// Uses the variables in the same order as setlocale.
 TopLetters LettersOfLocale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);
@@ -74,14 +74,14 @@ ExitCode TopProgram::Run() {
   terminal_.Leave();
   if (!end_) return ExitCode::kDone;
   const ExitCode code = Ended(*end_);
-  // What the screen said last stays behind.
+  // Prints the last screen, so that it remains visible.
   if (was_screen && code == ExitCode::kDone) PrintText();
   return code;
 }
 
 ExitCode TopProgram::Ended(const absl::Status& status) {
   if (!status.ok()) return Fail(status);
-  if (options_.form == TopForm::kText && !model_.ended()) Say("the job has ended");
+  if (options_.form == TopForm::kText && !model_.ended()) PrintMessage("the job has ended");
   return ExitCode::kDone;
 }
 
@@ -109,11 +109,11 @@ void TopProgram::Turn() {
 }
 
 void TopProgram::OnNews() {
-  TopFeed::News news = feed_.Take();
-  for (const v1::WatchEvent& event : news.events) {
+  TopFeed::Update update = feed_.Take();
+  for (const v1::WatchEvent& event : update.events) {
     if (!quit_) OnEvent(event);
   }
-  if (news.end && !quit_) end_ = *news.end;
+  if (update.end && !quit_) end_ = *update.end;
   if (!end_) Redraw();
 }
 
@@ -125,7 +125,7 @@ void TopProgram::OnEvent(const v1::WatchEvent& event) {
   } else if (!event.has_pace()) {
     PrintText();
   }
-  // A reader that has gone.
+  // The reader of stdout is gone.
   if (std::fflush(stdout) != 0) quit_ = true;
   shown_ += event.has_sample();
   if (options_.count > 0 && shown_ >= options_.count) quit_ = true;
@@ -137,7 +137,7 @@ void TopProgram::OnSignal(int signal) {
       return Redraw();
     case SIGTSTP:
       terminal_.Leave();
-      // Until SIGCONT; SIGTSTP itself is blocked.
+      // Stops until SIGCONT. SIGTSTP itself is blocked.
       std::raise(SIGSTOP);
       if (options_.form == TopForm::kScreen) terminal_.Enter();
       return Redraw();
@@ -182,7 +182,7 @@ void TopProgram::OnKey(const Key& key) {
 
 void TopProgram::TogglePause() {
   held_ = !held_;
-  // Who does not look does not need samples.
+  // While the screen is held, no samples are needed.
   if (held_) feed_.Stop();
   if (!held_) feed_.Start();
 }

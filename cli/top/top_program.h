@@ -1,6 +1,6 @@
-// `lockstep top` as it runs: samples in, screens or lines out, keys and signals between.
-#ifndef LOCKSTEP_CLI_TOP_PROGRAM_H_
-#define LOCKSTEP_CLI_TOP_PROGRAM_H_
+// TopProgram runs `lockstep top`: it shows samples as screens or lines, and handles keys and signals.
+#ifndef LOCKSTEP_CLI_TOP_TOP_PROGRAM_H_
+#define LOCKSTEP_CLI_TOP_TOP_PROGRAM_H_
 
 #include <csignal>
 #include <cstddef>
@@ -22,18 +22,18 @@ enum class TopForm { kScreen, kText, kJson };
 
 struct TopOptions {
   TopForm form = TopForm::kText;
-  uint64_t count = 0;  // samples to show; 0: until the job ends
-  size_t rows = 10;    // of kText
+  uint64_t count = 0;  // number of samples to show; 0: until the job ends
+  size_t rows = 10;    // for kText
   TopSort sort = TopSort::kAboveTypical;
 };
 
-// SIGINT, SIGTERM, SIGHUP, SIGWINCH and SIGTSTP as something to read. To be made before the first thread,
-// which inherits that they are blocked.
+// Delivers SIGINT, SIGTERM, SIGHUP, SIGWINCH and SIGTSTP through a descriptor. Create it before the first
+// thread, which inherits the blocked signals.
 class TopSignals {
  public:
   TopSignals();
   int fd() const { return fd_.get(); }
-  // 0: there is none.
+  // Returns 0 if there is no signal.
   int Next() const;
 
  private:
@@ -48,7 +48,7 @@ class TopProgram {
   ExitCode Run();
 
  private:
-  // One wait for news, keys or signals, and what they lead to.
+  // Waits once for samples, keys or signals, and handles them.
   void Turn();
   void OnNews();
   void OnEvent(const v1::WatchEvent& event);
@@ -78,4 +78,4 @@ class TopProgram {
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_TOP_PROGRAM_H_
+#endif  // LOCKSTEP_CLI_TOP_TOP_PROGRAM_H_

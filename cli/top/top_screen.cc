@@ -22,7 +22,7 @@ using report::Tone;
 
 constexpr size_t kNarrowest = 60;
 constexpr size_t kMostGroups = 3;
-// Changes below this part of a step are noise to the eye.
+// Changes below this fraction of a step are shown as flat, because they are noise.
 constexpr double kFlat = 0.02;
 
 constexpr const char* kKeys = "q quit  s sort  p pause  arrows scroll  ? help";
@@ -71,7 +71,7 @@ class Screen {
     return std::move(lines_);
   }
 
-  // A paragraph whose first word has the tone.
+  // Adds a paragraph whose first word has the given tone.
   void Say(const std::string& text, size_t hang, Tone tone) {
     if (text.empty()) return lines_.emplace_back(), void();
     report::TextLayout layout(static_cast<int>(width_), o_.color == TopColor::kColored);
@@ -93,7 +93,7 @@ class Screen {
     if (s == nullptr) return Say("waiting for the first sample", 2, Tone::kPlain);
     if (s->missing_ranks_size() == 0) return;
     const std::vector<int32_t> missing(s->missing_ranks().begin(), s->missing_ranks().end());
-    Say(absl::StrCat("MISSING rank", missing.size() == 1 ? " " : "s ", ingest::RankList(missing)), 2,
+    Say(absl::StrCat("MISSING rank", missing.size() == 1 ? " " : "s ", aggregator::RankList(missing)), 2,
         Tone::kWarn);
   }
 
@@ -112,7 +112,7 @@ class Screen {
                       absl::StrFormat(", %.3g/s)", 1e9 / *since));
     }
     if (s.has_last_step()) absl::StrAppend(&line, "  at step ", s.last_step());
-    // The trend has a line of its own where it would break this one.
+    // The trend gets its own line if it would not fit into this one.
     constexpr size_t kMostTrend = 40;
     const std::string trend =
         s.steps() == 0 ? "" : Sparkline(model_.StepTrend(std::min(kMostTrend, width_ - 10)), o_.letters);
@@ -141,7 +141,7 @@ class Screen {
       const v1::SampleStraggler& other = s.stragglers(i);
       const std::vector<int32_t> ranks(other.ranks().begin(), other.ranks().end());
       Say(absl::StrCat("  also ", other.kind() == "rank" ? "" : absl::StrCat(other.kind(), " of "), "rank",
-                       ranks.size() == 1 ? " " : "s ", ingest::RankList(ranks), ": ", other.cause(), ", ",
+                       ranks.size() == 1 ? " " : "s ", aggregator::RankList(ranks), ": ", other.cause(), ", ",
                        other.verdict(), ", ", LengthText(other.lost_ns_per_step())),
           2, Tone::kPlain);
     }
@@ -164,7 +164,7 @@ class Screen {
     const std::vector<const v1::SampleRank*> ranks = model_.Ranks(o_.sort);
     size_t rows = std::min(o_.rows, ranks.size());
     if (o_.page != TopPage::kText) {
-      // Blank lines above each table and the foot, and the table's title.
+      // Lines for the blank lines above the tables and the foot, and for the table's title.
       size_t used = lines_.size() + 3 + foot;
       if (!groups.empty() && used + groups.size() + 1 + 3 <= o_.height)
         used += groups.size() + 1;
@@ -220,7 +220,7 @@ class Screen {
 
   std::string Keys() const { return absl::StrCat(kKeys, "  by ", TopSortName(o_.sort)); }
 
-  // The foot goes to the bottom of a terminal, whatever has to go for it.
+  // Puts the foot at the bottom of the terminal and removes other lines if necessary.
   void Fit(const std::vector<std::string>& foot) {
     if (o_.page != TopPage::kText) {
       const size_t room = o_.height > foot.size() ? o_.height - foot.size() : 0;
@@ -255,7 +255,7 @@ std::string Sparkline(const std::vector<std::optional<double>>& values, TopLette
     low = std::min(low, *value);
     high = std::max(high, *value);
   }
-  // Else noise would fill the height.
+  // Without a least range, noise would fill the whole height.
   const double range = std::max(high - low, kFlat * high);
   std::string out;
   for (const auto& value : values) {

@@ -1,6 +1,6 @@
-// One screen of `lockstep top` as lines of text. Pure.
-#ifndef LOCKSTEP_CLI_TOP_SCREEN_H_
-#define LOCKSTEP_CLI_TOP_SCREEN_H_
+// Formats one screen of `lockstep top` as lines of text. Pure functions.
+#ifndef LOCKSTEP_CLI_TOP_TOP_SCREEN_H_
+#define LOCKSTEP_CLI_TOP_TOP_SCREEN_H_
 
 #include <cstddef>
 #include <string>
@@ -10,29 +10,29 @@
 
 namespace lockstep::cli {
 
-// kUnicode: the terminal shows UTF-8.
+// kUnicode: the terminal can show UTF-8.
 enum class TopLetters { kAscii, kUnicode };
 enum class TopColor { kPlain, kColored };
-// kText: all there is to say, for a pipe. The others fill a terminal and say which keys there are.
+// kText: the whole content, for a pipe. The others fill a terminal and list the keys.
 enum class TopPage { kText, kLive, kHeld, kHelp };
 
 struct TopScreenOptions {
-  size_t width = 100;  // at least 60 are used
-  size_t height = 24;  // of kText: no limit
+  size_t width = 100;  // columns; at least 60 are used
+  size_t height = 24;  // lines; no limit for kText
   TopColor color = TopColor::kPlain;
   TopLetters letters = TopLetters::kUnicode;
   TopPage page = TopPage::kText;
   TopSort sort = TopSort::kAboveTypical;
-  size_t rows = 10;   // of the table of ranks; of the terminal as many as fit
-  size_t scroll = 0;  // ranks above the first that is shown
+  size_t rows = 10;   // rows in the table of ranks; on a terminal as many as fit
+  size_t scroll = 0;  // number of ranks above the first shown one
 };
 
-// No line is wider than `width` columns, nor are there more than `height`.
+// Returns at most `height` lines of at most `width` columns.
 std::vector<std::string> RenderTop(const TopModel& model, const TopScreenOptions& options);
 
-// One character per value, the lowest and the highest of them at the ends; what is unknown is a blank.
+// Returns one character per value, scaled from the lowest to the highest. An unknown value is a blank.
 std::string Sparkline(const std::vector<std::optional<double>>& values, TopLetters letters);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_TOP_SCREEN_H_
+#endif  // LOCKSTEP_CLI_TOP_TOP_SCREEN_H_

@@ -29,16 +29,16 @@ std::string Page(const TopModel& model, const TopScreenOptions& options) {
   return absl::StrJoin(RenderTop(model, options), "\n") + "\n";
 }
 
-// Compared with tests/golden/top/NAME; what was made lies beside it as NAME.actual where they differ.
+// Compares with tests/golden/top/NAME. If they differ, the actual text is written to NAME.actual.
 void ExpectGolden(const std::string& name, const std::string& made) {
-  const std::string path = absl::StrCat(LOCKSTEP_GOLDEN, "/top/", name);
+  const std::string path = absl::StrCat(LOCKSTEP_GOLDEN_DIR, "/top/", name);
   std::ifstream file(path, std::ios::binary);
   const std::string golden(std::istreambuf_iterator<char>(file), {});
   if (golden != made) std::ofstream(path + ".actual", std::ios::binary) << made;
   EXPECT_EQ(golden, made) << path;
 }
 
-TEST(TopScreen, AsTextAtThreeWidths) {
+TEST(TopScreen, FitsThreeWidthsAsText) {
   const TopModel model = SlowSinceTheFourth();
   for (const size_t width : {60u, 80u, 140u}) {
     ExpectGolden(absl::StrCat("text_", width, ".txt"),
@@ -46,12 +46,12 @@ TEST(TopScreen, AsTextAtThreeWidths) {
   }
 }
 
-TEST(TopScreen, OnATerminal) {
+TEST(TopScreen, MatchesTheGoldenTerminalOutput) {
   ExpectGolden("screen_80x24.txt",
                Page(SlowSinceTheFourth(), {.width = 80, .height = 24, .page = TopPage::kLive}));
 }
 
-TEST(TopScreen, NoLineIsTooWideAndNoneTooMany) {
+TEST(TopScreen, FitsTheTerminal) {
   const TopModel model = SlowSinceTheFourth();
   for (const TopPage page : {TopPage::kLive, TopPage::kHeld, TopPage::kHelp}) {
     for (size_t width = 60; width < 200; width += 7) {
@@ -64,7 +64,7 @@ TEST(TopScreen, NoLineIsTooWideAndNoneTooMany) {
   }
 }
 
-TEST(TopScreen, ColourIsOnlyWhereItIsWanted) {
+TEST(TopScreen, UsesColourOnlyOnRequest) {
   const TopModel model = SlowSinceTheFourth();
   EXPECT_THAT(Page(model, {.color = TopColor::kPlain}), Not(HasSubstr("\x1b")));
   EXPECT_THAT(Page(model, {.color = TopColor::kColored}), HasSubstr("\x1b[1;31mSTRAGGLER\x1b[0m"));
@@ -82,7 +82,7 @@ TEST(TopScreen, ScrollingStopsAtTheLastRank) {
   EXPECT_THAT(bottom, Not(HasSubstr("\n    0  node-a")));
 }
 
-TEST(TopScreen, WaitingSteppedBackMissingEnded) {
+TEST(TopScreen, ShowsWaitingSteppedBackMissingAndEnded) {
   TopModel model;
   model.Add(PaceOf());
   EXPECT_THAT(Page(model, {}), HasSubstr("waiting for the first sample"));
@@ -100,7 +100,7 @@ TEST(TopScreen, WaitingSteppedBackMissingEnded) {
   EXPECT_THAT(Page(model, {}), Not(HasSubstr("STEPPED BACK")));
 }
 
-TEST(TopScreen, NamesOfAJobCannotSteerTheTerminal) {
+TEST(TopScreen, EscapesControlCharactersInNames) {
   TopModel model;
   v1::WatchEvent pace = PaceOf();
   pace.mutable_pace()->set_job_name("a\x1b[2Jb");

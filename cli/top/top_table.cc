@@ -17,7 +17,7 @@ enum class Align { kLeft, kRight };
 struct Column {
   std::string title;
   Align align = Align::kRight;
-  int importance = 0;  // the least goes first
+  int importance = 0;  // the lowest is removed first
   std::vector<std::string> cells;
 };
 
@@ -114,7 +114,7 @@ std::vector<std::string> RankTable(const std::vector<const v1::SampleRank*>& row
         absl::StrCat(rank->lost_records())};
     for (size_t c = 0; c < columns.size(); ++c) columns[c].cells.push_back(cells[c]);
   }
-  // Losses are never what is left out.
+  // The column of losses is never removed.
   const bool lost =
       std::any_of(rows.begin(), rows.end(), [](const v1::SampleRank* r) { return r->lost_records() > 0; });
   if (lost) columns.back().importance = kAlways;
