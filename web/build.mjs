@@ -1,8 +1,9 @@
-// build.mjs SRC MODULES OUT: bundles SRC/main.ts and SRC/style.css into OUT/page.html (report.html without data), SRC/index.ts and
-// SRC/index.css into OUT/index.html (the aggregator's page), and each into a C++ source.
+// build.mjs SRC MODULES OUT: bundles the pages, and writes each as HTML and as a C++ source. SRC/main.ts and
+// SRC/style.css become OUT/page.html (report.html without data). SRC/index.ts and SRC/index.css become
+// OUT/index.html (the aggregator's page).
 //
-// A page may load nothing and run nothing but what is in it: its policy names its script and its style sheet by their hashes. The
-// aggregator's asks its own server, and nobody else.
+// A page may load and run only its own content. Its policy names its script and its style sheet by their
+// hashes. The aggregator's page may also send requests to its own server.
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -30,12 +31,12 @@ const bundle = async (entry) => {
 
 const hashOf = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
-// A page, as PAGE.html in OUT and as the C++ function that returns it.
+// Writes a page as PAGE.html in OUT and as a C++ function that returns it.
 async function make({ page, script: entry, style: sheet, extraPolicy = '', header, space, name }) {
   const script = (await bundle(entry)).replaceAll('</script', '<\\/script');
   const style = await bundle(sheet);
   const policy = `default-src 'none'; script-src ${hashOf(script)}; style-src ${hashOf(style)}; img-src data:; ${extraPolicy}base-uri 'none'; form-action 'none'`;
-  // Replacements as functions: a '$' of the code is no pattern.
+  // The replacements are functions, because a '$' in a replacement text would have a special meaning.
   const text = readFileSync(join(src, page), 'utf8')
     .replace('{{licence}}', () => readFileSync(join(modules, 'uplot/LICENSE'), 'utf8').replaceAll('--', '- -'))
     .replace('{{policy}}', () => policy)
@@ -66,13 +67,13 @@ std::string_view ${name}() { return {reinterpret_cast<const char*>(kBytes), size
   );
 }
 
-await make({ page: 'page.html', script: 'main.ts', style: 'style.css', header: 'aggregator/html/page.h', space: 'html', name: 'PageTemplate' });
+await make({ page: 'page.html', script: 'main.ts', style: 'style.css', header: 'web/page/page.h', space: 'web', name: 'PageTemplate' });
 await make({
   page: 'index.html',
   script: 'index.ts',
   style: 'index.css',
   extraPolicy: "connect-src 'self'; ",
   header: 'aggregator/site/site.h',
-  space: 'site',
+  space: 'aggregator',
   name: 'IndexPage',
 });

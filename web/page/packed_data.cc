@@ -10,19 +10,18 @@
 
 #include "absl/strings/escaping.h"
 
-namespace lockstep::html {
+namespace lockstep::web {
 namespace {
 
 void AppendWord(std::string& out, uint32_t word) {
   for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<char>(word >> shift & 0xFF));
 }
 
-constexpr int kDroppedBits = 11;  // of the mantissa's 23
+constexpr int kDroppedBits = 11;  // of the mantissa's 23 bits
 
 float Rounded(float value) {
   if (!std::isfinite(value)) return std::numeric_limits<float>::quiet_NaN();
-  // A carry goes on into the exponent, which is what rounding up means; beside the largest value it would be
-  // an infinity.
+  // A carry into the exponent is correct rounding. Near the largest value the result would be infinite.
   const uint32_t up = std::bit_cast<uint32_t>(value) + (1u << (kDroppedBits - 1));
   const float rounded = std::bit_cast<float>(up & ~((1u << kDroppedBits) - 1));
   return std::isfinite(rounded) ? rounded : value;
@@ -81,4 +80,4 @@ absl::StatusOr<std::string> PackedData::Seal(std::string json) const {
   return absl::Base64Escape(*packed);
 }
 
-}  // namespace lockstep::html
+}  // namespace lockstep::web

@@ -1,7 +1,7 @@
-// What a page carries: one JSON document and long rows of numbers behind it, compressed, in letters that no
-// text can get out of.
-#ifndef LOCKSTEP_AGGREGATOR_HTML_PACKED_DATA_H_
-#define LOCKSTEP_AGGREGATOR_HTML_PACKED_DATA_H_
+// The data of a page: one JSON document and long rows of numbers, compressed. The result has only letters
+// that cannot end the HTML element around them.
+#ifndef LOCKSTEP_WEB_PAGE_PACKED_DATA_H_
+#define LOCKSTEP_WEB_PAGE_PACKED_DATA_H_
 
 #include <cstddef>
 #include <span>
@@ -10,9 +10,9 @@
 
 #include "absl/status/statusor.h"
 
-namespace lockstep::html {
+namespace lockstep::web {
 
-// Where a row of numbers lies among all, and how many they are.
+// The position of a row among all numbers, and its length.
 struct NumbersAt {
   size_t first = 0;
   size_t count = 0;
@@ -20,20 +20,21 @@ struct NumbersAt {
 
 class PackedData {
  public:
-  // Rounded to 13 significant bits, which is more than a picture shows and compresses to half; NaN is
-  // unknown.
+  // Adds a row, rounded to 13 significant bits. This is more than a picture shows, and compresses to half the
+  // size. NaN means unknown.
   NumbersAt AddRounded(std::span<const float> values);
-  // As they are.
+  // Adds a row without rounding.
   NumbersAt AddExact(std::span<const float> values);
 
-  // Base64 of gzip of: the JSON's length in bytes (32 bits, little-endian), the JSON, spaces up to a multiple
-  // of 4, all numbers (32-bit floats, little-endian). kInternal when zlib has no memory.
+  // Returns base64 of gzip of four parts: the JSON's length in bytes (32 bits, little-endian), the JSON,
+  // spaces up to a multiple of 4, and all numbers (32-bit floats, little-endian). Returns kInternal if zlib
+  // has no memory.
   absl::StatusOr<std::string> Seal(std::string json) const;
 
  private:
   std::string numbers_;
 };
 
-}  // namespace lockstep::html
+}  // namespace lockstep::web
 
-#endif  // LOCKSTEP_AGGREGATOR_HTML_PACKED_DATA_H_
+#endif  // LOCKSTEP_WEB_PAGE_PACKED_DATA_H_

@@ -2,15 +2,15 @@
 
 #include "web/page/page_data.h"
 
-namespace lockstep::html {
+namespace lockstep::web {
 namespace {
 
-// Where web/src/page.html wants the data.
+// The place for the data in web/src/page.html.
 constexpr std::string_view kPlace = "<!--LOCKSTEP_DATA-->";
 
 }  // namespace
 
-absl::Status WritePage(const PageInput& input, store::ByteSink& sink) {
+absl::Status WritePage(const PageInput& input, ByteSink& sink) {
   const std::string_view page = PageTemplate();
   const size_t place = page.find(kPlace);
   if (place == std::string_view::npos)
@@ -24,4 +24,4 @@ absl::Status WritePage(const PageInput& input, store::ByteSink& sink) {
   return absl::OkStatus();
 }
 
-}  // namespace lockstep::html
+}  // namespace lockstep::web

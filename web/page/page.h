@@ -1,10 +1,10 @@
-// report.html: one file that shows everything a capture tells, without asking anybody for anything.
+// report.html: one file that shows a whole capture without a network request.
 //
-// The page itself (web/, built by esbuild into this program) is the same for every capture; this puts a
-// capture's data into it. How the data looks is a matter between the two, which are always of one version:
+// The page itself (web/, built into this program by esbuild) is the same for every capture. This code inserts
+// the capture's data. Page and data always have the same version, so that their format is internal:
 // docs/report-html.md.
-#ifndef LOCKSTEP_AGGREGATOR_HTML_PAGE_H_
-#define LOCKSTEP_AGGREGATOR_HTML_PAGE_H_
+#ifndef LOCKSTEP_WEB_PAGE_PAGE_H_
+#define LOCKSTEP_WEB_PAGE_PAGE_H_
 
 #include <string>
 #include <string_view>
@@ -14,21 +14,21 @@
 #include "capture/model/capture.h"
 #include "report/report.h"
 
-namespace lockstep::html {
+namespace lockstep::web {
 
 struct PageInput {
-  const store::Capture& capture;
-  const report::Analysis& analysis;  // of that capture
-  std::string source;                // how a command line names the capture; empty: it does not
+  const capture::Capture& capture;
+  const report::Analysis& analysis;  // analysis of that capture
+  std::string source;                // name of the capture in command lines; may be empty
 };
 
-// The whole document; Finish() is the caller's. Pure but for the sink: names of the capture may hold
-// anything.
-absl::Status WritePage(const PageInput& input, store::ByteSink& sink);
+// Writes the whole document. The caller calls Finish(). It has no effect except on the sink. Names in the
+// capture may have any content.
+absl::Status WritePage(const PageInput& input, ByteSink& sink);
 
-// The page without data.
+// Returns the page without data.
 std::string_view PageTemplate();
 
-}  // namespace lockstep::html
+}  // namespace lockstep::web
 
-#endif  // LOCKSTEP_AGGREGATOR_HTML_PAGE_H_
+#endif  // LOCKSTEP_WEB_PAGE_PAGE_H_

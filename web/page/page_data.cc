@@ -12,15 +12,14 @@
 #include "web/page/packed_data.h"
 #include "web/page/timeline.h"
 
-namespace lockstep::html {
+namespace lockstep::web {
 namespace {
 
-using report::JsonOut;
 using report::Report;
 
 constexpr size_t kMostRowsOfAView = 300;
 
-// Members of one object, each a document of its own.
+// Builds a JSON object whose members are complete documents.
 class Members {
  public:
   void Add(const char* name, const std::string& document) {
@@ -45,16 +44,16 @@ std::string TextOf(std::string_view text) {
   return out.Take();
 }
 
-// report.json but for its steps, which would be most of it: StepsOf() has them as numbers.
+// Returns report.json without its steps, which are the largest part. StepsOf() writes them as numbers.
 absl::StatusOr<std::string> ReportWithoutSteps(const Report& report) {
   Report rest = report;
   rest.steps.clear();
-  store::StringSink sink;
+  StringSink sink;
   if (absl::Status s = report::WriteJson(rest, sink); !s.ok()) return s;
   return sink.text();
 }
 
-// Cells by step, then in the order of report.ranks.
+// Writes the cells by step, and within a step in the order of report.ranks.
 std::string StepsOf(const Report& report, PackedData& data) {
   constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> lost, duration, wait, step_duration, parallel;
@@ -84,7 +83,7 @@ std::string StepsOf(const Report& report, PackedData& data) {
   return out.Take();
 }
 
-// In the order of report.collectives.
+// Writes the skews in the order of report.collectives.
 std::string SkewsOf(const Report& report) {
   JsonOut out;
   out.BeginArray();
@@ -137,12 +136,12 @@ std::string TimelineOf(const Timeline& timeline, PackedData& data) {
   return out.Take();
 }
 
-// Every view that has rows, as it is without options; those of many rows cut.
-std::string ViewsOf(const PageInput& input, const store::Capture& capture) {
+// Returns every view that has rows, without options. Views with many rows are cut.
+std::string ViewsOf(const PageInput& input, const capture::Capture& capture) {
   std::string all = "[";
-  for (const tables::View& view : tables::Views()) {
+  for (const views::View& view : views::Views()) {
     const auto analysis = [&]() -> const report::Analysis& { return input.analysis; };
-    tables::MadeView made = view.make({.capture = capture, .analysis = analysis}, {});
+    views::MadeView made = view.make({.capture = capture, .analysis = analysis}, {});
     const size_t rows = made.grid.rows();
     if (rows == 0) continue;
     made.grid.Truncate(kMostRowsOfAView);
@@ -153,7 +152,7 @@ std::string ViewsOf(const PageInput& input, const store::Capture& capture) {
     Members members;
     members.Add("about", TextOf(view.about));
     members.Add("shown", TextOf(view.ColumnsOf({})));
-    members.Add("table", tables::JsonTable(view.name, made));
+    members.Add("table", views::JsonTable(view.name, made));
     absl::StrAppend(&all, all.size() > 1 ? "," : "", members.Take());
   }
   return all + "]";
@@ -163,7 +162,8 @@ std::string ViewsOf(const PageInput& input, const store::Capture& capture) {
 
 absl::StatusOr<std::string> PageData(const PageInput& input) {
   const Report& report = input.analysis.report;
-  const store::Capture& capture = input.analysis.reclassified ? *input.analysis.reclassified : input.capture;
+  const capture::Capture& capture =
+      input.analysis.reclassified ? *input.analysis.reclassified : input.capture;
   absl::StatusOr<std::string> rest = ReportWithoutSteps(report);
   if (!rest.ok()) return rest.status();
   PackedData data;
@@ -180,4 +180,4 @@ absl::StatusOr<std::string> PageData(const PageInput& input) {
   return data.Seal(members.Take());
 }
 
-}  // namespace lockstep::html
+}  // namespace lockstep::web

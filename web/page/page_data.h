@@ -1,17 +1,18 @@
-// A capture's data as the page reads it (web/src/data.ts).
-#ifndef LOCKSTEP_AGGREGATOR_HTML_PAGE_DATA_H_
-#define LOCKSTEP_AGGREGATOR_HTML_PAGE_DATA_H_
+// Writes a capture's data as the page reads it (web/src/data.ts).
+#ifndef LOCKSTEP_WEB_PAGE_PAGE_DATA_H_
+#define LOCKSTEP_WEB_PAGE_PAGE_DATA_H_
 
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "web/page/page.h"
 
-namespace lockstep::html {
+namespace lockstep::web {
 
-// As PackedData::Seal() gives it: letters, digits, '+', '/' and '=' only, whatever the capture's names hold.
+// Returns the output of PackedData::Seal(): only letters, digits, '+', '/' and '=', independent of the
+// capture's names.
 absl::StatusOr<std::string> PageData(const PageInput& input);
 
-}  // namespace lockstep::html
+}  // namespace lockstep::web
 
-#endif  // LOCKSTEP_AGGREGATOR_HTML_PAGE_DATA_H_
+#endif  // LOCKSTEP_WEB_PAGE_PAGE_DATA_H_

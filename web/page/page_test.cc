@@ -15,7 +15,7 @@
 #include "web/page/timeline.h"
 #include "web/page/timeline_ranks.h"
 
-namespace lockstep::html {
+namespace lockstep::web {
 namespace {
 
 using ::testing::HasSubstr;
@@ -25,8 +25,8 @@ using ::testing::SizeIs;
 
 constexpr std::string_view kOpening = R"(id="lockstep-data">)";
 
-std::string Page(const store::Capture& capture, const report::Analysis& analysis) {
-  store::StringSink sink;
+std::string Page(const capture::Capture& capture, const report::Analysis& analysis) {
+  StringSink sink;
   EXPECT_TRUE(WritePage({.capture = capture, .analysis = analysis, .source = "x</script>"}, sink).ok());
   return sink.text();
 }
@@ -36,7 +36,7 @@ std::string DataOf(const std::string& page) {
   return page.substr(begin, page.find('<', begin) - begin);
 }
 
-// What the page reads: the JSON, and the numbers behind it.
+// The data that the page reads: the JSON and the numbers after it.
 struct Unpacked {
   std::string json;
   std::vector<float> numbers;
@@ -96,11 +96,11 @@ TEST(PageTest, LoadsNothingAndStaysSmall) {
     EXPECT_THAT(page, Not(HasSubstr(asks)));
 }
 
-// A job in which every name would like to be markup.
+// Every name of this job contains markup.
 TEST(PageTest, NoNameGetsOutOfTheData) {
   report::WrittenJob job = report::WriteJob(1);
-  for (store::Host& host : job.capture.hosts) host.name = "</script><script>alert(1)</script>";
-  for (store::Group& group : job.capture.groups) group.name = "<!--<script>";
+  for (capture::Host& host : job.capture.hosts) host.name = "</script><script>alert(1)</script>";
+  for (capture::Group& group : job.capture.groups) group.name = "<!--<script>";
   job.capture.job = "\"}<img src=x onerror=alert(1)>\xff";
   const report::Analysis analysis = report::Analyze(job.capture);
   const std::string page = Page(job.capture, analysis), data = DataOf(page);
@@ -152,9 +152,9 @@ TEST(TimelineTest, BoxesLieInTheWindowAndEveryRecordIsInOne) {
           shown += static_cast<uint64_t>(lane.count[k]);
         }
       }
-      for (const store::RankData& rank : job.capture.ranks) {
+      for (const capture::RankData& rank : job.capture.ranks) {
         if (rank.rank != row.rank) continue;
-        for (const store::DeviceActivity& a : rank.activities) {
+        for (const capture::DeviceActivity& a : rank.activities) {
           const JobTime start = analysis.clock.ToJob(rank.host, a.start),
                         end = analysis.clock.ToJob(rank.host, a.end);
           if (end > timeline.window.start && start < timeline.window.end && end > start) ++recorded;
@@ -181,10 +181,10 @@ TEST(TimelineTest, ShowsThreeRanksOfWhichTheFirstIsTheCulprit) {
 }
 
 TEST(TimelineTest, TheHealthyRankIsOfTheCulpritsStage) {
-  // Four ranks beside culprit and victim, all alike by what they did.
-  store::TimelineBuilder t;
+  // Besides culprit and victim there are four ranks with equal activities.
+  capture::TimelineBuilder t;
   for (int rank = 0; rank < 6; ++rank) t.Rank(rank).Step(1, 0, 100).Kernel("gemm", 10, 50 + rank);
-  const store::Capture capture = t.Build();
+  const capture::Capture capture = t.Build();
   report::Analysis analysis = report::Analyze(capture);
   analysis.report.stragglers = {{.kind = "rank", .ranks = {RankId(5)}}};
   for (const uint32_t peer : {0u, 1u, 3u}) {
@@ -192,7 +192,7 @@ TEST(TimelineTest, TheHealthyRankIsOfTheCulpritsStage) {
     analysis.stage_of[peer] = 1;
     const auto chosen = ChooseRanks(capture, analysis);
     ASSERT_THAT(chosen, SizeIs(3));
-    if (chosen[1].index == peer) continue;  // who waited most is told by the records
+    if (chosen[1].index == peer) continue;  // the records decide which rank waited most
     EXPECT_EQ(chosen[2].index, peer);
   }
   analysis.stage_of = {0, 0, 0, 0, 0, 1};
@@ -201,11 +201,11 @@ TEST(TimelineTest, TheHealthyRankIsOfTheCulpritsStage) {
 }
 
 TEST(TimelineTest, NothingIsShownOfNothing) {
-  const store::Capture empty;
+  const capture::Capture empty;
   const report::Analysis analysis = report::Analyze(empty);
   EXPECT_THAT(MakeTimeline(empty, analysis).ranks, IsEmpty());
   EXPECT_THAT(Unpack(DataOf(Page(empty, analysis))).json, HasSubstr("NOTHING RECORDED"));
 }
 
 }  // namespace
-}  // namespace lockstep::html
+}  // namespace lockstep::web

@@ -10,39 +10,39 @@
 #include "analysis/time/utilization.h"
 #include "web/page/timeline_ranks.h"
 
-namespace lockstep::html {
+namespace lockstep::web {
 namespace {
 
-using store::DeviceActivity;
-using store::RankData;
+using capture::DeviceActivity;
+using capture::RankData;
 
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
-// Boxes narrower than this part of the window are drawn together with their neighbours: zoomed in by 20, that
-// is a pixel.
+// Boxes narrower than the window divided by kFinest are merged with their neighbours. At a zoom of 20 this is
+// one pixel.
 constexpr int64_t kFinest = 20000;
-constexpr size_t kMostBoxes = 6000;   // of a lane
-constexpr size_t kLongestName = 160;  // templates have names of kilobytes
+constexpr size_t kMostBoxes = 6000;   // per lane
+constexpr size_t kLongestName = 160;  // names of C++ templates can have kilobytes
 constexpr int64_t kBins = 400;
-// Without steps a window may be minutes long, of which nobody would see anything.
+// Without steps a window may last minutes, and a picture of it would show no details.
 constexpr Nanos kLongestWindow = Nanos::Seconds(2);
 
 enum LaneKind : size_t { kCompute, kCommunication, kCopies, kLanes };
 constexpr const char* kLaneNames[kLanes] = {"compute", "communication", "copies"};
 
 LaneKind LaneOf(const DeviceActivity& a) {
-  if (a.kind != store::ActivityKind::kKernel) return kCopies;
+  if (a.kind != capture::ActivityKind::kKernel) return kCopies;
   return a.communication ? kCommunication : kCompute;
 }
 
-// Names by id, in the order in which they are first drawn.
+// Numbers the names in the order in which they are first drawn.
 class Names {
  public:
-  Names(const store::Capture& capture, std::vector<std::string>& out) : capture_(capture), out_(out) {}
+  Names(const capture::Capture& capture, std::vector<std::string>& out) : capture_(capture), out_(out) {}
   float At(const DeviceActivity& a) {
     const auto [it, fresh] = places_.try_emplace(a.name, out_.size());
     if (fresh) {
       std::string name(capture_.Text(a.name));
-      if (name.empty()) name = a.kind == store::ActivityKind::kKernel ? "kernel" : "copy";
+      if (name.empty()) name = a.kind == capture::ActivityKind::kKernel ? "kernel" : "copy";
       if (name.size() > kLongestName) name = name.substr(0, kLongestName) + "...";
       out_.push_back(std::move(name));
     }
@@ -50,19 +50,19 @@ class Names {
   }
 
  private:
-  const store::Capture& capture_;
+  const capture::Capture& capture_;
   std::vector<std::string>& out_;
   absl::flat_hash_map<NameId, size_t> places_;
 };
 
 struct Box {
-  Nanos start, end;  // from the window's start on
+  Nanos start, end;  // relative to the window's start
   float name_at = 0;
   std::optional<Nanos> wait;
 };
 
-// Puts boxes into a lane; what is too narrow to be seen goes into the one before where that is as narrow and
-// near.
+// Adds boxes to a lane. A box that is too narrow to be visible is merged into the previous one if that is
+// also narrow and near.
 class LaneFiller {
  public:
   LaneFiller(Lane& lane, Nanos finest) : lane_(lane), finest_(finest) {}
@@ -96,7 +96,7 @@ class LaneFiller {
 };
 
 std::vector<Lane> LanesOf(const RankData& rank, const std::vector<analysis::Part>& parts,
-                          const align::ClockModel& clock, JobInterval window, Names& names) {
+                          const capture::ClockModel& clock, JobInterval window, Names& names) {
   std::vector<Lane> lanes(kLanes);
   std::vector<LaneFiller> fillers;
   const Nanos finest(std::max<int64_t>(1, window.length().ns() / kFinest));
@@ -110,7 +110,7 @@ std::vector<Lane> LanesOf(const RankData& rank, const std::vector<analysis::Part
     Box box{.start = std::max(at.start, window.start) - window.start,
             .end = std::min(at.end, window.end) - window.start,
             .name_at = names.At(a)};
-    // A box that the window cuts would show the wrong part of its wait.
+    // The wait of a box that the window cuts would be drawn at the wrong place.
     if (a.collective < parts.size() && parts[a.collective].split && at.start >= window.start)
       box.wait = parts[a.collective].wait;
     fillers[LaneOf(a)].Add(box);
@@ -118,7 +118,7 @@ std::vector<Lane> LanesOf(const RankData& rank, const std::vector<analysis::Part
   return lanes;
 }
 
-void AddBusy(const RankData& rank, const align::ClockModel& clock, TimelineRank& out) {
+void AddBusy(const RankData& rank, const capture::ClockModel& clock, TimelineRank& out) {
   HostTime first = HostTime::Max(), last = HostTime::Min();
   for (const DeviceActivity& a : rank.activities) {
     first = std::min(first, a.start);
@@ -132,8 +132,8 @@ void AddBusy(const RankData& rank, const align::ClockModel& clock, TimelineRank&
   out.busy.assign(series.busy.begin(), series.busy.end());
 }
 
-// The step in which that rank cost most and the one after it.
-JobInterval WindowOf(const store::Capture& capture, const report::Analysis& analysis,
+// Returns the interval of the step in which that rank cost most and of the step after it.
+JobInterval WindowOf(const capture::Capture& capture, const report::Analysis& analysis,
                      const std::vector<analysis::StepSpan>& spans, uint32_t culprit) {
   if (spans.empty()) {
     const RankData& rank = capture.ranks[culprit];
@@ -153,7 +153,7 @@ JobInterval WindowOf(const store::Capture& capture, const report::Analysis& anal
 
 }  // namespace
 
-Timeline MakeTimeline(const store::Capture& capture, const report::Analysis& analysis) {
+Timeline MakeTimeline(const capture::Capture& capture, const report::Analysis& analysis) {
   Timeline out;
   const std::vector<ChosenRank> chosen = ChooseRanks(capture, analysis);
   if (chosen.empty()) return out;
@@ -176,4 +176,4 @@ Timeline MakeTimeline(const store::Capture& capture, const report::Analysis& ana
   return out;
 }
 
-}  // namespace lockstep::html
+}  // namespace lockstep::web

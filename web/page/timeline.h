@@ -1,7 +1,7 @@
-// What three ranks did in a step or two, reduced to what a screen can show: the culprit, one that waited for
-// it, and one like any other.
-#ifndef LOCKSTEP_AGGREGATOR_HTML_TIMELINE_H_
-#define LOCKSTEP_AGGREGATOR_HTML_TIMELINE_H_
+// The activities of three ranks in one or two steps, reduced to the resolution of a screen: the culprit, a
+// rank that waited for it, and a typical rank.
+#ifndef LOCKSTEP_WEB_PAGE_TIMELINE_H_
+#define LOCKSTEP_WEB_PAGE_TIMELINE_H_
 
 #include <cstdint>
 #include <string>
@@ -11,24 +11,24 @@
 #include "capture/model/capture.h"
 #include "report/report.h"
 
-namespace lockstep::html {
+namespace lockstep::web {
 
-// Boxes in the order of their starts; one vector for each member, as they are drawn. Nanoseconds from the
-// window's start on.
+// Boxes sorted by start. Each member is a vector, as the page draws them. Times are in nanoseconds from the
+// window's start.
 struct Lane {
   std::string name;
   std::vector<float> start, length;
-  std::vector<float> wait;     // how much of it, from its start, was waiting; NaN where that is unknown
-  std::vector<float> name_at;  // into Timeline::names
-  std::vector<float> count;    // records that one box stands for
-  uint64_t merged = 0;         // records that have no box of their own
+  std::vector<float> wait;     // time of waiting at the start of the box; NaN means unknown
+  std::vector<float> name_at;  // index in Timeline::names
+  std::vector<float> count;    // number of records in the box
+  uint64_t merged = 0;         // number of records without a box of their own
 };
 
 struct TimelineRank {
   RankId rank;
-  std::string part;  // "culprit", "victim" or "peer"; of a healthy job "waited for most"
+  std::string part;  // "culprit", "victim" or "peer"; in a healthy job "waited for most"
   std::vector<Lane> lanes;
-  // Part of each bin in which a kernel ran, over all of the capture.
+  // For each bin of the whole capture, the fraction of time in which a kernel ran.
   JobTime busy_start;
   Nanos busy_width;
   std::vector<float> busy;
@@ -36,14 +36,14 @@ struct TimelineRank {
 
 struct Timeline {
   JobInterval window;
-  std::vector<analysis::StepSpan> steps;  // that lie in it
-  std::vector<TimelineRank> ranks;        // empty where nothing was recorded
+  std::vector<analysis::StepSpan> steps;  // steps inside the window
+  std::vector<TimelineRank> ranks;        // empty if nothing was recorded
   std::vector<std::string> names;
 };
 
-// Around the step in which the culprit cost most. Pure.
-Timeline MakeTimeline(const store::Capture& capture, const report::Analysis& analysis);
+// Makes the timeline around the step in which the culprit cost most. A pure function.
+Timeline MakeTimeline(const capture::Capture& capture, const report::Analysis& analysis);
 
-}  // namespace lockstep::html
+}  // namespace lockstep::web
 
-#endif  // LOCKSTEP_AGGREGATOR_HTML_TIMELINE_H_
+#endif  // LOCKSTEP_WEB_PAGE_TIMELINE_H_

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <optional>
 
-namespace lockstep::html {
+namespace lockstep::web {
 namespace {
 
 using report::RankRow;
 using report::Report;
 
-// Which of the rows that may be has most (or least) of something.
+// Returns the row with the highest score among those that `may` accepts.
 template <typename May, typename Score>
 std::optional<uint32_t> Best(const std::vector<RankRow>& rows, May may, Score score) {
   std::optional<uint32_t> best;
@@ -27,12 +27,13 @@ std::optional<uint32_t> IndexOf(const Report& report, RankId rank) {
       [](const RankRow&) { return 0; });
 }
 
-// Who waited most for that rank; where only hosts are told apart, who waited most at all.
+// Returns the rank that waited most for the culprit. If waiting is known only by host, returns the rank that
+// waited most.
 std::optional<uint32_t> VictimOf(const Report& report, uint32_t culprit) {
   const auto other = [&](uint32_t i) { return i != culprit; };
-  if (report.waiting && !report.waiting->by_host) {
+  if (report.waiting && report.waiting->level == "rank") {
     const std::string name = std::to_string(report.ranks[culprit].rank.value());
-    const report::WaitingRow::Cell* most = nullptr;
+    const report::WaitingCellRow* most = nullptr;
     for (const auto& cell : report.waiting->cells) {
       const auto& places = report.waiting->places;
       if (cell.causer >= places.size() || cell.victim >= places.size()) continue;
@@ -51,7 +52,7 @@ std::optional<uint32_t> VictimOf(const Report& report, uint32_t culprit) {
 
 }  // namespace
 
-std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const report::Analysis& analysis) {
+std::vector<ChosenRank> ChooseRanks(const capture::Capture& capture, const report::Analysis& analysis) {
   const Report& report = analysis.report;
   if (report.ranks.empty() || report.ranks.size() != capture.ranks.size()) return {};
   const bool found = !report.stragglers.empty() && !report.stragglers[0].ranks.empty();
@@ -63,7 +64,7 @@ std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const report:
   const std::optional<uint32_t> victim = VictimOf(report, *first);
   if (!victim) return chosen;
   chosen.push_back({*victim, "victim"});
-  // Like any other: its compute is the median of those that nobody accuses.
+  // The peer is a typical rank: its compute is the median of the ranks that are not stragglers.
   std::vector<Nanos> computes;
   const auto accused = [&](RankId rank) {
     return std::any_of(report.stragglers.begin(), report.stragglers.end(), [&](const auto& s) {
@@ -71,8 +72,8 @@ std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const report:
     });
   };
   const auto free = [&](uint32_t i) { return i != *first && i != *victim && !accused(report.ranks[i].rank); };
-  // Of another stage of a pipeline even a healthy rank looks different. Where stages are not known, one that
-  // did as many things is the better picture.
+  // A healthy rank of another pipeline stage looks different. Without known stages, a rank with as many
+  // activities is a better choice.
   const bool stages = analysis.stage_of.size() == capture.ranks.size() && analysis.stage_of[*first] >= 0;
   const auto alike = [&](uint32_t i) {
     if (stages) return free(i) && analysis.stage_of[i] == analysis.stage_of[*first];
@@ -96,4 +97,4 @@ std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const report:
   return chosen;
 }
 
-}  // namespace lockstep::html
+}  // namespace lockstep::web

@@ -1,6 +1,6 @@
-// Whose time the timeline shows.
-#ifndef LOCKSTEP_AGGREGATOR_HTML_TIMELINE_RANKS_H_
-#define LOCKSTEP_AGGREGATOR_HTML_TIMELINE_RANKS_H_
+// Chooses the ranks of the timeline.
+#ifndef LOCKSTEP_WEB_PAGE_TIMELINE_RANKS_H_
+#define LOCKSTEP_WEB_PAGE_TIMELINE_RANKS_H_
 
 #include <cstdint>
 #include <string>
@@ -9,17 +9,17 @@
 #include "capture/model/capture.h"
 #include "report/report.h"
 
-namespace lockstep::html {
+namespace lockstep::web {
 
 struct ChosenRank {
-  uint32_t index;    // into Capture::ranks
+  uint32_t index;    // index in Capture::ranks
   std::string part;  // TimelineRank::part
 };
 
-// The culprit first; fewer than three where there are no more, none in a capture without ranks. `analysis` is
-// of that capture.
-std::vector<ChosenRank> ChooseRanks(const store::Capture& capture, const report::Analysis& analysis);
+// Returns up to three ranks, with the culprit first. Returns none for a capture without ranks. `analysis`
+// must be that of the capture.
+std::vector<ChosenRank> ChooseRanks(const capture::Capture& capture, const report::Analysis& analysis);
 
-}  // namespace lockstep::html
+}  // namespace lockstep::web
 
-#endif  // LOCKSTEP_AGGREGATOR_HTML_TIMELINE_RANKS_H_
+#endif  // LOCKSTEP_WEB_PAGE_TIMELINE_RANKS_H_

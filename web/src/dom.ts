@@ -1,4 +1,4 @@
-// Elements by hand. Text goes in as text only: names in a trace may hold anything.
+// Creates elements. Text is inserted only as text, because names in a trace may have any content.
 type Child = Node | string | null | undefined | false;
 
 export function h<K extends keyof HTMLElementTagNameMap>(
@@ -31,7 +31,7 @@ export function section(id: string, title: string, about: string, ...children: C
 
 export const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-// A canvas as sharp as the screen, drawn again when its width or the theme changes.
+// A canvas with the screen's resolution. It is drawn again when its width or the theme changes.
 export class Drawing {
   readonly canvas: HTMLCanvasElement;
   width = 0;
@@ -43,7 +43,8 @@ export class Drawing {
     private readonly draw: (g: CanvasRenderingContext2D, d: Drawing) => void,
   ) {
     this.canvas = h('canvas', { tabindex: '0', role: 'application', 'aria-label': label });
-    // The width is told, not asked for: asking makes the browser lay the page out again, once for each picture.
+    // The observer delivers the width. Reading it from the element would lay out the page again for each
+    // picture.
     new ResizeObserver((entries) => {
       const width = entries[entries.length - 1].contentRect.width;
       if (width === this.width) return;
@@ -77,7 +78,7 @@ export class Drawing {
   }
 }
 
-// Which rank the reader has chosen; pictures mark it.
+// The rank that the reader has chosen. Pictures mark it.
 let chosenRank: number | null = null;
 export const chosen = () => chosenRank;
 export function choose(rank: number | null): void {

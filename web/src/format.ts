@@ -1,5 +1,5 @@
-// Numbers as people read them: three digits, the unit that fits. Unknown is a dash, never 0.
-import type { Known } from './data';
+// Formats numbers for people: three digits and a suitable unit. An unknown value is a dash, never 0.
+import type { Known } from './report_types';
 
 const UNITS: [number, string][] = [
   [1e9, 's'],
@@ -35,7 +35,7 @@ export const count = (n: Known | undefined) => (n == null ? '–' : n.toLocaleSt
 export const interval = (range: ArrayLike<number> | null, text: (n: number) => string) =>
   range ? `[${text(range[0])}, ${text(range[1])}]` : '';
 
-// "0-3, 7": long lists cut.
+// Returns a text such as "0-3, 7". Long lists are cut.
 export function ranks(list: number[], most = 8): string {
   const parts: string[] = [];
   for (let i = 0; i < list.length;) {

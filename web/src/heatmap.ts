@@ -1,4 +1,4 @@
-// Step x rank: what each rank's own work cost in each step.
+// Heat map of steps by ranks: the cost of each rank's own work in each step.
 import type { Page } from './data';
 import { choose, chosen, colour, Drawing, h, section } from './dom';
 import { time } from './format';
@@ -27,9 +27,10 @@ export function heatmap(page: Page): HTMLElement {
   let measure: Measure = 'lost';
   let at = { step: 0, row: 0 };
   const data = () => (measure === 'lost' ? steps.lost : measure === 'wait' ? steps.wait : steps.cell_duration);
-  // The 99.5th percentile is as dark as it gets, so that one odd cell does not hide the rest.
+  // The 99.5th percentile has the darkest colour, so that one extreme cell does not make all others pale.
   const scales = new Map<Measure, { low: number; high: number }>();
-  // One rank among a thousand is less than the odd cells: what the worst one loses in the mean is dark, too.
+  // One slow rank among a thousand has fewer cells than that percentile leaves out. Its mean loss must still
+  // be dark.
   const worstMean = () => {
     const sums = new Float64Array(rows);
     steps.lost.forEach((v, k) => (sums[k % rows] += v || 0));
@@ -43,7 +44,7 @@ export function heatmap(page: Page): HTMLElement {
         .map((v) => (measure === 'duration' ? v : Math.abs(v)))
         .sort();
       const high = sorted[Math.floor(0.995 * (sorted.length - 1))] ?? 1;
-      // A healthy job looks pale: what does not stand out of the noise is not made dark.
+      // A healthy job must look pale: values within the noise are not dark.
       const noise = report.slowdown.noise_floor_ns_per_step ?? 0;
       s = { low: measure === 'duration' ? (sorted[0] ?? 0) : 0, high: measure === 'lost' ? Math.max(high, 4 * noise, worstMean()) : high };
       scales.set(measure, s);
@@ -115,7 +116,7 @@ export function heatmap(page: Page): HTMLElement {
       );
     },
   );
-  const tell = () => {
+  const updateReadout = () => {
     const k = at.step * rows + at.row,
       rank = report.ranks[at.row];
     readout.textContent = `step ${steps.numbers[at.step]}, rank ${rank.rank} on ${rank.host}: lost ${time(steps.lost[k])}, waited ${time(steps.wait[k])}, took ${time(steps.cell_duration[k])}`;
@@ -128,7 +129,7 @@ export function heatmap(page: Page): HTMLElement {
       row = Math.floor((event.clientY - box.top - TOP) / cellHeight);
     if (step < 0 || step >= columns || row < 0 || row >= rows) return false;
     at = { step, row };
-    tell();
+    updateReadout();
     return true;
   };
   drawing.canvas.addEventListener('mousemove', place);
@@ -154,7 +155,7 @@ export function heatmap(page: Page): HTMLElement {
       };
     else return;
     e.preventDefault();
-    tell();
+    updateReadout();
   });
   const select = h('select', {}, ...MEASURES.map(([m, name]) => h('option', { value: m }, name)));
   select.addEventListener('change', () => {
@@ -165,13 +166,13 @@ export function heatmap(page: Page): HTMLElement {
   addEventListener('themechange', paint);
   addEventListener('rankchosen', () => drawing.redraw());
   paint();
-  // The cursor begins at the worst cell.
+  // The cursor starts at the worst cell.
   let worst = 0;
   steps.lost.forEach((v, k) => {
     if (v > (steps.lost[worst] || 0)) worst = k;
   });
   at = { step: Math.floor(worst / rows), row: worst % rows };
-  tell();
+  updateReadout();
   return section(
     'heat',
     'Lost time by step and rank',

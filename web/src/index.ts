@@ -1,4 +1,4 @@
-// The aggregator's page: its jobs and captures, as they come.
+// The aggregator's page: its jobs and captures, updated continuously.
 import { h, section } from './dom';
 import { bytes, count, percent, ranks as rankList, time } from './format';
 import { type Capture, type Index, type Job, NotAllowed, readIndex, session } from './index_data';
@@ -18,7 +18,7 @@ const LOOKS: Record<string, string> = {
   UNDECIDED: 'warn',
 };
 
-// Each spelled out: told only the zone, some hours come with one digit.
+// Each part is explicit. With the time zone alone, browsers write some hours with one digit.
 const STAMP: Intl.DateTimeFormatOptions = {
   year: 'numeric',
   month: '2-digit',
@@ -134,8 +134,8 @@ function captureColumns(base: string): Column<Capture>[] {
   ];
 }
 
-// What to type where nothing is here yet. The address is one that the reader's machine may reach by another name.
-function teach(what: 'daemons' | 'jobs' | 'captures', index: Index): HTMLElement {
+// Shows the next command if a table is empty. The reader's machine may reach the address by another name.
+function showCommands(what: 'daemons' | 'jobs' | 'captures', index: Index): HTMLElement {
   const address = index.listen.find((a) => !a.startsWith('unix:')) ?? index.listen[0] ?? 'HOST:PORT';
   const token = address.startsWith('unix:') ? '' : ' --token-file FILE';
   const lines = {
@@ -146,7 +146,7 @@ function teach(what: 'daemons' | 'jobs' | 'captures', index: Index): HTMLElement
   return h('div', {}, h('p', {}, lines[0]), h('pre', {}, h('code', {}, lines[1])));
 }
 
-// A table, or what to do to get rows.
+// A table, or instructions that lead to its first rows.
 class Part<R> {
   readonly element: HTMLElement;
   private readonly place = h('div');
@@ -165,7 +165,7 @@ class Part<R> {
   }
 }
 
-// Asks until the session ends. Resolves then.
+// Polls the index until the session ends.
 async function live(app: HTMLElement, top: HTMLElement, base: string): Promise<void> {
   const jobs = new Part<Job>('jobs', 'Jobs', 'What the connected nodes run, and what they ran.', JOBS);
   const captures = new Part<Capture>('captures', 'Captures', 'Newest first. A capture’s name leads to its report.', captureColumns(base));
@@ -197,8 +197,8 @@ async function live(app: HTMLElement, top: HTMLElement, base: string): Promise<v
           .filter(Boolean)
           .join(' · ');
         document.title = `${running > 0 ? `${running} running · ` : ''}Lockstep: ${here} ${here === 1 ? 'job' : 'jobs'}`;
-        jobs.update(index.jobs, () => teach(index.daemons === 0 ? 'daemons' : 'jobs', index));
-        captures.update(index.captures, () => teach('captures', index));
+        jobs.update(index.jobs, () => showCommands(index.daemons === 0 ? 'daemons' : 'jobs', index));
+        captures.update(index.captures, () => showCommands('captures', index));
         before = text;
         document.documentElement.dataset.ready = 'yes';
       }
@@ -213,15 +213,15 @@ async function live(app: HTMLElement, top: HTMLElement, base: string): Promise<v
       lost.hidden = false;
     }
     await new Promise((done) => setTimeout(done, EVERY_MS));
-    // Nobody looks: nobody is asked.
+    // A hidden page sends no requests.
     if (document.hidden) await new Promise((done) => document.addEventListener('visibilitychange', done, { once: true }));
   }
 }
 
-// Resolves when there is a session. `said`: why there is none.
-function signIn(app: HTMLElement, top: HTMLElement, said: string): Promise<void> {
+// Resolves as soon as a session exists. `reason` states why none exists.
+function signIn(app: HTMLElement, top: HTMLElement, reason: string): Promise<void> {
   const input = h('input', { type: 'password', autocomplete: 'off', required: '', id: 'token', spellcheck: 'false' });
-  const told = h('p', { role: 'alert', id: 'refused' }, said);
+  const message = h('p', { role: 'alert', id: 'refused' }, reason);
   const form = h(
     'form',
     { class: 'sign-in' },
@@ -239,8 +239,8 @@ function signIn(app: HTMLElement, top: HTMLElement, said: string): Promise<void>
         'Jobs and captures of this aggregator',
         'They open with the token that the aggregator was started with: the content of its --token-file.',
         form,
-        told,
-        h('p', { class: 'told' }, 'Or type this page’s address with #token=TOKEN at its end. The token is sent once, to this port only, and not kept.'),
+        message,
+        h('p', { class: 'hint' }, 'Or type this page’s address with #token=TOKEN at its end. The token is sent once, to this port only, and not kept.'),
       ),
     ),
   );
@@ -252,10 +252,10 @@ function signIn(app: HTMLElement, top: HTMLElement, said: string): Promise<void>
       session.open(input.value.trim()).then(
         (allowed) => {
           if (allowed) return done();
-          told.textContent = 'This is not the token of this aggregator.';
+          message.textContent = 'This is not the token of this aggregator.';
           input.select();
         },
-        (error: Error) => (told.textContent = `The aggregator does not answer: ${error.message}`),
+        (error: Error) => (message.textContent = `The aggregator does not answer: ${error.message}`),
       );
     }),
   );
@@ -264,22 +264,22 @@ function signIn(app: HTMLElement, top: HTMLElement, said: string): Promise<void>
 async function main(): Promise<void> {
   const app = document.getElementById('app')!;
   const top = h('header', { class: 'top' }, h('h1', {}, 'Lockstep'), h('span', { class: 'job beside' }), themeButton());
-  let said = '';
+  let reason = '';
   const given = /^#token=(.+)$/.exec(location.hash);
   if (given) {
-    // Out of the address, the history and whatever is copied from them.
+    // Removes the token from the address and the history, so that it is not copied with them.
     history.replaceState(null, '', location.pathname);
     const allowed = await session.open(decodeURIComponent(given[1])).catch(() => false);
-    if (!allowed) said = 'The token in the address is not the token of this aggregator.';
+    if (!allowed) reason = 'The token in the address is not the token of this aggregator.';
   }
   for (;;) {
     const base = session.get();
-    if (base && !said) {
+    if (base && !reason) {
       await live(app, top, base);
-      said = 'The aggregator was started again, or this browser was: show the token once more.';
+      reason = 'The aggregator was started again, or this browser was: show the token once more.';
     }
-    await signIn(app, top, said);
-    said = '';
+    await signIn(app, top, reason);
+    reason = '';
   }
 }
 

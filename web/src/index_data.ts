@@ -1,4 +1,4 @@
-// The aggregator's side: who may ask, and what it answers (docs/formats/index.md).
+// The aggregator's interface: the session and the index (docs/formats/index.md).
 type Known = number | null;
 
 export interface Job {
@@ -53,11 +53,12 @@ const PATIENCE_MS = 10_000;
 const ask = (path: string, headers: Record<string, string> = {}) =>
   fetch(path, { headers, cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS) });
 
-// The path below which the session is; without its cookie it opens nothing, so it may be kept for other tabs.
+// The path of the session. It opens nothing without the session's cookie, so that it may be stored for other
+// tabs.
 export const session = {
   get: () => localStorage.getItem(KEPT),
   forget: () => localStorage.removeItem(KEPT),
-  // False where the token is another one's.
+  // Returns false if the token is wrong.
   async open(token: string): Promise<boolean> {
     const answer = await ask('session', { Authorization: `Bearer ${token}` });
     if (answer.status === 401) return false;
@@ -67,7 +68,7 @@ export const session = {
   },
 };
 
-// The document as text too: the same text means that nothing has changed.
+// Also returns the document as text. An equal text means that nothing has changed.
 export async function readIndex(base: string): Promise<{ text: string; index: Index }> {
   const answer = await ask(`${base}api/index.json`);
   if (answer.status === 401) throw new NotAllowed();

@@ -66,7 +66,7 @@ async function main(): Promise<void> {
     h('footer', { class: 'card' }, h('p', {}, `Made by lockstep ${page.version}. This file asks nobody for anything.`)),
   );
   content.append(verdict(page), trust(page));
-  // One part a frame: the verdict is there at once, and a large job keeps the page answering.
+  // Adds one part per frame. The verdict appears at once, and the page stays responsive for a large job.
   for (const [, , make] of PARTS) {
     await new Promise((done) => requestAnimationFrame(done));
     content.append(make(page));

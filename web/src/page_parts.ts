@@ -1,14 +1,15 @@
-// The parts of the page that are words and tables.
-import type { CollectiveRow, Page, RankRow, Straggler } from './data';
+// The parts of the page that consist of words and tables.
+import type { Page } from './data';
 import { choose, chosen, colour, Drawing, h, section } from './dom';
 import { bytes, count, interval, percent, ranks as rankList, time } from './format';
+import type { CollectiveRow, RankRow, StragglerRow } from './report_types';
 import { type Cell, type Column, table } from './table';
 
 const WORDS: Record<string, string> = { STRAGGLER: 'bad', HEALTHY: 'good', UNDECIDED: 'warn', NOTHING: 'warn' };
 
 export const rankName = (r: RankRow) => `rank ${r.rank}${r.incarnation > 1 ? ` (${r.incarnation})` : ''}`;
 
-// The verdict, and beside the numbers what they were made from and what weakens them.
+// The verdict. The numbers beside it show their basis and their limitations.
 export function verdict(page: Page): HTMLElement {
   const { report } = page;
   const [word, ...rest] = page.verdict.split(' ');
@@ -75,7 +76,7 @@ export function trust(page: Page): HTMLElement {
 
 export function stragglers(page: Page): HTMLElement {
   const { report } = page;
-  const columns: Column<Straggler>[] = [
+  const columns: Column<StragglerRow>[] = [
     { name: 'who', value: (s) => `${s.kind} ${rankList(s.ranks)}` },
     { name: 'hosts', value: (s) => s.hosts.join(', ') },
     { name: 'cause', value: (s) => s.cause },
@@ -172,7 +173,7 @@ export function partition(page: Page): HTMLElement {
   );
 }
 
-// Skews of one row's instances, from 1 us up, two bins to a doubling (analysis::SkewBin).
+// Draws the skews of one row's instances, from 1 us upwards, with two bins per doubling (analysis::SkewBin).
 function strip(counts: number[], bins: number): HTMLElement {
   const most = Math.max(1, ...counts);
   const at = counts
@@ -290,7 +291,7 @@ function generic(
 
 const column = (name: string, unit = '', meaning = '') => ({ name, unit, meaning });
 
-// What the page has no picture of, and every view that has rows.
+// Tables for the data that have no picture, and every view that has rows.
 export function tables(page: Page): HTMLElement {
   const { report } = page;
   const part = (title: string, body: () => HTMLElement) => {
@@ -338,7 +339,7 @@ export function tables(page: Page): HTMLElement {
   add(
     'losses',
     [column('rank'), column('stage'), column('kind'), column('records'), column('reason')],
-    report.capture.losses as unknown as Record<string, unknown>[],
+    report.capture.losses,
   );
   add(
     'clocks',

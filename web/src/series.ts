@@ -1,4 +1,4 @@
-// What goes over time: the step's length, and how busy the three ranks' GPUs were.
+// Series over time: the step's length, and the utilisation of the three ranks' GPUs.
 import uPlot from 'uplot';
 import type { Page } from './data';
 import { colour, h, section } from './dom';
@@ -7,7 +7,7 @@ import { percent, time } from './format';
 const DASHES = [[], [6, 3], [2, 3]];
 const COLOURS = ['wait', 'compute', 'memory'];
 
-// uPlot draws with the colours it is given: a change of theme makes it anew.
+// uPlot keeps the colours that it gets, so that a change of theme makes a new plot.
 function plot(label: string, make: (width: number) => uPlot.Options, data: uPlot.AlignedData): HTMLElement {
   const holder = h('div', { role: 'img', 'aria-label': label });
   let made: uPlot | null = null;
@@ -76,7 +76,8 @@ export function seriesPart(page: Page): HTMLElement {
   }
   const busy = timeline.ranks.filter((r) => r.busy.length > 1);
   if (busy.length > 0) {
-    // One axis: bins of the first rank, in which the others' values at that time are looked up.
+    // All series share one axis: the bins of the first rank. The other ranks' values are looked up at these
+    // times.
     const base = busy[0];
     const times = Array.from(base.busy, (_, k) => base.busy_start_ns + (k + 0.5) * base.busy_width_ns - base.busy_start_ns);
     const at = (r: typeof base, k: number) => {

@@ -1,4 +1,5 @@
-// Tables: sorted by a click on a head, searched by a box, and only as many rows in the document as are seen.
+// Tables that are sorted by a click on a column's head and filtered by a search box. Only visible rows are in
+// the document.
 import { h } from './dom';
 
 export type Cell = string | number | boolean | null;
@@ -7,8 +8,8 @@ export interface Column<R> {
   about?: string;
   number?: boolean;
   wrap?: boolean;
-  value: (row: R) => Cell; // to sort and search by
-  show?: (row: R) => string | HTMLElement; // else the value
+  value: (row: R) => Cell; // for sorting and searching
+  show?: (row: R) => string | HTMLElement; // displayed text; the default is the value
 }
 export interface TableOptions<R> {
   caption: string;
@@ -17,22 +18,22 @@ export interface TableOptions<R> {
   onChoose?: (row: R) => void;
 }
 
-// Above this many rows, those out of sight are not in the document.
+// A table with more rows keeps only visible ones in the document.
 const MOST_ROWS_AT_ONCE = 100;
 const USUAL_ROW_HEIGHT = 31;
 const ROWS_AROUND = 8;
 
-// Made once: localeCompare makes one for every comparison.
+// Created once, because localeCompare would create one for every comparison.
 const IN_ORDER = new Intl.Collator(undefined, { numeric: true });
 
 const textOf = (cell: Cell) => (cell == null ? '–' : typeof cell === 'boolean' ? (cell ? 'yes' : 'no') : String(cell));
 
-// Digits that nobody sees are not searched.
+// The search ignores digits that the page does not show.
 const searched = (cell: Cell) => (typeof cell === 'number' && !Number.isInteger(cell) ? '' : textOf(cell));
 
 export interface LiveTable<R> {
   element: HTMLElement;
-  // Other rows, in the order, search and place that the reader has chosen.
+  // Replaces the rows. The reader's order, search and scroll position stay.
   update(rows: R[]): void;
 }
 
@@ -48,7 +49,7 @@ export function liveTable<R>(columns: Column<R>[], rows: R[], options: TableOpti
   const head = h('tr');
   const element = h('table', {}, h('caption', { hidden: '' }, options.caption), h('thead', {}, head), body);
   const scroll = h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': options.caption }, element);
-  const told = h('span', { class: 'count', role: 'status' });
+  const status = h('span', { class: 'count', role: 'status' });
   const search = h('input', { type: 'search', placeholder: 'Search', 'aria-label': `Search in ${options.caption}` });
   const haystack = new Map<R, string>();
   const words = (row: R) => {
@@ -112,7 +113,7 @@ export function liveTable<R>(columns: Column<R>[], rows: R[], options: TableOpti
       shown.sort((a, b) => {
         const x = value(a),
           y = value(b);
-        if (x == null || y == null) return x == null ? (y == null ? 0 : 1) : -1; // unknown last either way
+        if (x == null || y == null) return x == null ? (y == null ? 0 : 1) : -1; // unknown values come last in both directions
         return sign * (typeof x === 'string' ? IN_ORDER.compare(x, String(y)) : Number(x) - Number(y));
       });
     }
@@ -121,7 +122,7 @@ export function liveTable<R>(columns: Column<R>[], rows: R[], options: TableOpti
     heads.forEach((th, k) =>
       th.setAttribute('aria-sort', sort?.column === k ? (sort.down ? 'descending' : 'ascending') : 'none'),
     );
-    told.textContent =
+    status.textContent =
       shown.length === rows.length
         ? `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`
         : `${shown.length} of ${rows.length} rows`;
@@ -144,10 +145,10 @@ export function liveTable<R>(columns: Column<R>[], rows: R[], options: TableOpti
   const update = (others: R[]) => {
     rows = others;
     haystack.clear();
-    // A link keeps the focus though its row is made again.
+    // A link keeps the focus although its row is created again.
     const link = document.activeElement?.closest('tbody') === body ? document.activeElement.getAttribute('href') : null;
     arrange(false);
     if (link) [...body.querySelectorAll('a')].find((a) => a.getAttribute('href') === link)?.focus({ preventScroll: true });
   };
-  return { element: h('div', {}, h('div', { class: 'tools' }, search, told), scroll), update };
+  return { element: h('div', {}, h('div', { class: 'tools' }, search, status), scroll), update };
 }

@@ -1,6 +1,6 @@
 import { h } from './dom';
 
-// Follows the system until the reader says otherwise; a page has no memory to keep that in.
+// Follows the system's theme until the reader chooses one. The choice is not stored.
 export function themeButton(): HTMLElement {
   const dark = matchMedia('(prefers-color-scheme: dark)');
   let chosen: boolean | null = null;

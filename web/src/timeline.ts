@@ -1,4 +1,5 @@
-// The culprit, a rank that waited for it and a healthy one, over a step or two, on the job's clock.
+// Timeline of the culprit, a rank that waited for it and a healthy rank, over one or two steps on the job's
+// clock.
 import type { Lane, Page, TimelineRank } from './data';
 import { colour, Drawing, h, section } from './dom';
 import { time } from './format';
@@ -23,7 +24,7 @@ interface Spot {
   box: number;
 }
 
-// The last box that starts at or before.
+// Returns the last box that starts at or before a time.
 function boxAt(lane: Lane, ns: number): number {
   let low = 0,
     high = lane.start.length;
@@ -32,7 +33,7 @@ function boxAt(lane: Lane, ns: number): number {
     if (lane.start[middle] <= ns) low = middle + 1;
     else high = middle;
   }
-  // Kernels of several streams overlap: the nearest one before that is still there.
+  // Kernels of several streams overlap, so that an earlier box may still contain the time.
   for (let k = low - 1; k >= 0 && k > low - 20; --k) if (lane.start[k] + lane.length[k] >= ns) return k;
   return -1;
 }
@@ -154,7 +155,7 @@ export function timelinePart(page: Page): HTMLElement {
       }
     },
   );
-  const tell = () => {
+  const updateReadout = () => {
     if (spot) {
       const { lane, box, rank } = spot;
       const many = lane.count[box] > 1 ? `${lane.count[box]} short records, the first ` : '';
@@ -189,13 +190,14 @@ export function timelinePart(page: Page): HTMLElement {
     const k = tops.findIndex((top) => at >= top && at < top + LANE);
     const box = k < 0 ? -1 : boxAt(rows[k].lane, cursor);
     spot = box < 0 ? null : { ...rows[k], box };
-    tell();
+    updateReadout();
   });
   drawing.canvas.addEventListener('pointerleave', () => {
     cursor = null;
     drawing.redraw();
   });
-  // Only with a modifier or once it has the focus: a page that cannot be scrolled past a picture is a trap.
+  // Zooms only with a modifier key or with the focus. Otherwise a reader could not scroll the page past the
+  // picture.
   drawing.canvas.addEventListener(
     'wheel',
     (e) => {
@@ -234,7 +236,7 @@ export function timelinePart(page: Page): HTMLElement {
     if (!keys[e.key]) return;
     e.preventDefault();
     keys[e.key]();
-    tell();
+    updateReadout();
   });
   drawing.canvas.addEventListener('focus', () => drawing.redraw());
   drawing.canvas.addEventListener('blur', () => drawing.redraw());
@@ -243,7 +245,7 @@ export function timelinePart(page: Page): HTMLElement {
     b.addEventListener('click', act);
     return b;
   };
-  tell();
+  updateReadout();
   const merged = timeline.ranks.reduce((sum, r) => sum + r.lanes.reduce((s, l) => s + l.merged, 0), 0);
   return section(
     'timeline',

@@ -1,14 +1,15 @@
-// Who waited for whom, as a matrix of ranks or, in large jobs, of hosts; and the largest of it as a table.
-import type { Page, Waiting } from './data';
+// The waiting between ranks as a matrix, by host in large jobs, and its largest entries as a table.
+import type { Page } from './data';
 import { choose, chosen, colour, Drawing, h, section } from './dom';
 import { count, percent, time } from './format';
+import type { WaitingCauserRow, WaitingCellRow, WaitingRow } from './report_types';
 import { table } from './table';
 
 const LEFT = 62,
   TOP = 22,
   BOTTOM = 8;
 
-function matrix(waiting: Waiting): HTMLElement {
+function matrix(waiting: WaitingRow): HTMLElement {
   const n = waiting.places.length;
   const by = new Map(waiting.cells.map((c) => [c.causer * n + c.victim, c.wait_ns_per_step]));
   const most = Math.max(1, ...waiting.cells.map((c) => c.wait_ns_per_step));
@@ -55,7 +56,7 @@ function matrix(waiting: Waiting): HTMLElement {
       g.strokeRect(LEFT + at.victim * side, TOP + at.causer * side, side, side);
     },
   );
-  const tell = () => {
+  const updateReadout = () => {
     readout.textContent = `${name(at.victim)} waited ${time(by.get(at.causer * n + at.victim) ?? 0)} per step for ${name(at.causer)}`;
     drawing.redraw();
   };
@@ -66,7 +67,7 @@ function matrix(waiting: Waiting): HTMLElement {
       causer = Math.floor((e.clientY - box.top - TOP) / side);
     if (victim < 0 || causer < 0 || victim >= n || causer >= n) return false;
     at = { causer, victim };
-    tell();
+    updateReadout();
     return true;
   };
   const take = () => {
@@ -91,10 +92,10 @@ function matrix(waiting: Waiting): HTMLElement {
       };
     else return;
     e.preventDefault();
-    tell();
+    updateReadout();
   });
   addEventListener('rankchosen', () => drawing.redraw());
-  tell();
+  updateReadout();
   return h(
     'div',
     {},
@@ -113,10 +114,9 @@ export function waitingPart(page: Page): HTMLElement {
   const about = 'Waiting that a job of typical ranks would not have, per step, summed over those who waited.';
   if (!waiting || waiting.places.length === 0)
     return section('waiting', 'Who waits for whom', about, h('p', {}, 'Nothing could be replayed, so waiting has no causer.'));
-  type Causer = Waiting['causers'][number];
   const all = Math.max(1, waiting.waited_ns_per_step);
-  const total = (c: Causer) => c.direct_ns_per_step + c.passed_on_ns_per_step;
-  const causers = table<Causer>(
+  const total = (c: WaitingCauserRow) => c.direct_ns_per_step + c.passed_on_ns_per_step;
+  const causers = table<WaitingCauserRow>(
     [
       { name: 'rank', number: true, value: (c) => c.rank },
       { name: 'host', value: (c) => c.host },
@@ -147,7 +147,7 @@ export function waitingPart(page: Page): HTMLElement {
     waiting.causers,
     { caption: 'who was waited for', chosen: (c) => c.rank === chosen(), onChoose: (c) => choose(c.rank) },
   );
-  const pairs = table<Waiting['cells'][number]>(
+  const pairs = table<WaitingCellRow>(
     [
       { name: waiting.level === 'rank' ? 'rank that waited' : 'host that waited', value: (c) => waiting.places[c.victim] },
       { name: 'for', value: (c) => waiting.places[c.causer] },

@@ -1,4 +1,4 @@
-// From the ideal step to the observed one: what each cause adds.
+// Waterfall from the ideal step to the observed one: the time that each cause adds.
 import type { Page } from './data';
 import { choose, h, section, svg } from './dom';
 import { ranks, time } from './format';
@@ -49,7 +49,7 @@ export function waterfall(page: Page): HTMLElement {
       row = narrow ? 44 : 30,
       right = 84,
       bar = 18;
-    // The ideal step dwarfs its causes: the axis begins shortly before them.
+    // The ideal step is much longer than the causes, so that the axis starts shortly before them.
     const ends = bars.slice(1, -1).flatMap((b) => [b.from, b.to]);
     const lowest = Math.min(bars[0].to, ...ends),
       highest = Math.max(bars[bars.length - 1].to, bars[0].to, ...ends);
