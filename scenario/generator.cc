@@ -7,23 +7,24 @@
 namespace lockstep::scenario {
 namespace {
 
-// CUPTI's callback ids (common/foreign/cupti.h has the same; the layers do not allow to include it here).
+// CUPTI's callback ids. wire/foreign/cupti.h has the same numbers, but the layers forbid including it here.
 constexpr uint32_t kMemcpyAsync = 41, kStreamSynchronize = 131, kEventRecord = 135, kStreamWaitEvent = 147,
                    kLaunchKernel = 211;
 constexpr uint32_t kDriverLaunchKernelEx = 652;
 constexpr uint32_t kHostToDevice = 1, kDeviceToHost = 2;
 
-constexpr uint64_t kActivationBytes =
-    4ull << 20;  // not above NCCL's buffers: a send does not wait for its receiver
+// NCCL's buffers are at least this large, so a send does not wait for its receiver.
+constexpr uint64_t kActivationBytes = 4ull << 20;
 constexpr uint32_t kMaxRanks = 4096, kMaxLayers = 64, kMaxMicrobatches = 256;
 
 enum StreamIndex : uint32_t { kCompute, kTensor, kData, kReceive, kSend, kCopy, kWorld };
-// CUPTI's numbers for them: gaps as in a real process, where libraries make streams of their own.
+// CUPTI's numbers of these streams. They have gaps as in a real process, where libraries make their own
+// streams.
 constexpr uint32_t kStreamIds[] = {7, 20, 24, 28, 29, 13, 32};
 
 struct KernelKind {
   std::string_view name;
-  int32_t per_mille;  // of a forward matrix multiplication
+  int32_t per_mille;  // relative to a forward matrix multiplication
   Geometry geometry;
 };
 
@@ -92,18 +93,18 @@ const KernelKind kAdam = {
 
 constexpr std::string_view kNcclArgs = "(ncclDevKernelArgsStorage<4096ul>)";
 
-// Where a rank stands in the three dimensions.
+// A rank's position in the three dimensions of parallelism.
 struct Place {
   uint32_t stage, replica, shard;
 };
 
-// Writes one rank's step.
+// Writes the program of one rank's step.
 class StepWriter {
  public:
   StepWriter(const TransformerShape& shape, Place place, Scenario& scenario, Rank& rank)
       : shape_(shape), place_(place), s_(scenario), rank_(rank) {}
 
-  // Groups of this rank by index into Scenario::groups; kNoIndex where the dimension has size 1.
+  // Groups of this rank by index into Scenario::groups; kNoIndex if the dimension has size 1.
   uint32_t world = kNoIndex, tensor = kNoIndex, data = kNoIndex, pipeline = kNoIndex;
 
   void Step() {
@@ -117,7 +118,7 @@ class StepWriter {
   }
 
  private:
-  // One forward, one backward: the stages fill the pipeline, alternate, and empty it.
+  // The 1F1B schedule (one forward, one backward): the stages fill the pipeline, alternate, and drain it.
   std::vector<std::pair<bool, uint32_t>> Schedule() const {
     const uint32_t warm_up = std::min(shape_.microbatches, shape_.pipeline_parallel - 1 - place_.stage);
     std::vector<std::pair<bool, uint32_t>> order;
@@ -131,8 +132,8 @@ class StepWriter {
     return order;
   }
 
-  // The batch comes in, and all ranks agree on how many tokens it holds: from here on every rank's lateness
-  // shows.
+  // Copies the batch in. Then all ranks exchange its number of tokens, so lateness of a rank is visible from
+  // here on.
   void Head() {
     for (uint64_t bytes : {9ull << 20, 3ull << 20}) {
       Call(kMemcpyAsync, Nanos(4200));
@@ -170,7 +171,7 @@ class StepWriter {
       for (const KernelKind* k : {&kGradInput, &kGradWeight, &kAttentionBackward, &kGradInput, &kLayerNorm})
         Kernel(*k);
       TensorAllReduce();
-      // The layer's gradients are complete: reduced while the next layer computes.
+      // The layer's gradients are complete, so they are reduced while the next layer computes.
       if (last_microbatch && data != kNoIndex) {
         Order(kCompute, kData);
         Nccl(kData, data, Collective::kReduceScatter, 96ull << 20, "ncclBfloat16", Nanos::Micros(2600), -1);
@@ -213,23 +214,23 @@ class StepWriter {
     if (op == Collective::kReceive) Order(kReceive, kCompute);
   }
 
-  // After what compute has done so far, and before what it does next.
+  // Runs after the earlier work of the compute stream, and before its later work.
   void CollectiveBetween(uint32_t stream, uint32_t group, Collective op, uint64_t bytes,
-                         std::string_view type, Nanos own) {
+                         std::string_view type, Nanos service_time) {
     Order(kCompute, stream);
-    Nccl(stream, group, op, bytes, type, own, -1);
+    Nccl(stream, group, op, bytes, type, service_time, -1);
     Order(stream, kCompute);
   }
 
-  void Nccl(uint32_t stream, uint32_t group, Collective op, uint64_t bytes, std::string_view type, Nanos own,
-            int32_t peer) {
+  void Nccl(uint32_t stream, uint32_t group, Collective op, uint64_t bytes, std::string_view type,
+            Nanos service_time, int32_t peer) {
     Op& launch = Call(kDriverLaunchKernelEx, Nanos(5200));
     launch.driver = true;
     Op coll;
     coll.kind = OpKind::kCollective;
     coll.stream = stream;
     coll.gap = Nanos(1400);
-    coll.own = own;
+    coll.service_time = service_time;
     coll.collective = op;
     coll.group = group;
     coll.bytes = bytes;
@@ -259,24 +260,24 @@ class StepWriter {
     op.kind = OpKind::kKernel;
     op.stream = kCompute;
     op.gap = Nanos(1100);
-    op.own = shape_.matmul * kind.per_mille / 1000;
+    op.service_time = shape_.matmul * kind.per_mille / 1000;
     op.name = s_.AddName(kind.name);
     op.geometry = kind.geometry;
     Add(op);
   }
 
-  void Copy(uint32_t stream, uint32_t kind, uint64_t bytes, Nanos own) {
+  void Copy(uint32_t stream, uint32_t kind, uint64_t bytes, Nanos service_time) {
     Op op;
     op.kind = OpKind::kCopy;
     op.stream = stream;
     op.gap = Nanos(1300);
-    op.own = own;
+    op.service_time = service_time;
     op.bytes = bytes;
     op.copy_kind = kind;
     Add(op);
   }
 
-  // What `second` is given from here on waits for what `first` was given so far.
+  // Makes later work of `second` wait for the earlier work of `first`.
   void Order(uint32_t first, uint32_t second) {
     Op op;
     op.event = next_event_++;
@@ -290,12 +291,12 @@ class StepWriter {
     Add(op);
   }
 
-  Op& Call(uint32_t cbid, Nanos own) {
+  Op& Call(uint32_t cbid, Nanos service_time) {
     Op op;
     op.kind = OpKind::kCall;
     op.cbid = cbid;
     op.gap = Nanos(900);
-    op.own = own;
+    op.service_time = service_time;
     Add(op);
     return rank_.program.back();
   }
@@ -320,10 +321,10 @@ uint32_t RankOf(const TransformerShape& shape, Place p) {
   return (p.stage * shape.data_parallel + p.replica) * shape.tensor_parallel + p.shard;
 }
 
-// kNoIndex for a group of one, which communicates with nobody.
+// Returns kNoIndex for a group of one rank, because such a group does not communicate.
 uint32_t AddGroup(Scenario& s, std::string name, std::vector<uint32_t> members) {
   if (members.size() < 2) return kNoIndex;
-  // Any number that differs: NCCL's own is a hash too.
+  // Any unique number will do. NCCL's own id is a hash too.
   uint64_t comm = 0x9E3779B97F4A7C15ull * (s.groups.size() + 1);
   s.groups.push_back({comm ^ (comm >> 29), std::move(name), std::move(members)});
   return static_cast<uint32_t>(s.groups.size() - 1);
@@ -343,7 +344,7 @@ Groups MakeGroups(const TransformerShape& shape, Scenario& s) {
   g.tensor.assign(n, kNoIndex);
   g.data.assign(n, kNoIndex);
   g.pipeline.assign(n, kNoIndex);
-  // Every rank whose place is 0 in a dimension opens that dimension's group.
+  // Every rank at position 0 of a dimension creates that dimension's group.
   const auto open = [&](Place p, uint32_t Place::*axis, uint32_t size, std::string_view name,
                         std::vector<uint32_t>& out) {
     if (p.*axis != 0) return;
@@ -381,10 +382,10 @@ absl::StatusOr<Scenario> MakeTransformer(const TransformerShape& shape) {
   if (!sizes || shape.layers_per_stage == 0 || shape.layers_per_stage > kMaxLayers ||
       shape.microbatches == 0 || shape.microbatches > kMaxMicrobatches || shape.ranks_per_host == 0 ||
       shape.matmul <= Nanos() || shape.matmul > Nanos::Seconds(1)) {
-    return absl::InvalidArgumentError(
-        fmt::format("transformer scenario: every size must be at least 1, with at most {} ranks, {} layers a "
-                    "stage and {} microbatches",
-                    kMaxRanks, kMaxLayers, kMaxMicrobatches));
+    return absl::InvalidArgumentError(fmt::format(
+        "transformer scenario: every size must be at least 1, with at most {} ranks, {} layers per "
+        "stage and {} microbatches",
+        kMaxRanks, kMaxLayers, kMaxMicrobatches));
   }
   Scenario s;
   s.noise_ppm = shape.noise_ppm;

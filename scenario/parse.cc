@@ -9,11 +9,11 @@
 namespace lockstep::scenario {
 namespace {
 
-// A file beyond these is no scenario; they bound the memory that hostile text can take.
+// Limits of a scenario file. They bound the memory that hostile text can take.
 constexpr uint64_t kMaxFileBytes = 1ull << 30;
-constexpr size_t kMaxRanks = 1 << 16;
+constexpr size_t kMaxParsedRanks = 1 << 16;
 constexpr size_t kMaxOps = 1 << 23;
-// About eleven days: sums of a program's times stay far from overflow.
+// About eleven days, so that sums of a program's times cannot overflow.
 constexpr int64_t kMaxNanos = 1'000'000'000'000'000;
 
 int HexDigit(char c) {
@@ -29,7 +29,7 @@ bool ToNumber(std::string_view text, T* out) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Takes a line's words from the left: `kernel s0 n3 gap=5` is a verb, two indices and a pair.
+// Splits a line into words from the left: `kernel s0 n3 gap=5` is a verb, two indices and a pair.
 class Words {
  public:
   explicit Words(std::string_view line) : rest_(line) { Skip(); }
@@ -89,7 +89,7 @@ class Parser {
     }
     if (verb == "group") return GroupLine(words);
     if (verb == "rank") return RankLine(words);
-    if (s_.ranks.empty()) return Fail(fmt::format("`{}` must stand below a `rank` line", verb));
+    if (s_.ranks.empty()) return Fail(fmt::format("`{}` must follow a `rank` line", verb));
     if (verb == "stream") return Declaration(words, &s_.ranks.back().streams);
     if (verb == "thread") return Declaration(words, &s_.ranks.back().threads);
     return OpLine(verb, words);
@@ -97,14 +97,14 @@ class Parser {
 
   template <typename T>
   absl::Status Single(Words words, T* out) {
-    if (!ToNumber(words.Next(), out)) return Fail("a whole number that is not negative must follow");
+    if (!ToNumber(words.Next(), out)) return Fail("expected a non-negative whole number");
     return absl::OkStatus();
   }
 
   absl::Status PacingLine(Words words) {
     const std::string_view mode = words.Next();
     if (mode == "chain") return absl::OkStatus();
-    if (mode != "loop") return Fail("pacing is `chain` or `loop NANOSECONDS`");
+    if (mode != "loop") return Fail("pacing must be `chain` or `loop NANOSECONDS`");
     s_.pacing = Pacing::kLoop;
     return Time(words.Next(), &s_.period);
   }
@@ -120,20 +120,21 @@ class Parser {
       }
       if (key == "members" && Numbers(value, "", &group.members)) continue;
       return Fail(
-          fmt::format("`{}={}` is not understood; a group has comm=, name= and members=0,1,…", key, value));
+          fmt::format("unknown field `{}={}`; a group has comm=, name= and members=0,1,…", key, value));
     }
     return absl::OkStatus();
   }
 
   absl::Status RankLine(Words words) {
-    if (s_.ranks.size() >= kMaxRanks) return Fail(fmt::format("there are more than {} ranks", kMaxRanks));
+    if (s_.ranks.size() >= kMaxParsedRanks)
+      return Fail(fmt::format("there are more than {} ranks", kMaxParsedRanks));
     Rank& rank = s_.ranks.emplace_back();
     while (!words.empty()) {
       const auto [key, value] = Split(words.Next());
       if (key == "host") {
         rank.host = Unescape(value);
       } else if (key != "device" || !ToNumber(value, &rank.device)) {
-        return Fail(fmt::format("`{}={}` is not understood; a rank has host= and device=", key, value));
+        return Fail(fmt::format("unknown field `{}={}`; a rank has host= and device=", key, value));
       }
     }
     return absl::OkStatus();
@@ -142,7 +143,7 @@ class Parser {
   absl::Status Declaration(Words words, std::vector<uint32_t>* out) {
     const auto [key, value] = Split(words.Next());
     uint32_t id = 0;
-    if (key != "id" || !ToNumber(value, &id)) return Fail("id=NUMBER must follow");
+    if (key != "id" || !ToNumber(value, &id)) return Fail("expected id=NUMBER");
     out->push_back(id);
     return absl::OkStatus();
   }
@@ -152,7 +153,7 @@ class Parser {
     static constexpr struct {
       std::string_view verb;
       OpKind kind;
-      std::string_view indices;  // of the words that must follow
+      std::string_view indices;  // the kinds of the index words that must follow
     } kVerbs[] = {
         {"call", OpKind::kCall, "t"},         {"push", OpKind::kPush, "tn"},
         {"pop", OpKind::kPop, "t"},           {"kernel", OpKind::kKernel, "sn"},
@@ -170,9 +171,9 @@ class Parser {
       }
       return Rest(words, std::move(op));
     }
-    return Fail(fmt::format(
-        "`{}` is no operation; there are call, push, pop, kernel, copy, set, coll, event and after",
-        verb.substr(0, 40)));
+    return Fail(
+        fmt::format("unknown operation `{}`; use call, push, pop, kernel, copy, set, coll, event or after",
+                    verb.substr(0, 40)));
   }
 
   absl::Status Index(char letter, std::string_view word, Op* op) {
@@ -182,7 +183,7 @@ class Parser {
                        : letter == 'g' ? &op->group
                                        : &op->event;
     if (word.size() < 2 || word[0] != letter || !ToNumber(word.substr(1), target)) {
-      return Fail(fmt::format("`{}` stands where an index like `{}0` must", word.substr(0, 40),
+      return Fail(fmt::format("expected an index like `{1}0`, got `{0}`", word.substr(0, 40),
                               std::string(1, letter)));
     }
     return absl::OkStatus();
@@ -194,14 +195,14 @@ class Parser {
       op.driver = !id.empty() && id[0] == 'd';
       if (id.size() < 2 || (id[0] != 'r' && id[0] != 'd') || !ToNumber(id.substr(1), &op.cbid)) {
         return Fail(
-            "a call names CUPTI's callback id, as in `call t0 r211` (runtime) or `call t0 d307` (driver)");
+            "a call needs CUPTI's callback id, as in `call t0 r211` (runtime) or `call t0 d307` (driver)");
       }
     }
     if (op.kind == OpKind::kCollective) {
       const std::string_view name = words.Next();
       int i = 0;
       while (i < kCollectives && CollectiveName(static_cast<Collective>(i)) != name) ++i;
-      if (i == kCollectives) return Fail(fmt::format("`{}` is no collective", name.substr(0, 40)));
+      if (i == kCollectives) return Fail(fmt::format("unknown collective `{}`", name.substr(0, 40)));
       op.collective = static_cast<Collective>(i);
     }
     while (!words.empty()) {
@@ -217,7 +218,7 @@ class Parser {
     Geometry& g = op->geometry;
     bool ok = true;
     if (key == "gap") return Time(value, &op->gap);
-    if (key == "own") return Time(value, &op->own);
+    if (key == "own") return Time(value, &op->service_time);
     if (key == "tail") return Time(value, &op->tail);
     if (key == "unlaunched")
       op->launched = false;
@@ -244,8 +245,8 @@ class Parser {
     else if (key == "type")
       op->datatype = Unescape(value);
     else
-      return Fail(fmt::format("the field `{}` is not known", key.substr(0, 40)));
-    return ok ? absl::OkStatus() : Fail(fmt::format("the value of {}= is not understood", key));
+      return Fail(fmt::format("unknown field `{}`", key.substr(0, 40)));
+    return ok ? absl::OkStatus() : Fail(fmt::format("invalid value of {}=", key));
   }
 
   static bool WaitField(std::string_view value, Op* op) {
@@ -260,7 +261,7 @@ class Parser {
       uint32_t number = 0;
       if (part.substr(0, prefix.size()) != prefix || !ToNumber(part.substr(prefix.size()), &number))
         return false;
-      if (out->size() >= kMaxRanks) return false;
+      if (out->size() >= kMaxParsedRanks) return false;
       out->push_back(number);
       if (end == value.size()) return true;
       value.remove_prefix(end + 1);
@@ -277,8 +278,8 @@ class Parser {
   absl::Status Time(std::string_view text, Nanos* out) {
     int64_t ns = 0;
     if (!ToNumber(text, &ns) || ns > kMaxNanos || ns < -kMaxNanos) {
-      return Fail(
-          fmt::format("a time is a whole number of nanoseconds between -{} and {}", kMaxNanos, kMaxNanos));
+      return Fail(fmt::format("a time must be a whole number of nanoseconds between -{} and {}", kMaxNanos,
+                              kMaxNanos));
     }
     *out = Nanos(ns);
     return absl::OkStatus();
@@ -319,12 +320,11 @@ absl::StatusOr<Scenario> Parse(std::string_view text, std::string_view file_name
 
 absl::StatusOr<Scenario> ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in)
-    return absl::NotFoundError(fmt::format("{}: cannot be opened; give the path of a scenario file", path));
+  if (!in) return absl::NotFoundError(fmt::format("cannot open {}; give the path of a scenario file", path));
   const auto size = static_cast<uint64_t>(std::max<std::streamoff>(in.tellg(), 0));
   if (size > kMaxFileBytes)
     return absl::InvalidArgumentError(
-        fmt::format("{}: above {} bytes; no scenario is that large", path, kMaxFileBytes));
+        fmt::format("{} exceeds the limit of {} bytes for a scenario", path, kMaxFileBytes));
   std::string text(size, '\0');
   in.seekg(0);
   in.read(text.data(), static_cast<std::streamsize>(size));

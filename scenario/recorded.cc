@@ -8,17 +8,17 @@
 namespace lockstep::scenario {
 namespace {
 
-// Host and device stamps agree to about this; a wait's end is not compared more closely.
+// Host and device stamps agree to about this time. The end of a wait is not compared more closely.
 constexpr Nanos kClockSlack = Nanos::Micros(20);
-// Work that starts this soon after other work ended was waiting for it.
+// Work that starts within this time after other work ended is taken to have waited for it.
 constexpr Nanos kCausalGap = Nanos::Micros(30);
 constexpr Nanos kStampSlack = Nanos::Micros(2);
-// How far back to look on another stream for the work that was waited for.
+// The number of latest operations on another stream that may be the awaited one.
 constexpr size_t kLookBack = 64;
 
 enum class ItemKind : uint8_t { kPush, kUnlaunched, kCall, kPop };
 
-// What the host does, or what appears on the device from nowhere, in the order of the program.
+// An action of the host, or device work without a recorded launch, in the order of the program.
 struct Item {
   Nanos at;
   ItemKind kind;
@@ -71,7 +71,7 @@ class ProgramWriter {
     return items;
   }
 
-  // First pass, in the program's order: gaps, and who waited for whom.
+  // The first pass, in the program's order. It derives gaps and waits.
   void Derive(const Item& item) {
     if (item.kind == ItemKind::kUnlaunched) {
       DeriveWork(item.index);
@@ -106,8 +106,8 @@ class ProgramWriter {
     stream_work_[stream].push_back(index);
   }
 
-  // The work on another stream that ended last before `start`, if it ended shortly before and nothing known
-  // explains why the start was that late.
+  // Returns the work on another stream that ended last before `start`. It must have ended shortly before, and
+  // `start` must be later than the known dependencies explain.
   uint32_t FindCause(uint32_t own_stream, Nanos base, Nanos start) const {
     uint32_t best = kNoIndex;
     for (uint32_t s = 0; s < stream_work_.size(); ++s) {
@@ -151,14 +151,14 @@ class ProgramWriter {
         result.latest = std::max(result.latest.value_or(*end), *end);
       }
     }
-    // It did not wait for work that ended after it.
+    // The call cannot have waited for work that ended after it.
     if (!result.latest || *result.latest > call.end + kClockSlack) return {};
     result.wait = call.wait == RecordedWait::kAllStreams ? Wait::kAllStreams : Wait::kStreams;
     if (call.wait == RecordedWait::kStreams) result.streams = call.wait_streams;
     return result;
   }
 
-  // Second pass: the lines.
+  // The second pass writes the lines of the program.
   void Emit(const Item& item) {
     switch (item.kind) {
       case ItemKind::kPush:
@@ -200,11 +200,11 @@ class ProgramWriter {
     op.cbid = call.cbid;
     op.driver = call.driver;
     op.gap = HostGap(call.thread, call.start, call.end);
-    op.own = call.end - call.start;
+    op.service_time = call.end - call.start;
     op.wait = wait.wait;
     if (wait.wait == Wait::kStreams) op.wait_streams = wait.streams;
     if (wait.wait != Wait::kNothing && *wait.latest > call.start) {
-      op.own = Nanos();
+      op.service_time = Nanos();
       op.tail = call.end - *wait.latest;
     }
     out_.program.push_back(op);
@@ -229,7 +229,7 @@ class ProgramWriter {
     Op op = work.shape;
     op.launched = work.call != kNoIndex;
     op.gap = gap_[index];
-    op.own = work.end - (op.kind == OpKind::kCollective ? work.needed : work.start);
+    op.service_time = work.end - (op.kind == OpKind::kCollective ? work.needed : work.start);
     out_.program.push_back(op);
     if (needs_event_[index]) EmitEvent(OpKind::kRecordEvent, work.shape.stream, index);
   }

@@ -1,11 +1,10 @@
-// From what was recorded to what would happen again: a rank's stamps become a scenario's gaps, durations and
-// edges.
+// Converts a recording into a scenario: the stamps of a rank become gaps, durations and edges.
 //
-// Whatever edges are chosen, the replay of the unmodified scenario gives every stamp back exactly, because
-// gaps are signed and derived from the same formulas that the simulation evaluates. The edges decide what
-// moves when something becomes slower.
-#ifndef LOCKSTEP_COMMON_SCENARIO_RECORDED_H_
-#define LOCKSTEP_COMMON_SCENARIO_RECORDED_H_
+// The replay of the unmodified scenario reproduces every stamp, whichever edges are chosen. The reason is
+// that gaps are signed, and that they come from the formulas which the simulation evaluates. The edges decide
+// which operations move when another one becomes slower.
+#ifndef LOCKSTEP_SCENARIO_RECORDED_H_
+#define LOCKSTEP_SCENARIO_RECORDED_H_
 
 #include <cstdint>
 #include <string>
@@ -16,11 +15,12 @@
 
 namespace lockstep::scenario {
 
-// All times are distances from the recording's common origin.
+// All times count from the common origin of the recording.
 
 enum class RecordedWait : uint8_t {
   kNothing,
-  kSomeStream,  // it blocks, but what for is not recorded: the stream whose work ended just before it did
+  kSomeStream,  // it blocks for an unknown reason; assume the stream whose work ended just before the call
+                // did
   kStreams,
   kAllStreams,
 };
@@ -44,13 +44,13 @@ struct RecordedWork {
   Nanos start;
   Nanos end;
   uint32_t call = kNoIndex;  // into RecordedRank::calls
-  // Collectives: latest start among the members whose data this rank needs, its own included.
+  // For a collective: latest start among the members whose data this rank needs, its own included.
   Nanos needed;
-  // Everything that stamps do not say: kind, stream, name, geometry, bytes, group …
+  // All other properties: kind, stream, name, geometry, bytes, group …
   Op shape;
 };
 
-// A push and pop of an NVTX range.
+// The push and pop of an NVTX range.
 struct RecordedRange {
   Nanos start;
   Nanos end;
@@ -66,7 +66,8 @@ struct RecordedRank {
   std::vector<RecordedCall> calls;  // sorted by start
   std::vector<RecordedWork> work;
   std::vector<RecordedRange> ranges;  // not overlapping on a thread
-  // Are all calls that order streams there? If not, edges between streams are inferred from times.
+  // True if all calls that order streams were recorded. If not, edges between streams are inferred from
+  // times.
   bool has_events = false;
 };
 
@@ -74,4 +75,4 @@ Rank ToProgram(const RecordedRank& recorded);
 
 }  // namespace lockstep::scenario
 
-#endif  // LOCKSTEP_COMMON_SCENARIO_RECORDED_H_
+#endif  // LOCKSTEP_SCENARIO_RECORDED_H_

@@ -28,9 +28,9 @@ absl::Status CheckGroups(const Scenario& s) {
     std::sort(members.begin(), members.end());
     const bool repeated = std::adjacent_find(members.begin(), members.end()) != members.end();
     if (members.empty() || repeated || members.back() >= s.ranks.size()) {
-      return absl::InvalidArgumentError(
-          fmt::format("scenario, group {}: its members must be different ranks below {}, at least one", g,
-                      s.ranks.size()));
+      return absl::InvalidArgumentError(fmt::format(
+          "scenario, group {}: it needs at least one member, and members must be different ranks below {}", g,
+          s.ranks.size()));
     }
   }
   return absl::OkStatus();
@@ -65,11 +65,12 @@ absl::Status CheckOp(const Scenario& s, size_t r, const Op& op) {
     if (stream >= rank.streams.size())
       return Invalid(r, op, "it waits for a stream that is not declared in this rank");
   }
-  if (op.own < Nanos() && op.kind != OpKind::kCollective) return Invalid(r, op, "own must not be negative");
+  if (op.service_time < Nanos() && op.kind != OpKind::kCollective)
+    return Invalid(r, op, "own= must not be negative");
   return op.kind == OpKind::kCollective ? CheckCollective(s, r, op) : absl::OkStatus();
 }
 
-// (operation, root) of a group's collectives in the order of one member.
+// The (operation, root) of a group's collectives, in the order of one member.
 using Sequence = std::vector<std::tuple<Collective, int32_t>>;
 struct Pair {
   int64_t sends = 0;
@@ -100,7 +101,7 @@ absl::Status CheckPairing(const Scenario& s) {
       if (sequences[g][member] != sequences[g].begin()->second) {
         return absl::InvalidArgumentError(
             fmt::format("scenario, group g{}: ranks {} and {} do not run the same collectives in the same "
-                        "order ({} and {} of them); they would wait for each other for ever",
+                        "order ({} and {} of them); they would deadlock",
                         g, sequences[g].begin()->first, member, sequences[g].begin()->second.size(),
                         sequences[g][member].size()));
       }
@@ -147,7 +148,7 @@ void Stretch(Scenario& s, uint32_t factor) {
   for (Rank& rank : s.ranks) {
     for (Op& op : rank.program) {
       op.gap = op.gap * factor;
-      op.own = op.own * factor;
+      op.service_time = op.service_time * factor;
       op.tail = op.tail * factor;
     }
   }
@@ -155,7 +156,7 @@ void Stretch(Scenario& s, uint32_t factor) {
 
 absl::Status Validate(const Scenario& s) {
   if (s.ranks.empty())
-    return absl::InvalidArgumentError("scenario: it has no ranks; add a line `rank host=… device=…`");
+    return absl::InvalidArgumentError("the scenario has no ranks; add a line `rank host=… device=…`");
   if (s.pacing == Pacing::kLoop && s.period <= Nanos()) {
     return absl::InvalidArgumentError(
         "scenario: a loop needs a period above 0, as in `pacing loop 20000000`");
@@ -169,9 +170,9 @@ absl::Status Validate(const Scenario& s) {
       host_op |= op.IsHost();
       if (op.kind == OpKind::kPush) ++depth[op.thread];
       if (op.kind == OpKind::kPop && --depth[op.thread] < 0)
-        return Invalid(r, op, "pop without a push before it");
+        return Invalid(r, op, "a pop needs a push before it");
     }
-    // Without a host op nothing would hold a turn to its place in time.
+    // Without a host op, nothing would tie an iteration to its time.
     if (!host_op)
       return absl::InvalidArgumentError(
           fmt::format("scenario, rank {}: its program has no call, push or pop", r));

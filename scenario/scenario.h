@@ -1,21 +1,20 @@
-// What a world of simulated ranks does: the scenario format (docs/formats/scenario.md).
+// A scenario is the program of a world of simulated ranks. Its text format is docs/formats/scenario.md.
 //
-// Written by the generator (generator.h) and by `lockstep export --format scenario`; read by sim/ and by
-// nothing else. A scenario holds causes, not stamps: signed gaps and own durations. Replayed without a fault
-// it gives back the recorded stamps to the nanosecond; with one, everything behind the fault moves as it
-// would in the job.
+// The generator (generator.h) and `lockstep export --format scenario` write scenarios, and only sim/ reads
+// them. A scenario holds causes instead of stamps: signed gaps and service times. A replay without a fault
+// reproduces the recorded stamps to the nanosecond. With a fault, all later operations move as they would in
+// the job.
 //
-//   call        start = max(end of the thread's previous host op, turn origin) + gap
-//               end   = max(start + own, ends of the device work it waits for) + tail
-//   device op   start = max(end of the stream's previous op, start of its call, ends of the events it waits
-//   for,
-//                           turn origin) + gap;  end = start + own
-//   collective  as a device op, but end = latest start among the members whose data it needs + own
+//   call        start = max(end of the thread's previous host op, iteration origin) + gap
+//               end   = max(start + service time, ends of the device work it waits for) + tail
+//   device op   start = max(end of the stream's previous op, start of its call,
+//                           ends of the events it waits for, iteration origin) + gap
+//               end   = start + service time
+//   collective  as a device op, but end = latest start among the members whose data it needs + service time
 //
-// A plain value: copyable, no thread of its own. Times are virtual nanoseconds (common/base/time.h,
-// kVirtual).
-#ifndef LOCKSTEP_COMMON_SCENARIO_SCENARIO_H_
-#define LOCKSTEP_COMMON_SCENARIO_SCENARIO_H_
+// A scenario is a plain value, which can be copied. Times are virtual nanoseconds (base/time.h, kVirtual).
+#ifndef LOCKSTEP_SCENARIO_SCENARIO_H_
+#define LOCKSTEP_SCENARIO_SCENARIO_H_
 
 #include <cstdint>
 #include <functional>
@@ -49,22 +48,23 @@ enum class Collective : uint8_t {
   kReduceScatter,
   kAllToAll,
   kBarrier,      // every member needs every member
-  kSendReceive,  // one kernel with everybody's sends and receives: likewise
+  kSendReceive,  // one kernel with the sends and receives of all members: every member needs every member
   kBroadcast,
   kScatter,  // members need the root
   kReduce,
-  kGather,  // the root needs everybody, the others nobody
+  kGather,  // the root needs every member, the others need none
   kSend,
-  kReceive,  // the receiver needs the sender; above `buffered_bytes` both need both
+  kReceive,  // the receiver needs the sender; above `buffered_bytes` both need each other
 };
 inline constexpr int kCollectives = 12;
 
 enum class Needs : uint8_t { kAll, kRoot, kRootNeedsAll, kPeer };
 Needs NeedsOf(Collective op);
-// "all_reduce", … as report.json writes them.
+// Returns "all_reduce", … as in report.json.
 std::string_view CollectiveName(Collective op);
 
-// What a blocking call waits for: all work enqueued before it, and its own, on ...
+// The streams for which a blocking call waits. It waits for all work enqueued on them before it, and for its
+// own.
 enum class Wait : uint8_t { kNothing, kStreams, kAllStreams };
 
 struct Geometry {
@@ -76,15 +76,16 @@ struct Geometry {
   bool operator==(const Geometry&) const = default;
 };
 
-// One line of a rank's program. Fields that its kind does not name are left at their default and ignored.
+// One line of a rank's program. Fields that do not belong to its kind keep their default and are ignored.
 struct Op {
   OpKind kind = OpKind::kCall;
-  uint32_t line = 0;         // in the file it was read from, 0 = made in memory; not compared
-  uint32_t thread = 0;       // host ops: index into Rank::threads
-  uint32_t stream = 0;       // device and event ops: index into Rank::streams
-  bool launched = true;      // device ops: by the last call above; else by nobody that is known
-  Nanos gap;                 // signed
-  Nanos own;                 // >= 0, but a collective's may be negative (clocks disagree by that much)
+  uint32_t line = 0;    // line in the source file, 0 = made in memory; not compared
+  uint32_t thread = 0;  // host ops: index into Rank::threads
+  uint32_t stream = 0;  // device and event ops: index into Rank::streams
+  bool launched =
+      true;            // device ops: true if the last call above launched it, false if the launch is unknown
+  Nanos gap;           // signed
+  Nanos service_time;  // >= 0; negative only for a collective, if clocks disagree by more than its duration
   uint32_t name = kNoIndex;  // kernels, collectives, pushes: index into Scenario::names
   // calls
   uint32_t cbid = 0;  // CUPTI's callback id
@@ -94,14 +95,14 @@ struct Op {
   Nanos tail;  // signed
   // kernels and collectives
   Geometry geometry;
-  // copies, sets, collectives (NCCL's convention: bytes of the count a rank passes)
+  // copies, sets, collectives (as in NCCL, the bytes of the count that a rank passes)
   uint64_t bytes = 0;
   uint32_t copy_kind = 0;  // CUpti_ActivityMemcpyKind
   uint32_t value = 0;      // sets
   // collectives
   Collective collective = Collective::kAllReduce;
   uint32_t group = 0;  // index into Scenario::groups
-  int32_t peer = -1;   // rank in the group: root of rooted operations, other side of sends and receives
+  int32_t peer = -1;   // rank in the group: root of rooted operations, peer of sends and receives
   std::string datatype;
   // events
   uint32_t event = 0;
@@ -114,7 +115,7 @@ struct Op {
 };
 
 struct Group {
-  uint64_t comm = 0;  // NCCL's communicator id; 0: NCCL's profiler is not told of the group
+  uint64_t comm = 0;  // NCCL's communicator id; 0: hidden from NCCL's profiler
   std::string name;
   std::vector<uint32_t> members;  // world ranks in the order of their rank in the group
 };
@@ -123,45 +124,46 @@ struct Rank {
   std::string host;
   uint32_t device = 0;
   std::vector<uint32_t> streams;  // CUPTI's stream ids
-  std::vector<uint32_t> threads;  // numbers that tell threads apart; 0 is the main thread
-  std::vector<Op> program;        // one turn, in the order the host issues it
+  std::vector<uint32_t> threads;  // numbers that identify threads; 0 is the main thread
+  std::vector<Op> program;        // one iteration, in the order the host issues it
 };
 
-// kChain: a rank's next turn follows its own previous one. kLoop: turn k of every rank has its origin at k *
-// period.
+// kChain: a rank's next iteration follows its own previous one. kLoop: iteration k of every rank has the
+// origin k * period.
 enum class Pacing : uint8_t { kChain, kLoop };
 
 struct Scenario {
   Pacing pacing = Pacing::kChain;
   Nanos period;            // kLoop
-  uint32_t noise_ppm = 0;  // standard deviation of device durations, relative
+  uint32_t noise_ppm = 0;  // relative standard deviation of device durations
   uint64_t buffered_bytes = 4 * 1024 * 1024;
-  // "{step}" in a push's name becomes the turn's number; "{step:3:1}" counts three steps a turn: 3 * turn
-  // + 1.
+  // "{step}" in a push's name becomes the iteration's number. "{step:3:1}" counts three steps per iteration:
+  // 3 * iteration + 1.
   std::vector<std::string> names;
   std::vector<Group> groups;
   std::vector<Rank> ranks;
 
-  // The text's index, added when it is new. Linear in the number of names.
+  // Returns the index of `text`, and adds it if it is new. It takes time linear in the number of names.
   uint32_t AddName(std::string_view text);
 };
 
-// Checks what the text cannot show line by line: indices, that all members of a group run the same
-// collectives in the same order, that sends and receives pair. The error names rank and line. A valid
-// scenario may still deadlock; a dry run (sim/dry_run.h) tells.
+// Checks the rules that involve several lines: valid indices, the same collectives in the same order on all
+// members of a group, and pairs of sends and receives. The error names rank and line. A valid scenario may
+// still deadlock; sim/engine/dry_run.h finds that.
 absl::Status Validate(const Scenario& scenario);
 
-// Everything takes `factor` times as long.
+// Multiplies all times by `factor`.
 void Stretch(Scenario& scenario, uint32_t factor);
 
-// Never crashes on hostile text. Errors: kInvalidArgument, "FILE:LINE: what is wrong; what would be right".
-// The result is Validate()d.
+// Parses a scenario and validates it. Hostile text never makes it crash. kInvalidArgument has "FILE:LINE:
+// problem; remedy".
 absl::StatusOr<Scenario> Parse(std::string_view text, std::string_view file_name);
 absl::StatusOr<Scenario> ReadFile(const std::string& path);
 
-// Hands the text to `out` piece by piece and stops at its first error. Parse() gives the same scenario back.
+// Passes the text to `out` piece by piece, and stops at its first error. Parse() reproduces the same
+// scenario.
 absl::Status Write(const Scenario& scenario, const std::function<absl::Status(std::string_view)>& out);
 
 }  // namespace lockstep::scenario
 
-#endif  // LOCKSTEP_COMMON_SCENARIO_SCENARIO_H_
+#endif  // LOCKSTEP_SCENARIO_SCENARIO_H_

@@ -32,7 +32,7 @@ std::string ErrorOf(const std::string& text) {
 
 constexpr char kRank[] = "rank host=a device=0\nstream id=7\nthread id=0\n";
 
-TEST(Scenario, WhatIsWrittenReadsBackTheSame) {
+TEST(Scenario, RoundTrips) {
   const Scenario s = *MakeTransformer({});
   const std::string text = Text(s);
   const absl::StatusOr<Scenario> back = Parse(text, "f");
@@ -43,7 +43,7 @@ TEST(Scenario, WhatIsWrittenReadsBackTheSame) {
   EXPECT_EQ(back->names, s.names);
 }
 
-TEST(Scenario, AnyTextSurvivesAsAName) {
+TEST(Scenario, NamesOfAnyTextRoundTrip) {
   Scenario s;
   s.ranks.push_back({"ho st\n%", 0, {}, {0}, {}});
   Op push;
@@ -60,22 +60,22 @@ TEST(Scenario, ErrorsNameFileLineAndRemedy) {
   const std::string head = "lockstep-scenario 1\n";
   EXPECT_THAT(ErrorOf(""), HasSubstr("empty"));
   EXPECT_THAT(ErrorOf("{\"traceEvents\": []}\n"), HasSubstr("f:1: this is not a scenario"));
-  EXPECT_THAT(ErrorOf(head + kRank + "launch t0\n"), HasSubstr("f:5: `launch` is no operation"));
+  EXPECT_THAT(ErrorOf(head + kRank + "launch t0\n"), HasSubstr("f:5: unknown operation `launch`"));
   EXPECT_THAT(ErrorOf(head + kRank + "call t0 211\n"), HasSubstr("callback id"));
   EXPECT_THAT(ErrorOf(head + kRank + "call t0 r211 gap=99999999999999999999\n"),
-              HasSubstr("f:5: a time is a whole number"));
-  EXPECT_THAT(ErrorOf(head + kRank + "call t0 r211 gap=1.5\n"), HasSubstr("a time is a whole number"));
+              HasSubstr("f:5: a time must be a whole number"));
+  EXPECT_THAT(ErrorOf(head + kRank + "call t0 r211 gap=1.5\n"), HasSubstr("a time must be a whole number"));
   EXPECT_THAT(ErrorOf(head + kRank + "call t3 r211\n"), HasSubstr("line 5: its thread is not declared"));
   EXPECT_THAT(ErrorOf(head + kRank + "call t0 r211\nkernel s0 n0\n"),
               HasSubstr("line 6: its name is not declared"));
-  EXPECT_THAT(ErrorOf(head + kRank + "pop t0\n"), HasSubstr("pop without a push"));
+  EXPECT_THAT(ErrorOf(head + kRank + "pop t0\n"), HasSubstr("a pop needs a push"));
   EXPECT_THAT(ErrorOf(head + kRank), HasSubstr("no call, push or pop"));
   EXPECT_THAT(ErrorOf(head), HasSubstr("no ranks"));
   EXPECT_THAT(ErrorOf(head + "pacing loop 0\n" + kRank + "call t0 r1\n"), HasSubstr("period above 0"));
-  EXPECT_THAT(ErrorOf(head + "call t0 r1\n"), HasSubstr("below a `rank` line"));
+  EXPECT_THAT(ErrorOf(head + "call t0 r1\n"), HasSubstr("follow a `rank` line"));
 }
 
-TEST(Scenario, RanksThatWouldWaitForEachOtherForEverAreRefused) {
+TEST(Scenario, RefusesADeadlock) {
   const std::string head = "lockstep-scenario 1\nname k\ngroup comm=1 name=g members=0,1\n";
   const std::string reduce = "call t0 d652\ncoll s0 n0 g0 all_reduce\n";
   EXPECT_THAT(ErrorOf(head + kRank + reduce + reduce + kRank + reduce), HasSubstr("group g0: ranks 0 and 1"));
@@ -105,12 +105,12 @@ TEST(Scenario, DamagedTextNeverCrashesTheReader) {
   EXPECT_LT(accepted, 3000);
 }
 
-TEST(Scenario, AMissingFileIsNamed) {
+TEST(Scenario, NamesAMissingFile) {
   EXPECT_THAT(std::string(ReadFile("/nonexistent/x.scenario").status().message()),
               HasSubstr("/nonexistent/x.scenario"));
 }
 
-TEST(Generator, EveryUsualShapeIsValidAndAbsurdOnesAreRefused) {
+TEST(Generator, AcceptsUsualShapesAndRefusesAbsurdOnes) {
   for (uint32_t ranks : {1u, 2u, 3u, 4u, 6u, 8u, 16u, 64u}) {
     const TransformerShape shape = ShapeFor(ranks);
     EXPECT_EQ(shape.ranks(), ranks);

@@ -9,14 +9,14 @@ namespace {
 
 constexpr size_t kFlushBytes = 256 * 1024;
 
-// fmt::format_to(Into(out), …) appends to *out.
+// Lets fmt::format_to(Into(out), …) append to *out.
 std::back_insert_iterator<std::string> Into(std::string* out) { return std::back_inserter(*out); }
 
 std::string Triple(const uint32_t (&v)[3]) { return fmt::format("{},{},{}", v[0], v[1], v[2]); }
 
 void AppendTiming(const Op& op, std::string* out) {
   if (!op.launched) *out += " unlaunched";
-  fmt::format_to(Into(out), " gap={} own={}", op.gap.ns(), op.own.ns());
+  fmt::format_to(Into(out), " gap={} own={}", op.gap.ns(), op.service_time.ns());
 }
 
 void AppendGeometry(const Geometry& g, std::string* out) {
@@ -28,7 +28,7 @@ void AppendGeometry(const Geometry& g, std::string* out) {
 
 void AppendCall(const Op& op, std::string* out) {
   fmt::format_to(Into(out), "call t{} {}{} gap={} own={}", op.thread, op.driver ? "d" : "r", op.cbid,
-                 op.gap.ns(), op.own.ns());
+                 op.gap.ns(), op.service_time.ns());
   if (op.wait == Wait::kAllStreams) *out += " wait=all";
   if (op.wait == Wait::kStreams) {
     const char* separator = " wait=s";

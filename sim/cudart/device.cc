@@ -1,4 +1,4 @@
-// Devices, versions, errors and the profiler's switch.
+// Implements the functions for devices, versions, errors and the profiler's switch.
 #include <cstring>
 #include <utility>
 
@@ -83,7 +83,7 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
 LOCKSTEP_SIM_EXPORT cudaError_t cudaGetDeviceCount(int* count) {
   return RuntimeCall(cbid::kGetDeviceCount, "cudaGetDeviceCount", [&](Gpu& gpu, ApiCall&) {
     if (count == nullptr) return cudaErrorInvalidValue;
-    *count = gpu.knobs().devices;
+    *count = gpu.settings().devices;
     return cudaSuccess;
   });
 }
@@ -109,7 +109,7 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaDeviceReset() {
 LOCKSTEP_SIM_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   return RuntimeCall(cbid::kGetDeviceProperties, "cudaGetDeviceProperties", [&](Gpu& gpu, ApiCall&) {
     if (p == nullptr) return cudaErrorInvalidValue;
-    if (device < 0 || device >= gpu.knobs().devices) return cudaErrorInvalidDevice;
+    if (device < 0 || device >= gpu.settings().devices) return cudaErrorInvalidDevice;
     std::memset(static_cast<void*>(p), 0, sizeof *p);
     std::strcpy(p->name, "Simulated GPU");
     p->uuid[15] = static_cast<uint8_t>(device + 1);
@@ -133,7 +133,7 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d
 LOCKSTEP_SIM_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   return RuntimeCall(cbid::kDeviceGetAttribute, "cudaDeviceGetAttribute", [&](Gpu& gpu, ApiCall&) {
     if (value == nullptr) return cudaErrorInvalidValue;
-    if (device < 0 || device >= gpu.knobs().devices) return cudaErrorInvalidDevice;
+    if (device < 0 || device >= gpu.settings().devices) return cudaErrorInvalidDevice;
     switch (attribute) {
       case cudaDevAttrMaxThreadsPerBlock:
         *value = 1024;

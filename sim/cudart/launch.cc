@@ -1,4 +1,5 @@
-// Kernels: what nvcc's host code registers at the program's start and calls at each <<<>>>.
+// Implements kernel launches: the functions that nvcc's host code calls at program start to register kernels,
+// and at each <<<>>>.
 #include <cstring>
 
 #include "sim/cudart/runtime.h"
@@ -32,7 +33,7 @@ cudaError_t Launch(uint32_t cbid, const char* call_name, const void* host, const
           return cudaErrorInvalidConfiguration;
         sim::Stream* stream = gpu.Find(stream_handle);
         if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-        // The runtime calls the driver, which CUPTI sees too.
+        // The runtime calls the driver, and CUPTI records that call too.
         ApiCall driver(gpu.activity(), cupti::CallbackDomain::kDriverApi, cupti::driver_cbid::kLaunchKernel,
                        "cuLaunchKernel", kernel);
         sim::Work work;
@@ -69,7 +70,7 @@ LOCKSTEP_SIM_EXPORT void __cudaRegisterFunction(void**, const char* host, char*,
                                                 uint3*, uint3*, dim3*, dim3*, int*) {
   Runtime::Get().RegisterKernel(host, name);
 }
-// The host's variable stands for the device's.
+// The host's variable serves as the device's variable too.
 LOCKSTEP_SIM_EXPORT void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
 
 LOCKSTEP_SIM_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,
@@ -87,7 +88,7 @@ LOCKSTEP_SIM_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* blo
   return cudaSuccess;
 }
 
-// A kernel's handle is its host function.
+// The host function's address serves as the kernel's handle.
 LOCKSTEP_SIM_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
   *kernel = static_cast<cudaKernel_t>(const_cast<void*>(host));
   return cudaSuccess;
@@ -114,8 +115,8 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* co
 
 namespace {
 
-// The stream goes on when the function has returned.
-class HostFunction : public sim::Remote {
+// Runs the host function. The stream continues when the function has returned.
+class HostFunction : public sim::ExternalCompletion {
  public:
   HostFunction(Gpu& gpu, cudaHostFn_t function, void* data) : gpu_(gpu), function_(function), data_(data) {}
   void Entered(const sim::ItemRef&, int64_t) override {}
@@ -142,7 +143,7 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHost
                             if (stream == nullptr) return cudaErrorInvalidResourceHandle;
                             if (function == nullptr) return cudaErrorInvalidValue;
                             sim::Work work;
-                            work.make_remote = [&gpu, function, data](sim::Launch) {
+                            work.make_external = [&gpu, function, data](sim::Launch) {
                               return std::make_shared<HostFunction>(gpu, function, data);
                             };
                             gpu.Submit(*stream, std::move(work), call.correlation());

@@ -1,4 +1,4 @@
-// Memory, and copies and sets of it.
+// Implements memory allocation, copies and sets.
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,10 +22,11 @@ namespace {
 using cupti::MemoryOperation;
 using sim::Memory;
 
-constexpr uint64_t kFirstPool = 1ull << 40;  // addresses where no block is; a pool is known by its own
+constexpr uint64_t kFirstPool = 1ull << 40;  // the pool's address in records; no block has such an address
 
-// CUPTI's record of what becomes of `block`; `stream` in whose order, null: at once.
-void TellOfMemory(Gpu& gpu, const ApiCall& call, MemoryOperation operation, const Memory::Block& block,
+// Records an operation on `block` for CUPTI. `stream` orders the operation; null means that it takes effect
+// at once.
+void RecordMemory(Gpu& gpu, const ApiCall& call, MemoryOperation operation, const Memory::Block& block,
                   const sim::Stream* stream) {
   if (!gpu.activity().Wants(cupti::ActivityKind::kMemory)) return;
   const int64_t now = sim::RealtimeNs();
@@ -59,23 +60,24 @@ cudaError_t New(Gpu& gpu, const ApiCall& call, void** memory, size_t bytes, Memo
   *memory = gpu.memory().New(bytes, kind, device,
                              stream != nullptr ? Memory::Origin::kPool : Memory::Origin::kDevice);
   if (*memory == nullptr) return cudaErrorMemoryAllocation;
-  TellOfMemory(gpu, call, MemoryOperation::kAllocation, gpu.memory().Of(*memory), stream);
+  RecordMemory(gpu, call, MemoryOperation::kAllocation, gpu.memory().Of(*memory), stream);
   return cudaSuccess;
 }
 
-// Waits for the device, as CUDA's does: nothing may still use the block.
+// Waits for the device before it frees the block, as CUDA does, because queued work may still use the block.
 cudaError_t Delete(Gpu& gpu, const ApiCall& call, void* memory) {
   if (memory == nullptr) return cudaSuccess;
   gpu.SynchronizeAll();
   const Memory::Block block = gpu.memory().Of(memory);
   if (!gpu.memory().Delete(memory)) return cudaErrorInvalidValue;
-  TellOfMemory(gpu, call, MemoryOperation::kRelease, block, nullptr);
+  RecordMemory(gpu, call, MemoryOperation::kRelease, block, nullptr);
   return cudaSuccess;
 }
 
 bool OnDevice(const sim::Memory::Block& block) { return block.kind == MemoryKind::kDevice; }
 
-// What CUPTI calls it follows from where the two blocks are, which cudaMemcpyDefault asks for anyway.
+// The places of the two blocks decide the kind that CUPTI reports, so that cudaMemcpyDefault needs no extra
+// rule.
 MemcpyKind KindOf(const sim::Memory::Block& to, const sim::Memory::Block& from) {
   if (OnDevice(to)) return OnDevice(from) ? MemcpyKind::kDeviceToDevice : MemcpyKind::kHostToDevice;
   return OnDevice(from) ? MemcpyKind::kDeviceToHost : MemcpyKind::kHostToHost;
@@ -115,7 +117,8 @@ cudaError_t Copy(uint32_t call_id, const char* name, void* to, const void* from,
     using Path = sim::KernelModel::Path;
     work.duration_ns = gpu.model().CopyNs(
         bytes, kind == MemcpyKind::kDeviceToDevice && !peer ? Path::kOnDevice : Path::kHostDevice);
-    // Pageable memory is staged: it may change once the call has returned, and a copy to it is over by then.
+    // A pageable source is copied to a staging buffer, because the caller may change it as soon as the call
+    // returns. A copy to pageable memory is finished when the call returns.
     const bool capturing = gpu.Capturing(*stream);
     if (from_block.kind == MemoryKind::kPageable && wait == Wait::kNo && !capturing) {
       auto staged = std::make_shared<std::vector<uint8_t>>(static_cast<const uint8_t*>(from),
@@ -127,7 +130,7 @@ cudaError_t Copy(uint32_t call_id, const char* name, void* to, const void* from,
     gpu.Submit(*stream, std::move(work), call.correlation());
     const bool to_pageable = to_block.kind == MemoryKind::kPageable;
     if (!capturing && (wait == Wait::kYes || to_pageable)) {
-      sim::TellOfWait(gpu, call, cupti::SynchronizationType::kStreamSynchronize, stream, 0,
+      sim::RecordWait(gpu, call, cupti::SynchronizationType::kStreamSynchronize, stream, 0,
                       [&] { gpu.Synchronize(*stream); });
     }
     return cudaSuccess;
@@ -194,7 +197,7 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaFreeAsync(void* memory, cudaStream_t handle)
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
     const Memory::Block block = gpu.memory().Of(memory);
     if (block.first != memory) return cudaErrorInvalidValue;
-    TellOfMemory(gpu, call, MemoryOperation::kRelease, block, stream);
+    RecordMemory(gpu, call, MemoryOperation::kRelease, block, stream);
     sim::Work work;
     work.effect = [&gpu, memory] { gpu.memory().Delete(memory); };
     gpu.Submit(*stream, std::move(work), call.correlation());

@@ -13,7 +13,7 @@
 namespace lockstep::sim {
 namespace {
 
-// Never unloaded, and nothing of it is called.
+// The library is never unloaded. None of its functions is called.
 void LoadDriver() {
   Dl_info self = {};
   if (dladdr(reinterpret_cast<void*>(&LoadDriver), &self) == 0 || self.dli_fname == nullptr) return;
@@ -45,9 +45,9 @@ Runtime& Runtime::Get() {
 Gpu& Runtime::gpu() {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
   if (gpu_ != nullptr) return *gpu_;
-  std::vector<std::string> trouble;
-  gpu_ = new Gpu(DeviceKnobs::Read([](const char* name) -> const char* { return getenv(name); }, &trouble));
-  for (const std::string& t : trouble) std::fprintf(stderr, "simulated GPU: %s\n", t.c_str());
+  std::vector<std::string> error;
+  gpu_ = new Gpu(DeviceSettings::Read([](const char* name) -> const char* { return getenv(name); }, &error));
+  for (const std::string& t : error) std::fprintf(stderr, "simulated GPU: %s\n", t.c_str());
   LoadDriver();
   LoadInjection();
   return *gpu_;

@@ -1,4 +1,5 @@
-// The state behind the simulated libcudart: the process's Gpu, its kernels' names, each thread's last error.
+// Holds the state of the simulated libcudart: the process's Gpu, the names of its kernels, and the last error
+// of each thread. Any thread may call it.
 #ifndef LOCKSTEP_SIM_CUDART_RUNTIME_H_
 #define LOCKSTEP_SIM_CUDART_RUNTIME_H_
 
@@ -17,15 +18,15 @@ namespace lockstep::sim {
 
 class Runtime {
  public:
-  // Never destroyed: work may be on its way while the process ends.
+  // The object is never destroyed, because work may still run while the process ends.
   static Runtime& Get();
 
-  // Initialises CUDA at the first call, and then loads the library that CUDA_INJECTION64_PATH names, as the
-  // driver does. Any thread; also from inside that library.
+  // Initialises CUDA at the first call, and then loads the library in CUDA_INJECTION64_PATH, as the driver
+  // does. Any thread may call it, also from inside that library.
   Gpu& gpu();
 
   void RegisterKernel(const void* host, const char* name);
-  // The mangled name; null for what is no kernel of this program.
+  // Returns the mangled name, or null if `host` is not a kernel of this program.
   const char* KernelName(const void* host);
 
   static foreign::cudart::cudaError_t& LastError();
@@ -36,7 +37,8 @@ class Runtime {
   std::map<const void*, std::string> kernels_;
 };
 
-// One runtime call: its record and callbacks around `body(gpu, call)`, its error kept for cudaGetLastError.
+// Makes one runtime call: writes its record, runs the callbacks before and after `body(gpu, call)`, and keeps
+// its error for cudaGetLastError.
 template <typename Body>
 foreign::cudart::cudaError_t RuntimeCall(uint32_t cbid, const char* name, Body body,
                                          const char* symbol = nullptr) {
@@ -49,9 +51,9 @@ foreign::cudart::cudaError_t RuntimeCall(uint32_t cbid, const char* name, Body b
   return error;
 }
 
-// A wait of the host, told to CUPTI: `wait` between the two stamps.
+// Runs `wait` and reports it to CUPTI as a synchronisation record with the times before and after it.
 template <typename Wait>
-void TellOfWait(Gpu& gpu, const ApiCall& call, foreign::cupti::SynchronizationType type, const Stream* stream,
+void RecordWait(Gpu& gpu, const ApiCall& call, foreign::cupti::SynchronizationType type, const Stream* stream,
                 uint32_t event, Wait wait) {
   namespace cupti = foreign::cupti;
   cupti::Synchronization2 r{};

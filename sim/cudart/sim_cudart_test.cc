@@ -1,5 +1,5 @@
-// The simulated libcudart as a program calls it, and the simulated libcupti as a tool sees that program. Real
-// time: waits of the tests are milliseconds.
+// Tests the simulated libcudart as a program calls it, and the simulated libcupti as a tool observes that
+// program. The tests run in real time and wait for milliseconds.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ using cupti::ActivityKind;
 using cupti::Result;
 
 constexpr char kName[] = "_Z4testv";
-char g_kernel;  // its address is the host function's
+char g_kernel;  // its address serves as the host function
 
 const bool g_registered = [] {
   void** handle = __cudaRegisterFatBinary(nullptr);
@@ -56,7 +56,7 @@ class SimCudart : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     ASSERT_TRUE(g_registered);
-    // 25 ms each, so that what is in flight stays there for a while.
+    // Each kernel takes 25 ms, so that work stays in flight long enough to observe it.
     setenv("SIMGPU_KERNELS", "test*=25ms", 1);
     library_ = dlopen(LOCKSTEP_SIM_STACK_CUPTI, RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << dlerror();
@@ -112,7 +112,7 @@ class SimCudart : public ::testing::Test {
 };
 void* SimCudart::library_ = nullptr;
 
-TEST_F(SimCudart, AKernelsRecordsShareItsCorrelationAndTheIdThatWasPushed) {
+TEST_F(SimCudart, AKernelsRecordsShareCorrelationAndPushedId) {
   Enable({ActivityKind::kExternalCorrelation, ActivityKind::kRuntime, ActivityKind::kDriver,
           ActivityKind::kConcurrentKernel});
   Find<cupti::ActivityPushExternalCorrelationIdFn>("cuptiActivityPushExternalCorrelationId")(
@@ -141,7 +141,7 @@ TEST_F(SimCudart, AKernelsRecordsShareItsCorrelationAndTheIdThatWasPushed) {
   EXPECT_EQ(launches(ActivityKind::kDriver, cupti::driver_cbid::kLaunchKernel), 1);
 }
 
-TEST_F(SimCudart, StreamsRunBesideEachOtherAndEventsOrderThem) {
+TEST_F(SimCudart, StreamsRunConcurrentlyAndEventsOrderThem) {
   Enable({ActivityKind::kConcurrentKernel, ActivityKind::kCudaEvent});
   cudaStream_t other = nullptr;
   cudaEvent_t before = nullptr, after = nullptr;
@@ -190,12 +190,12 @@ TEST_F(SimCudart, TheDefaultStreamWaitsForBlockingStreamsOnly) {
   EXPECT_EQ(cudaStreamDestroy(blocking), cudaSuccess);
 }
 
-TEST_F(SimCudart, CopiesAndSetsHappenInOrderAndAreToldWithTheirKind) {
+TEST_F(SimCudart, CopiesAndSetsRunInOrderAndAreRecordedWithTheirKind) {
   Enable({ActivityKind::kMemcpy, ActivityKind::kMemset, ActivityKind::kSynchronization});
   std::vector<uint8_t> pageable(4096, 5), back(4096, 0);
   ASSERT_EQ(LaunchTest(stream_), cudaSuccess);
   ASSERT_EQ(cudaMemcpyAsync(device_, pageable.data(), 4096, cudaMemcpyHostToDevice, stream_), cudaSuccess);
-  std::fill(pageable.begin(), pageable.end(), 9);  // too late: it was staged
+  std::fill(pageable.begin(), pageable.end(), 9);  // too late: the copy has already staged the source
   ASSERT_EQ(cudaMemcpyAsync(pinned_, device_, 4096, cudaMemcpyDeviceToHost, stream_), cudaSuccess);
   EXPECT_EQ(static_cast<uint8_t*>(pinned_)[0], 0) << "the kernel before it still runs";
   ASSERT_EQ(cudaMemsetAsync(device_, 6, 100, stream_), cudaSuccess);
@@ -229,7 +229,7 @@ class Graphs : public SimCudart {
   }
 };
 
-TEST_F(Graphs, EachLaunchYieldsItsNodesRecords) {
+TEST_F(Graphs, EachLaunchRecordsItsNodes) {
   Enable({ActivityKind::kConcurrentKernel, ActivityKind::kMemset, ActivityKind::kRuntime});
   cudaGraphExec_t executable = Capture();
   EXPECT_TRUE(Kernels().empty()) << "a capture runs nothing";
@@ -254,7 +254,7 @@ TEST_F(Graphs, EachLaunchYieldsItsNodesRecords) {
   EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
 }
 
-TEST_F(Graphs, AGraphsRecordStandsForThoseOfItsNodes) {
+TEST_F(Graphs, AGraphsRecordReplacesThoseOfItsNodes) {
   Enable({ActivityKind::kConcurrentKernel, ActivityKind::kGraphTrace});
   cudaGraphExec_t executable = Capture();
   ASSERT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
@@ -266,7 +266,7 @@ TEST_F(Graphs, AGraphsRecordStandsForThoseOfItsNodes) {
   EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
 }
 
-TEST_F(Graphs, AForkThatIsNotJoinedIsAnError) {
+TEST_F(Graphs, AnUnjoinedForkIsAnError) {
   cudaStream_t other = nullptr;
   cudaEvent_t event = nullptr;
   cudaGraph_t graph = nullptr;
@@ -290,8 +290,8 @@ TEST_F(Graphs, AForkThatIsNotJoinedIsAnError) {
   EXPECT_EQ(cudaStreamDestroy(other), cudaSuccess);
 }
 
-// NVIDIA's own parser, where it is installed, walks what a whole program made.
-TEST_F(Graphs, TheRealLibraryStepsAProgramsRecordsIdentically) {
+// NVIDIA's own parser, if it is installed, walks the records of a whole program.
+TEST_F(Graphs, TheRealLibraryParsesAProgramsRecords) {
   std::string path = "/usr/local/cuda/lib64/libcupti.so.13";
   if (access(path.c_str(), R_OK) != 0) path = "/usr/local/cuda/lib/libcupti.so.13";
   void* real = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -336,14 +336,15 @@ TEST_F(Graphs, TheRealLibraryStepsAProgramsRecordsIdentically) {
   EXPECT_EQ(cudaFree(peer), cudaSuccess);
 }
 
-// The fault is read when CUPTI is loaded, and a CUPTI that was used cannot be unused: a process of its own.
-TEST_F(Graphs, OneThatIsOlderThanCuptiIsSilentOnRequest) {
+// CUPTI reads the fault when it is loaded, and its first use cannot be undone. The test therefore needs a
+// process of its own.
+TEST_F(Graphs, AGraphOlderThanCuptiRecordsNothingOnRequest) {
   if (getenv("SIMGPU_CUPTI_FAULTS") == nullptr) {
     char self[4096] = {};
     ASSERT_GT(readlink("/proc/self/exe", self, sizeof self - 1), 0);
     const std::string command =
         "SIMGPU_CUPTI_FAULTS=graph_before_cupti '" + std::string(self) +
-        "' --gtest_filter=Graphs.OneThatIsOlderThanCuptiIsSilentOnRequest > /dev/null";
+        "' --gtest_filter=Graphs.AGraphOlderThanCuptiRecordsNothingOnRequest > /dev/null";
     EXPECT_EQ(std::system(command.c_str()), 0);
     return;
   }
@@ -360,7 +361,7 @@ TEST_F(Graphs, OneThatIsOlderThanCuptiIsSilentOnRequest) {
   EXPECT_EQ(cudaGraphExecDestroy(after), cudaSuccess);
 }
 
-TEST_F(SimCudart, WrongArgumentsAreCudasErrorsAndTheLastIsKept) {
+TEST_F(SimCudart, WrongArgumentsReturnCudasErrorsAndTheLastIsKept) {
   cudaGetLastError();
   EXPECT_EQ(cudaLaunchKernel("no kernel", dim3(1), dim3(1), nullptr, 0, stream_),
             cudaErrorInvalidDeviceFunction);
@@ -376,7 +377,7 @@ TEST_F(SimCudart, WrongArgumentsAreCudasErrorsAndTheLastIsKept) {
   cudaGetLastError();
 }
 
-TEST_F(SimCudart, HostFunctionsRunInOrderOnAThreadOfTheirOwn) {
+TEST_F(SimCudart, HostFunctionsRunInOrderOnASeparateThread) {
   struct Seen {
     std::thread::id thread;
     bool ran = false;
@@ -395,7 +396,7 @@ TEST_F(SimCudart, HostFunctionsRunInOrderOnAThreadOfTheirOwn) {
   EXPECT_NE(seen.thread, std::this_thread::get_id());
 }
 
-TEST_F(SimCudart, DevicesStreamsAndContextsAreToldToWhoComesLate) {
+TEST_F(SimCudart, ALateSubscriberReceivesDevicesStreamsAndContexts) {
   Enable({});
   const auto dump = Find<cupti::ActivityEnableAndDumpFn>("cuptiActivityEnableAndDump");
   for (ActivityKind kind : {ActivityKind::kDevice, ActivityKind::kContext, ActivityKind::kStream}) {
@@ -412,7 +413,7 @@ TEST_F(SimCudart, DevicesStreamsAndContextsAreToldToWhoComesLate) {
             1);
 }
 
-TEST_F(SimCudart, MemoryIsToldOfAtBothEndsOfABlocksLife) {
+TEST_F(SimCudart, RecordsAllocationAndReleaseOfMemory) {
   Enable({ActivityKind::kMemory, ActivityKind::kRuntime});
   void *plain = nullptr, *pooled = nullptr;
   ASSERT_EQ(cudaMalloc(&plain, 4096), cudaSuccess);
@@ -452,7 +453,7 @@ TEST_F(SimCudart, MemoryIsToldOfAtBothEndsOfABlocksLife) {
   }
 }
 
-TEST_F(SimCudart, StreamsSayHowTheyWereMade) {
+TEST_F(SimCudart, StreamRecordsHoldTheirCreationFlags) {
   Enable({ActivityKind::kStream});
   cudaStream_t urgent = nullptr, blocking = nullptr;
   ASSERT_EQ(cudaStreamCreateWithPriority(&urgent, cudaStreamNonBlocking, -5), cudaSuccess);

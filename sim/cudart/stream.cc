@@ -1,4 +1,4 @@
-// Streams, events and graphs.
+// Implements streams, events and graphs.
 #include <memory>
 
 #include "sim/cudart/runtime.h"
@@ -15,7 +15,7 @@ using cupti::SynchronizationType;
 
 namespace {
 
-// RuntimeCall with the stream or event that a handle stands for.
+// Makes a RuntimeCall with the stream or event that a handle refers to.
 template <typename Body>
 cudaError_t StreamCall(uint32_t id, const char* name, const void* handle, Body body) {
   return RuntimeCall(id, name, [&](Gpu& gpu, ApiCall& call) -> cudaError_t {
@@ -52,8 +52,8 @@ cudaError_t NewEvent(uint32_t id, const char* name, cudaEvent_t* event) {
   });
 }
 
-// A query that found work unfinished is a record only for those who asked for all.
-bool TellOfQuery(Gpu& gpu, bool done) {
+// A query that found unfinished work is recorded only if the tool asked for all queries.
+bool RecordQuery(Gpu& gpu, bool done) {
   const sim::SimCore* core = gpu.activity().core();
   return done || (core != nullptr && core->all_sync_records());
 }
@@ -84,7 +84,7 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   return StreamCall(cbid::kStreamSynchronize, "cudaStreamSynchronize", handle,
                     [](Gpu& gpu, ApiCall& call, sim::Stream& stream) {
                       if (gpu.Capturing(stream)) return cudaErrorStreamCaptureUnsupported;
-                      sim::TellOfWait(gpu, call, SynchronizationType::kStreamSynchronize, &stream, 0,
+                      sim::RecordWait(gpu, call, SynchronizationType::kStreamSynchronize, &stream, 0,
                                       [&] { gpu.Synchronize(stream); });
                       return cudaSuccess;
                     });
@@ -94,8 +94,8 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return StreamCall(
       cbid::kStreamQuery, "cudaStreamQuery", handle, [](Gpu& gpu, ApiCall& call, sim::Stream& stream) {
         const bool done = gpu.Idle(stream);
-        if (TellOfQuery(gpu, done))
-          sim::TellOfWait(gpu, call, SynchronizationType::kStreamSynchronize, &stream, 0, [] {});
+        if (RecordQuery(gpu, done))
+          sim::RecordWait(gpu, call, SynchronizationType::kStreamSynchronize, &stream, 0, [] {});
         return done ? cudaSuccess : cudaErrorNotReady;
       });
 }
@@ -105,7 +105,7 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEve
                     [&](Gpu& gpu, ApiCall& call, sim::Stream& stream) {
                       sim::Event* event = gpu.FindEvent(event_handle);
                       if (event == nullptr) return cudaErrorInvalidResourceHandle;
-                      sim::TellOfWait(gpu, call, SynchronizationType::kStreamWaitEvent, &stream, event->id,
+                      sim::RecordWait(gpu, call, SynchronizationType::kStreamWaitEvent, &stream, event->id,
                                       [&] { gpu.WaitEvent(stream, *event); });
                       return cudaSuccess;
                     });
@@ -113,7 +113,7 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEve
 
 LOCKSTEP_SIM_EXPORT cudaError_t cudaDeviceSynchronize() {
   return RuntimeCall(cbid::kDeviceSynchronize, "cudaDeviceSynchronize", [](Gpu& gpu, ApiCall& call) {
-    sim::TellOfWait(gpu, call, SynchronizationType::kContextSynchronize, nullptr, 0,
+    sim::RecordWait(gpu, call, SynchronizationType::kContextSynchronize, nullptr, 0,
                     [&] { gpu.SynchronizeAll(); });
     return cudaSuccess;
   });
@@ -146,7 +146,7 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t
 LOCKSTEP_SIM_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return EventCall(cbid::kEventSynchronize, "cudaEventSynchronize", handle,
                    [](Gpu& gpu, ApiCall& call, sim::Event& event) {
-                     sim::TellOfWait(gpu, call, SynchronizationType::kEventSynchronize, nullptr, event.id,
+                     sim::RecordWait(gpu, call, SynchronizationType::kEventSynchronize, nullptr, event.id,
                                      [&] { gpu.Synchronize(event); });
                      return cudaSuccess;
                    });
@@ -155,8 +155,8 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaEventQuery(cudaEvent_t handle) {
   return EventCall(
       cbid::kEventQuery, "cudaEventQuery", handle, [](Gpu& gpu, ApiCall& call, sim::Event& event) {
         const bool done = gpu.Done(event);
-        if (TellOfQuery(gpu, done))
-          sim::TellOfWait(gpu, call, SynchronizationType::kEventSynchronize, nullptr, event.id, [] {});
+        if (RecordQuery(gpu, done))
+          sim::RecordWait(gpu, call, SynchronizationType::kEventSynchronize, nullptr, event.id, [] {});
         return done ? cudaSuccess : cudaErrorNotReady;
       });
 }
@@ -176,7 +176,7 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEv
                    });
 }
 
-// ---- graphs: a handle owns one reference ----
+// ---- graphs: each handle owns one reference ----
 
 LOCKSTEP_SIM_EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode) {
   return StreamCall(cbid::kStreamBeginCapture, "cudaStreamBeginCapture", handle,

@@ -57,7 +57,7 @@ ActivityHub::~ActivityHub() {
 void ActivityHub::Register(cupti::BufferRequested requested, cupti::BufferCompleted completed) {
   std::lock_guard<std::mutex> writing(writing_);
   std::lock_guard<std::mutex> lock(state_);
-  // What the old owner gave goes back to the old owner.
+  // The old owner receives the buffers that it supplied.
   if (completed_ != completed) {
     for (auto& [lane, buffer] : current_) {
       if (completed_ != nullptr) completed_(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
@@ -104,18 +104,19 @@ uint64_t ActivityHub::Launch(const void* record, size_t bytes) {
   return ticket;
 }
 
-void ActivityHub::Complete(uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Keep keep) {
+void ActivityHub::Complete(uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release,
+                           Delivery delivery) {
   std::lock_guard<std::mutex> lock(state_);
   auto it = in_flight_.find(ticket);
-  if (it == in_flight_.end()) return;  // a forced flush gave it out already
+  if (it == in_flight_.end()) return;  // a forced flush has already delivered it
   SetStamps(it->second.data, it->second.kind(), start_ns, end_ns);
-  ready_.push({release, next_order_++, start_ns, keep, {}, 0, it->second});
+  ready_.push({release, next_order_++, start_ns, delivery, {}, 0, it->second});
   in_flight_.erase(it);
 }
 
 void ActivityHub::Record(const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release,
-                         Keep keep) {
-  Ready ready{release, 0, stamp_ns, keep, call, LaneOfCaller(), {}};
+                         Delivery delivery) {
+  Ready ready{release, 0, stamp_ns, delivery, call, LaneOfCaller(), {}};
   std::memcpy(ready.bytes.data, record, std::min(bytes, kMaxRecordBytes));
   std::lock_guard<std::mutex> lock(state_);
   ready.order = next_order_++;
@@ -136,7 +137,7 @@ void ActivityHub::Pump(int64_t now) {
   }
 }
 
-// Device work and dumped objects were decided on when they were launched or asked for.
+// Device work and dumped objects pass: the tool's wish was checked at their launch or at the request.
 bool ActivityHub::StillWanted(const Ready& ready) const {
   const ActivityKind kind = ready.bytes.kind();
   if (ready.call.domain != cupti::CallbackDomain::kInvalid && !WantsCall(ready.call.domain, ready.call.cbid))
@@ -149,10 +150,10 @@ bool ActivityHub::StillWanted(const Ready& ready) const {
 void ActivityHub::Write(const Ready& ready, SimOutcome outcome) {
   Bytes bytes = ready.bytes;
   const ActivityKind kind = bytes.kind();
-  const size_t size = RecordSize(kind, knobs_.version);
-  const bool faulty = knobs_.drop != 0 && ++written_ % knobs_.drop == 0;
+  const size_t size = RecordSize(kind, settings_.version);
+  const bool faulty = settings_.drop != 0 && ++written_ % settings_.drop == 0;
   Buffer& current = current_[ready.lane];
-  if (ready.keep == Keep::kDrop || faulty || !MakeRoom(&current, size)) {
+  if (ready.delivery == Delivery::kDrop || faulty || !MakeRoom(&current, size)) {
     if (current.data == nullptr) current_.erase(ready.lane);
     dropped_.fetch_add(1, std::memory_order_relaxed);
     Note(ready.stamp_ns, kind, SimOutcome::kDropped, 1);
@@ -170,15 +171,15 @@ void ActivityHub::ShowFaults(Bytes* bytes) {
   const bool later_session = sessions_.load(std::memory_order_relaxed) > 1;
   if (bytes->kind() == ActivityKind::kConcurrentKernel) {
     auto* kernel = reinterpret_cast<cupti::Kernel10*>(bytes->data);
-    if (knobs_.zero_stamps != 0 && ++kernels_ % knobs_.zero_stamps == 0)
+    if (settings_.zero_stamps != 0 && ++kernels_ % settings_.zero_stamps == 0)
       SetStamps(bytes->data, bytes->kind(), 0, 0);
-    if (knobs_.graph_correlation && later_session && kernel->graph_id != 0) ++kernel->correlation_id;
+    if (settings_.graph_correlation && later_session && kernel->graph_id != 0) ++kernel->correlation_id;
   } else if (bytes->kind() == ActivityKind::kRuntime || bytes->kind() == ActivityKind::kDriver) {
     auto* call = reinterpret_cast<cupti::Api*>(bytes->data);
     const bool launches_graph = bytes->kind() == ActivityKind::kRuntime
                                     ? call->cbid == cupti::runtime_cbid::kGraphLaunch
                                     : call->cbid == cupti::driver_cbid::kGraphLaunch;
-    if (knobs_.graph_correlation && later_session && launches_graph) call->correlation_id += 2;
+    if (settings_.graph_correlation && later_session && launches_graph) call->correlation_id += 2;
   }
 }
 
@@ -186,7 +187,7 @@ bool ActivityHub::MakeRoom(Buffer* current, size_t bytes) {
   const bool full = current->used + bytes > current->bytes ||
                     (current->max_records != 0 && current->records >= current->max_records);
   if (current->data != nullptr && !full) return true;
-  if (current->data != nullptr) GiveBack(current);
+  if (current->data != nullptr) ReturnBuffer(current);
   cupti::BufferRequested requested;
   {
     std::lock_guard<std::mutex> lock(state_);
@@ -195,19 +196,19 @@ bool ActivityHub::MakeRoom(Buffer* current, size_t bytes) {
   if (requested == nullptr) return false;
   Buffer fresh;
   requested(&fresh.data, &fresh.bytes, &fresh.max_records);
-  if (fresh.data == nullptr && knobs_.version < cupti::kVersion_12_9) {
+  if (fresh.data == nullptr && settings_.version < cupti::kVersion_12_9) {
     std::fprintf(stderr, "simulated CUPTI %u: a tool refused a buffer, which crashes CUPTI before 12.9\n",
-                 knobs_.version);
+                 settings_.version);
     std::abort();
   }
   if (fresh.data == nullptr) return false;
   *current = fresh;
   if (bytes <= fresh.bytes) return true;
-  GiveBack(current);
+  ReturnBuffer(current);
   return false;
 }
 
-void ActivityHub::GiveBack(Buffer* current) {
+void ActivityHub::ReturnBuffer(Buffer* current) {
   {
     std::lock_guard<std::mutex> lock(state_);
     full_.push_back(*current);
@@ -216,9 +217,9 @@ void ActivityHub::GiveBack(Buffer* current) {
   work_.notify_one();
 }
 
-void ActivityHub::GiveBackAll() {
+void ActivityHub::ReturnAllBuffers() {
   for (auto& lane : current_) {
-    if (lane.second.data != nullptr) GiveBack(&lane.second);
+    if (lane.second.data != nullptr) ReturnBuffer(&lane.second);
   }
   current_.clear();
 }
@@ -233,7 +234,8 @@ void ActivityHub::WriteInFlight(int64_t now) {
     std::lock_guard<std::mutex> lock(state_);
     for (auto& [ticket, bytes] : in_flight_) unfinished.push_back(bytes);
     in_flight_.clear();
-    // Computed already, but the wall clock has not come to their end: to the tool they are still running.
+    // The end of this work is computed, but the wall clock has not reached it. For the tool, the work is
+    // still running.
     std::vector<Ready> later;
     for (; !ready_.empty(); ready_.pop()) {
       if (ready_.top().release > now && IsDeviceWork(ready_.top().bytes.kind()))
@@ -245,7 +247,7 @@ void ActivityHub::WriteInFlight(int64_t now) {
   }
   for (Bytes& bytes : unfinished) {
     SetStamps(bytes.data, bytes.kind(), 0, 0);
-    Write({now, 0, 0, Keep::kDeliver, {}, 0, bytes}, SimOutcome::kIncomplete);
+    Write({now, 0, 0, Delivery::kDeliver, {}, 0, bytes}, SimOutcome::kIncomplete);
   }
 }
 
@@ -254,7 +256,7 @@ void ActivityHub::FlushAll(Flush flush, int64_t now) {
   {
     std::lock_guard<std::mutex> writing(writing_);
     if (flush == Flush::kForced) WriteInFlight(now);
-    GiveBackAll();
+    ReturnAllBuffers();
   }
   std::unique_lock<std::mutex> lock(state_);
   if (!worker_.joinable() || std::this_thread::get_id() == worker_.get_id()) return;
@@ -298,8 +300,8 @@ void ActivityHub::RunWorker() {
     const cupti::BufferCompleted completed = completed_;
     delivering_ = true;
     lock.unlock();
-    if (knobs_.late_buffers_ms != 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(knobs_.late_buffers_ms));
+    if (settings_.late_buffers_ms != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(settings_.late_buffers_ms));
     if (completed != nullptr) completed(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
     lock.lock();
     delivering_ = false;

@@ -1,9 +1,13 @@
-// The simulated CUPTI's activity side: what is enabled, what is in flight, buffers out and back.
+// Implements the activity API of the simulated CUPTI: the enabled kinds, the records in flight, and the
+// buffers of the tool.
 //
-// Records wait here until the wall clock has passed them, go into the tool's buffers, and full or flushed
-// buffers go back on a worker thread of our own, as CUPTI's do. Host records stand in buffers of the thread
-// that made them unless the tool switched that off, device records in one of their own. Any thread. The
-// tool's callbacks run without `state_` held, so that it may call back for its dropped count.
+// A record waits here until the wall clock has passed its time, and then enters a buffer of the tool. A
+// worker thread of this class returns full and flushed buffers, as CUPTI's worker does. Host records go to a
+// buffer of the thread that made them, unless the tool switched that off. Device records go to a buffer of
+// their own.
+//
+// Any thread may call it. The tool's callbacks run without `state_` held, so that they may read the dropped
+// count.
 #ifndef LOCKSTEP_SIM_CUPTI_ACTIVITY_HUB_H_
 #define LOCKSTEP_SIM_CUPTI_ACTIVITY_HUB_H_
 
@@ -24,30 +28,32 @@ namespace lockstep::sim {
 
 class ActivityHub {
  public:
-  explicit ActivityHub(const CuptiKnobs& knobs) : knobs_(knobs) {}
+  explicit ActivityHub(const CuptiSettings& settings) : settings_(settings) {}
   ~ActivityHub();
 
-  // The tool's side.
+  // Called on behalf of the tool.
   void Register(foreign::cupti::BufferRequested requested, foreign::cupti::BufferCompleted completed);
-  // What was over at `now` is still recorded as things stood until then.
+  // Records that ended before `now` are still written under the previous setting.
   void SetEnabled(foreign::cupti::ActivityKind kind, bool enabled, int64_t now);
   void SetCallEnabled(foreign::cupti::CallbackDomain domain, uint32_t cbid, bool enabled, int64_t now);
-  // Returns when the tool has been given every buffer with a complete record in it; `forced`: and every
-  // record in flight, with the stamps that are not known yet at 0. On the worker thread it only hands over.
+  // Returns after the tool has received every buffer that holds a complete record. `kForced` also delivers
+  // every record in flight, with 0 for each unknown time stamp. On the worker thread it queues the buffers
+  // and returns.
   enum class Flush { kComplete, kForced };
   void FlushAll(Flush flush, int64_t now);
   uint64_t TakeDropped(int64_t realtime_ns);
-  // Forgets what is enabled and what is in flight.
+  // Disables all kinds and discards the records in flight.
   void Reset();
   Timebase& timebase() { return timebase_; }
   void SetPerThreadBuffers(bool on) { per_thread_.store(on, std::memory_order_relaxed); }
 
-  // The rank's side; see core.h.
+  // Called on behalf of the rank; core.h defines these functions.
   bool Wants(foreign::cupti::ActivityKind kind) const;
   bool WantsCall(foreign::cupti::CallbackDomain domain, uint32_t cbid) const;
   uint64_t Launch(const void* record, size_t bytes);
-  void Complete(uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Keep keep);
-  void Record(const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release, Keep keep);
+  void Complete(uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Delivery delivery);
+  void Record(const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release,
+              Delivery delivery);
   void Pump(int64_t now);
   size_t Ledger(const SimLedgerEntry** entries);
 
@@ -60,11 +66,11 @@ class ActivityHub {
   };
   struct Ready {
     int64_t release;
-    uint64_t order;  // records of one instant keep the order they were made in
+    uint64_t order;  // creation order of records with the same release
     int64_t stamp_ns;
-    Keep keep;
+    Delivery delivery;
     SimCall call;
-    uint32_t lane;  // whose buffer: a thread's id, 0 for the device
+    uint32_t lane;  // the buffer's thread id, or 0 for the device
     Bytes bytes;
     bool operator>(const Ready& o) const {
       return release != o.release ? release > o.release : order > o.order;
@@ -75,18 +81,18 @@ class ActivityHub {
     size_t bytes = 0;
     size_t used = 0;
     size_t records = 0;
-    size_t max_records = 0;  // 0: as many as fit
+    size_t max_records = 0;  // 0 means as many as fit
   };
   static constexpr uint32_t kKinds = 64;
   static constexpr uint32_t kCallbackIds = 1024;
 
-  // With writing_ held.
+  // The caller holds writing_.
   bool StillWanted(const Ready& ready) const;
   void Write(const Ready& ready, SimOutcome outcome);
   void ShowFaults(Bytes* bytes);
   bool MakeRoom(Buffer* current, size_t bytes);
-  void GiveBack(Buffer* current);
-  void GiveBackAll();
+  void ReturnBuffer(Buffer* current);
+  void ReturnAllBuffers();
   void WriteInFlight(int64_t now);
   void RunWorker();
   uint32_t LaneOfCaller() const;
@@ -97,16 +103,16 @@ class ActivityHub {
   std::atomic<uint8_t> calls_[2][kCallbackIds] = {};
   std::atomic<uint64_t> dropped_{0};
 
-  std::mutex
-      writing_;  // taken before state_: one writer at a time, also while the tool is asked for a buffer
+  // Taken before state_. Admits one writer at a time, also while the tool supplies a buffer.
+  std::mutex writing_;
   std::map<uint32_t, Buffer> current_;  // by lane
-  uint64_t written_ = 0;                // records and kernels so far, for the faults that come every Nth
+  uint64_t written_ = 0;                // records and kernels so far, for faults at every Nth
   uint64_t kernels_ = 0;
 
-  const CuptiKnobs knobs_;
+  const CuptiSettings settings_;
   Timebase timebase_;
   std::atomic<bool> per_thread_{true};
-  std::atomic<uint32_t> sessions_{0};  // how often kernel records were switched on
+  std::atomic<uint32_t> sessions_{0};  // number of times that kernel records were switched on
 
   std::mutex state_;
   foreign::cupti::BufferRequested requested_ = nullptr;

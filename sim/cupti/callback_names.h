@@ -1,4 +1,4 @@
-// Names of the API functions that traces show, by CUPTI's callback id.
+// Maps CUPTI's callback ids to the names of the API functions that traces show.
 #ifndef LOCKSTEP_SIM_CUPTI_CALLBACK_NAMES_H_
 #define LOCKSTEP_SIM_CUPTI_CALLBACK_NAMES_H_
 
@@ -8,8 +8,8 @@
 
 namespace lockstep::sim {
 
-// As cuptiGetCallbackName gives them ("cudaLaunchKernel_v7000"); null for ids that the simulation does not
-// know.
+// Returns a name as cuptiGetCallbackName does ("cudaLaunchKernel_v7000"), or null if the simulation does not
+// know the id.
 const char* CallbackName(foreign::cupti::CallbackDomain domain, uint32_t cbid);
 
 }  // namespace lockstep::sim

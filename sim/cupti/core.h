@@ -1,9 +1,10 @@
-// What the simulated rank or device tells the simulated CUPTI: a C interface between lockstep-sim-rank, or
-// the simulated libcudart, and the simulated libcupti. Private to sim/; nobody else may call it. Without
-// either every CUPTI function behaves as the real library does where no driver is (CUPTI_ERROR_UNKNOWN).
+// C interface through which lockstep-sim-rank or the simulated libcudart reports events to the simulated
+// libcupti. It is private to sim/. If neither of the two is in the process, every CUPTI function behaves as
+// the real library does without a driver (CUPTI_ERROR_UNKNOWN).
 //
-// Stamps in records are what CUPTI reports: CLOCK_REALTIME nanoseconds of the simulated host. `release` is
-// when the wall clock has passed them: CLOCK_MONOTONIC nanoseconds of the real machine.
+// Time stamps in records are CLOCK_REALTIME nanoseconds of the simulated host, as CUPTI reports them.
+// `release` is the time at which a record may be delivered, in CLOCK_MONOTONIC nanoseconds of the real
+// machine.
 #ifndef LOCKSTEP_SIM_CUPTI_CORE_H_
 #define LOCKSTEP_SIM_CUPTI_CORE_H_
 
@@ -24,7 +25,7 @@ struct SimDevice {
   const char* name;  // must outlive the process's use of CUPTI
   const uint32_t* streams;
   size_t stream_count;
-  uint32_t serial;  // told apart from those of all other ranks by it: its UUID
+  uint32_t serial;  // the device's UUID, different on every rank
 };
 
 struct SimExternalId {
@@ -33,29 +34,29 @@ struct SimExternalId {
 };
 
 enum class SimOutcome : uint32_t {
-  kWritten = 0,      // stands in a buffer that the tool was or will be given
-  kDropped = 1,      // made, but lost: on request, or because the tool gave no buffer
-  kIncomplete = 2,   // a forced flush gave it out before it was complete
-  kDroppedRead = 3,  // the tool asked for the dropped count; `count` is what it was told
+  kWritten = 0,      // it is in a buffer that the tool has received or will receive
+  kDropped = 1,      // lost on request, or because the tool supplied no buffer
+  kIncomplete = 2,   // a forced flush delivered it before it was complete
+  kDroppedRead = 3,  // the tool read the dropped count; `count` is the value that it got
 };
 
 struct SimLedgerEntry {
-  int64_t stamp_ns;  // start as reported; kDroppedRead: when
+  int64_t stamp_ns;  // reported start; for kDroppedRead, the time of the read
   foreign::cupti::ActivityKind kind;
   SimOutcome outcome;
   uint64_t count;
 };
 
-enum class Keep : uint32_t { kDeliver = 0, kDrop = 1 };
+enum class Delivery : uint32_t { kDeliver = 0, kDrop = 1 };
 
-// The call that a host record tells of. It is only made if the tool still wants such calls when the call
-// returns, as in CUPTI, which writes it then. kInvalid: no call.
+// The API call that a host record belongs to; kInvalid means none. The record is written only if the tool
+// still wants such calls when the call returns, because CUPTI writes it at that moment.
 struct SimCall {
   foreign::cupti::CallbackDomain domain = foreign::cupti::CallbackDomain::kInvalid;
   uint32_t cbid = 0;
 };
 
-// One end of an API call, for the tool's subscriber.
+// The entry or the exit of an API call, for the tool's subscriber.
 struct SimCallSite {
   foreign::cupti::CallbackDomain domain;
   uint32_t cbid;
@@ -64,48 +65,50 @@ struct SimCallSite {
 
 struct SimCore {
   uint32_t version;
-  // From the rank's thread. attach() copies what it is given, except the name.
+  // Called on the rank's thread. attach() copies its argument, except the name.
   void (*attach)(const SimDevice* device);
   void (*detach)();
-  // Does the tool want records of this kind now, or of this API call?
+  // Returns whether the tool wants records of this kind, or of this API call, now.
   bool (*wants)(foreign::cupti::ActivityKind kind);
   bool (*wants_call)(foreign::cupti::CallbackDomain domain, uint32_t cbid);
-  // The calling thread's id in the form that the tool chose.
+  // Returns the calling thread's id in the form that the tool chose.
   uint32_t (*thread_id)();
-  // A device record whose stamps are not known yet. The ticket is never 0.
+  // Takes a device record whose time stamps are not known yet. Returns a ticket for complete(), never 0.
   uint64_t (*launch)(const void* record, size_t bytes);
-  void (*complete)(uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Keep keep);
-  // A whole record of the host. `stamp_ns` goes to the ledger.
+  void (*complete)(uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Delivery delivery);
+  // Takes a complete host record. `stamp_ns` goes to the ledger.
   void (*record)(const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release,
-                 Keep keep);
-  // What the tool has pushed on the calling thread, innermost of each kind. Returns how many were stored.
+                 Delivery delivery);
+  // Stores the external ids that the tool pushed on the calling thread: the innermost of each kind. Returns
+  // their number.
   size_t (*external_ids)(SimExternalId* out, size_t capacity);
-  // Puts every record whose release has passed into buffers.
+  // Writes every record whose release has passed into a buffer.
   void (*pump)(int64_t now);
-  // All entries so far; valid until the next call of any function.
+  // Returns all entries so far. They are valid until the next call of any function.
   size_t (*ledger)(const SimLedgerEntry** entries);
 
-  // From any thread. A device, context or stream (its record) that exists from now on: reported now if the
-  // tool wants it, and again whenever it asks what there is. `handle` is the application's word for it, null
-  // if it has none.
+  // Called on any thread. Adds a device, context or stream by its record. The tool receives the record now if
+  // it wants it, and again at each request for existing objects. `handle` is the application's handle, or
+  // null.
   void (*object)(const void* record, size_t bytes, const void* handle);
   void (*object_gone)(foreign::cupti::ActivityKind kind, uint32_t id);
-  // Does the tool want a record of every event and stream query, also of one that found work unfinished?
+  // Returns whether the tool wants a record of every event and stream query, even if the work was unfinished.
   bool (*all_sync_records)();
-  // Has the tool used CUPTI? Before that the real one has not initialised itself.
+  // Returns whether the tool has used CUPTI. The real CUPTI initialises itself only at its first use.
   bool (*used)();
-  const CuptiKnobs* (*knobs)();
-  // Runs the subscriber's callback on the calling thread, if there is one for this call.
+  const CuptiSettings* (*settings)();
+  // Runs the subscriber's callback on the calling thread if the subscriber enabled this call.
   void (*call)(const SimCallSite* site);
 };
 
-// Exported by the library under this name; null when it does not speak that version.
+// The library exports the function under this name. It returns null for a version that it does not support.
 inline constexpr char kSimCoreSymbol[] = "lockstep_sim_core";
 using SimCoreFn = const SimCore* (*)(uint32_t version);
 
-// The simulated libcudart exports this one, and a libcupti that nobody has attached looks for it in the
-// loaded libcudart.so.13, as CUPTI finds the driver. `attach` initialises the device as cuInit does, tells
-// `core` what exists, and keeps it for the life of the process; false: no device can be had.
+// The simulated libcudart exports this structure. A libcupti without an attached rank looks for it in the
+// loaded libcudart.so.13, as CUPTI looks for the driver. `attach` initialises the device as cuInit does and
+// reports the existing objects to `core`. It keeps `core` until the process ends, and returns false if no
+// device is available.
 struct SimDeviceCore {
   uint32_t version;
   bool (*attach)(const SimCore* core);

@@ -11,39 +11,39 @@ bool Number(std::string_view text, uint32_t* out) {
   return error == std::errc() && end == text.data() + text.size() && *out > 0;
 }
 
-bool ApplyFault(std::string_view fault, CuptiKnobs* knobs) {
+bool ApplyFault(std::string_view fault, CuptiSettings* settings) {
   const size_t equals = fault.find('=');
   const std::string_view name = fault.substr(0, equals);
   if (equals == std::string_view::npos) {
-    if (name == "graph_before_cupti") return knobs->graph_before_cupti = true;
-    if (name == "graph_correlation") return knobs->graph_correlation = true;
-    if (name == "exclusive") return knobs->exclusive = true;
+    if (name == "graph_before_cupti") return settings->graph_before_cupti = true;
+    if (name == "graph_correlation") return settings->graph_correlation = true;
+    if (name == "exclusive") return settings->exclusive = true;
     return false;
   }
   const std::string_view value = fault.substr(equals + 1);
-  if (name == "zero_stamps") return Number(value, &knobs->zero_stamps);
-  if (name == "drop") return Number(value, &knobs->drop);
-  if (name == "late_buffers") return Number(value, &knobs->late_buffers_ms);
+  if (name == "zero_stamps") return Number(value, &settings->zero_stamps);
+  if (name == "drop") return Number(value, &settings->drop);
+  if (name == "late_buffers") return Number(value, &settings->late_buffers_ms);
   return false;
 }
 
 }  // namespace
 
-CuptiKnobs CuptiKnobs::Parse(const char* version, const char* faults, const char** trouble) {
-  CuptiKnobs knobs;
-  *trouble = nullptr;
-  if (version != nullptr && !Number(version, &knobs.version)) {
-    *trouble = version;
-    knobs.version = CuptiKnobs{}.version;
+CuptiSettings CuptiSettings::Parse(const char* version, const char* faults, const char** error) {
+  CuptiSettings settings;
+  *error = nullptr;
+  if (version != nullptr && !Number(version, &settings.version)) {
+    *error = version;
+    settings.version = CuptiSettings{}.version;
   }
   std::string_view rest = faults == nullptr ? "" : faults;
   while (!rest.empty()) {
     const size_t comma = rest.find(',');
     const std::string_view fault = rest.substr(0, comma);
     rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
-    if (!fault.empty() && !ApplyFault(fault, &knobs)) *trouble = faults;
+    if (!fault.empty() && !ApplyFault(fault, &settings)) *error = faults;
   }
-  return knobs;
+  return settings;
 }
 
 }  // namespace lockstep::sim

@@ -1,5 +1,5 @@
-// What the simulated device is like, and CUPTI's record of it: the same for libcudart's stand-in and for
-// simulated ranks.
+// Describes the simulated device and makes its CUPTI record, for the simulated libcudart and for simulated
+// ranks.
 #ifndef LOCKSTEP_SIM_CUPTI_DEVICE_RECORD_H_
 #define LOCKSTEP_SIM_CUPTI_DEVICE_RECORD_H_
 
@@ -12,7 +12,7 @@ namespace lockstep::sim {
 
 inline constexpr int kMultiprocessors = 132, kThreadsPerMultiprocessor = 2048;
 inline constexpr size_t kDeviceMemoryBytes = size_t{80} << 30;
-inline constexpr uint32_t kNullStreamId = 7;  // of every context, as CUPTI numbers it
+inline constexpr uint32_t kNullStreamId = 7;  // CUPTI's number for the default stream of every context
 
 // `name` must outlive the record. `serial` is the device's UUID.
 inline foreign::cupti::Device5 DeviceRecord(uint32_t id, const char* name, uint32_t serial) {

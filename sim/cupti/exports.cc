@@ -1,6 +1,6 @@
-// The functions that the simulated libcupti exports under libcupti's names, but for the callback API
-// (exports_callbacks.cc). Signatures and results are CUPTI's; with no rank attached and no simulated device
-// every function that would need a driver returns CUPTI_ERROR_UNKNOWN, as the real library does.
+// Exports the functions of libcupti, except the callback API (exports_callbacks.cc). Signatures and results
+// are CUPTI's. Without an attached rank or a simulated device, every function that needs a driver returns
+// CUPTI_ERROR_UNKNOWN, as the real library does.
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -37,7 +37,7 @@ int64_t Now(clockid_t clock) {
 
 Result Enable(ActivityKind kind, bool enabled) {
   if (!Usable()) return Result::kUnknown;
-  if (RecordSize(kind, Lib().knobs.version) == 0) return Result::kInvalidKind;
+  if (RecordSize(kind, Lib().settings.version) == 0) return Result::kInvalidKind;
   Lib().hub.SetEnabled(kind, enabled, Now(CLOCK_MONOTONIC));
   return Result::kSuccess;
 }
@@ -64,11 +64,11 @@ constexpr SimCore kCore = {
     [](cupti::CallbackDomain domain, uint32_t cbid) { return Lib().hub.WantsCall(domain, cbid); },
     ThreadIdOfCaller,
     [](const void* record, size_t bytes) { return Lib().hub.Launch(record, bytes); },
-    [](uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Keep keep) {
-      Lib().hub.Complete(ticket, start_ns, end_ns, release, keep);
+    [](uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release, Delivery delivery) {
+      Lib().hub.Complete(ticket, start_ns, end_ns, release, delivery);
     },
-    [](const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release, Keep keep) {
-      Lib().hub.Record(record, bytes, call, stamp_ns, release, keep);
+    [](const void* record, size_t bytes, SimCall call, int64_t stamp_ns, int64_t release, Delivery delivery) {
+      Lib().hub.Record(record, bytes, call, stamp_ns, release, delivery);
     },
     ExternalIds,
     [](int64_t now) { Lib().hub.Pump(now); },
@@ -77,7 +77,7 @@ constexpr SimCore kCore = {
     [](ActivityKind kind, uint32_t id) { Lib().RemoveObject(kind, id); },
     [] { return Lib().all_sync_records.load(std::memory_order_relaxed); },
     [] { return Lib().used(); },
-    []() -> const CuptiKnobs* { return &Lib().knobs; },
+    []() -> const CuptiSettings* { return &Lib().settings; },
     [](const SimCallSite* site) { Lib().Call(*site); },
 };
 
@@ -98,7 +98,7 @@ LOCKSTEP_SIM_EXPORT const sim::SimCore* lockstep_sim_core(uint32_t version) {
 
 LOCKSTEP_SIM_EXPORT Result cuptiGetVersion(uint32_t* version) {
   if (version == nullptr) return Result::kInvalidParameter;
-  *version = sim::Lib().knobs.version;
+  *version = sim::Lib().settings.version;
   return Result::kSuccess;
 }
 
@@ -162,7 +162,7 @@ LOCKSTEP_SIM_EXPORT Result cuptiGetCallbackName(cupti::CallbackDomain domain, ui
 LOCKSTEP_SIM_EXPORT Result cuptiActivityRegisterCallbacks(cupti::BufferRequested requested,
                                                           cupti::BufferCompleted completed) {
   if (requested == nullptr || completed == nullptr) return Result::kInvalidParameter;
-  if (sim::Lib().knobs.exclusive && sim::Lib().subscribed()) return Result::kNotCompatible;
+  if (sim::Lib().settings.exclusive && sim::Lib().subscribed()) return Result::kNotCompatible;
   if (sim::Usable()) sim::Lib().hub.Register(requested, completed);
   return Result::kSuccess;
 }
@@ -176,7 +176,7 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableAndDump(ActivityKind kind) {
   return result;
 }
 
-// The simulation makes no records for calls of one kernel context only.
+// The simulation has no records for the calls of a single context.
 LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableContext(cupti::Context, ActivityKind kind) {
   return sim::Enable(kind, true);
 }
@@ -204,10 +204,10 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableAllSyncRecords(uint8_t enable) {
   return Result::kSuccess;
 }
 
-// Null gives the clock back to CUPTI.
+// A null callback restores CUPTI's clock.
 LOCKSTEP_SIM_EXPORT Result cuptiActivityRegisterTimestampCallback(cupti::TimestampCallback callback) {
   if (!sim::Usable()) return Result::kUnknown;
-  const bool stay = sim::Lib().knobs.version < cupti::kVersion_13_3 && sim::Lib().HasContext();
+  const bool stay = sim::Lib().settings.version < cupti::kVersion_13_3 && sim::Lib().HasContext();
   sim::Lib().hub.timebase().Register(
       callback, stay ? sim::Timebase::DeviceStamps::kStay : sim::Timebase::DeviceStamps::kFollow);
   return Result::kSuccess;
@@ -225,7 +225,7 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityFlushAll(uint32_t flags) {
   return Result::kSuccess;
 }
 
-// Full buffers go back at once anyway.
+// The period has no effect, because full buffers are returned at once.
 LOCKSTEP_SIM_EXPORT Result cuptiActivityFlushPeriod(uint32_t) {
   return sim::Usable() ? Result::kSuccess : Result::kUnknown;
 }
@@ -235,13 +235,13 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityGetNextRecord(uint8_t* buffer, size_t va
   if (record == nullptr || buffer == nullptr) return Result::kInvalidParameter;
   size_t at = 0;
   if (*record != nullptr) {
-    const size_t size = sim::RecordSize((*record)->kind, sim::Lib().knobs.version);
+    const size_t size = sim::RecordSize((*record)->kind, sim::Lib().settings.version);
     if (size == 0) return Result::kInvalidKind;
     at = static_cast<size_t>(reinterpret_cast<uint8_t*>(*record) - buffer) + size;
   }
   if (at >= valid_bytes) return Result::kMaxLimitReached;
   auto* next = reinterpret_cast<cupti::Activity*>(buffer + at);
-  if (sim::RecordSize(next->kind, sim::Lib().knobs.version) == 0) return Result::kInvalidKind;
+  if (sim::RecordSize(next->kind, sim::Lib().settings.version) == 0) return Result::kInvalidKind;
   *record = next;
   return Result::kSuccess;
 }
@@ -297,5 +297,6 @@ LOCKSTEP_SIM_EXPORT Result cuptiFinalize() {
   return Result::kSuccess;
 }
 
-// As the real library without a driver: whoever names it in NVTX_INJECTION64_PATH gets no ranges.
+// Returns 0 (failure), as the real library does without a driver. A program that names this library in
+// NVTX_INJECTION64_PATH therefore gets no ranges.
 LOCKSTEP_SIM_EXPORT int InitializeInjectionNvtx2(void*) { return 0; }

@@ -1,4 +1,5 @@
-// The callback API of the simulated libcupti, and the ids of what the application has handles to.
+// Exports the callback API of the simulated libcupti, and the ids of objects that the application has handles
+// to.
 #include <cstring>
 #include <string>
 
@@ -13,7 +14,7 @@ namespace {
 
 sim::CuptiLibrary& Lib() { return sim::CuptiLibrary::Get(); }
 
-// The subscriber's handle is its place in the library.
+// The subscriber's handle is its address in the library.
 Result Subscribe(void** handle, const sim::Subscriber& subscriber, cupti::SubscriberParams* params) {
   const std::string* holder = Lib().Subscribe(subscriber, handle);
   if (holder == nullptr) return Result::kSuccess;

@@ -24,16 +24,17 @@ int64_t Now(clockid_t clock) {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-CuptiKnobs KnobsOfEnvironment() {
-  const char* trouble = nullptr;
-  const CuptiKnobs knobs =
-      CuptiKnobs::Parse(getenv("SIMGPU_CUPTI_VERSION"), getenv("SIMGPU_CUPTI_FAULTS"), &trouble);
-  if (trouble != nullptr) {
-    std::fprintf(stderr,
-                 "simulated CUPTI: '%s' is not understood and ignored; sim/cupti/knobs.h lists what is\n",
-                 trouble);
+CuptiSettings KnobsOfEnvironment() {
+  const char* error = nullptr;
+  const CuptiSettings settings =
+      CuptiSettings::Parse(getenv("SIMGPU_CUPTI_VERSION"), getenv("SIMGPU_CUPTI_FAULTS"), &error);
+  if (error != nullptr) {
+    std::fprintf(
+        stderr,
+        "simulated CUPTI: ignoring invalid value '%s'; sim/cupti/cupti_settings.h lists the valid ones\n",
+        error);
   }
-  return knobs;
+  return settings;
 }
 
 uint32_t IdIn(const void* record) {
@@ -51,8 +52,8 @@ uint32_t IdIn(const void* record) {
 
 }  // namespace
 
-CuptiLibrary::CuptiLibrary() : knobs(KnobsOfEnvironment()), hub(knobs) {
-  hub.SetPerThreadBuffers(knobs.version >= cupti::kVersion_13_0);
+CuptiLibrary::CuptiLibrary() : settings(KnobsOfEnvironment()), hub(settings) {
+  hub.SetPerThreadBuffers(settings.version >= cupti::kVersion_13_0);
 }
 
 CuptiLibrary& CuptiLibrary::Get() {
@@ -109,7 +110,7 @@ void CuptiLibrary::AddObject(const void* record, size_t bytes, const void* handl
     objects_.push_back({kind, IdIn(record), handle, {first, first + bytes}});
   }
   if (hub.Wants(kind)) {
-    hub.Record(record, bytes, {}, Now(CLOCK_REALTIME), Now(CLOCK_MONOTONIC), Keep::kDeliver);
+    hub.Record(record, bytes, {}, Now(CLOCK_REALTIME), Now(CLOCK_MONOTONIC), Delivery::kDeliver);
   }
 }
 
@@ -122,7 +123,7 @@ void CuptiLibrary::Dump(ActivityKind kind) {
   std::lock_guard<std::mutex> lock(mutex_);
   const int64_t now = Now(CLOCK_MONOTONIC), stamp = Now(CLOCK_REALTIME);
   for (const Object& o : objects_) {
-    if (o.kind == kind) hub.Record(o.record.data(), o.record.size(), {}, stamp, now, Keep::kDeliver);
+    if (o.kind == kind) hub.Record(o.record.data(), o.record.size(), {}, stamp, now, Delivery::kDeliver);
   }
 }
 

@@ -1,4 +1,5 @@
-// The state behind the exported functions: one per process by its nature, as in the real library. Any thread.
+// Holds the state behind the exported functions. A process has one, as with the real library. Any thread may
+// call it.
 #ifndef LOCKSTEP_SIM_CUPTI_LIBRARY_H_
 #define LOCKSTEP_SIM_CUPTI_LIBRARY_H_
 
@@ -16,7 +17,7 @@
 
 namespace lockstep::sim {
 
-// The one tool that may have API callbacks.
+// The one tool that receives API callbacks.
 struct Subscriber {
   foreign::cupti::CallbackFn callback = nullptr;
   void* user_data = nullptr;
@@ -25,11 +26,11 @@ struct Subscriber {
 
 class CuptiLibrary {
  public:
-  // Never destroyed: the tool's threads may still call while the process ends.
+  // The object is never destroyed, because threads of the tool may still call while the process ends.
   static CuptiLibrary& Get();
 
-  // False: no rank attached and no simulated device in the process, so that whatever needs a driver returns
-  // CUPTI_ERROR_UNKNOWN. A tool's call; from then on CUPTI counts as used.
+  // Marks CUPTI as used; called for each call of a tool. Returns false without an attached rank or a
+  // simulated device. Functions that need a driver then return CUPTI_ERROR_UNKNOWN.
   bool Usable();
   bool used() const { return used_.load(std::memory_order_relaxed); }
 
@@ -37,15 +38,16 @@ class CuptiLibrary {
   void Detach();
   void AddObject(const void* record, size_t bytes, const void* handle);
   void RemoveObject(foreign::cupti::ActivityKind kind, uint32_t id);
-  // Records of all objects of a kind that exist.
+  // Records all existing objects of a kind.
   void Dump(foreign::cupti::ActivityKind kind);
-  // The id of the object of this kind that the application knows as `handle`; 0 when there is none.
+  // Returns the id of the object of this kind with the application's `handle`, or 0 if none has it.
   uint32_t IdOf(foreign::cupti::ActivityKind kind, const void* handle);
-  // The first of a kind; 0 when there is none.
+  // Returns the first id of a kind, or 0 if the kind has no object.
   uint32_t FirstId(foreign::cupti::ActivityKind kind);
   bool HasContext();
 
-  // Null, and the subscriber's handle, when the place was free; else the holder's name, until Unsubscribe.
+  // Registers a subscriber. Returns null and sets `handle` if no other subscriber exists. Otherwise it
+  // returns the other subscriber's name, which is valid until Unsubscribe.
   const std::string* Subscribe(const Subscriber& subscriber, void** handle);
   bool Unsubscribe(const void* subscriber);
   bool Holds(const void* subscriber);
@@ -54,7 +56,7 @@ class CuptiLibrary {
   void EnableDomain(foreign::cupti::CallbackDomain domain, bool enable);
   void Call(const SimCallSite& site);
 
-  const CuptiKnobs knobs;
+  const CuptiSettings settings;
   ActivityHub hub;
   std::atomic<foreign::cupti::ThreadIdType> thread_id_type{foreign::cupti::ThreadIdType::kDefault};
   std::atomic<bool> all_sync_records{true};
@@ -82,7 +84,7 @@ class CuptiLibrary {
   std::atomic<bool> calls_[foreign::cupti::kCallbackDomains][kCallbackIds] = {};
 };
 
-// What a rank or the device calls; exports.cc has it.
+// The functions for a rank or the device, defined in exports.cc.
 const SimCore& Core();
 
 }  // namespace lockstep::sim

@@ -1,5 +1,5 @@
-// Bytes of a record of each kind, by the release of CUPTI that the simulation says it is. Every release only
-// appended fields, so an older record is the beginning of the newest.
+// Gives the size of a record of each kind in the CUPTI release that the simulation claims to be. Releases
+// only append fields, so that an older record is a prefix of the newest one.
 #ifndef LOCKSTEP_SIM_CUPTI_RECORD_SIZE_H_
 #define LOCKSTEP_SIM_CUPTI_RECORD_SIZE_H_
 
@@ -20,7 +20,7 @@ constexpr size_t KernelRecordSize(uint32_t version) {
   return version >= cupti::kVersion_11_0 ? cupti::kKernelBytesWithGraph : cupti::kKernelBytesOldest;
 }
 
-// Memcpy, MemcpyPtoP and Memset grew by 8 bytes at the same releases, but for the last step.
+// Memcpy, MemcpyPtoP and Memset grew by 8 bytes at the same releases, except at the last one.
 constexpr size_t CopyRecordSize(uint32_t version, size_t oldest, size_t newest) {
   namespace cupti = foreign::cupti;
   size_t size = oldest;
@@ -31,7 +31,7 @@ constexpr size_t CopyRecordSize(uint32_t version, size_t oldest, size_t newest) 
   return size < newest ? size : newest;
 }
 
-// 0: a kind that the simulation neither makes nor steps over.
+// Returns 0 for a kind that the simulation neither makes nor skips.
 constexpr size_t RecordSize(foreign::cupti::ActivityKind kind,
                             uint32_t version = foreign::cupti::kVersion_13_0U1) {
   using foreign::cupti::ActivityKind;
@@ -66,8 +66,8 @@ constexpr size_t RecordSize(foreign::cupti::ActivityKind kind,
     case ActivityKind::kStream:
       return sizeof(cupti::Stream);
     case ActivityKind::kMemory:
-      // Of its three layouts only the first's release and the last's size in 13.0 are known; the second is
-      // put between them.
+      // Three layouts exist. Only the release of the first and the size of the last in 13.0 are known. The
+      // second is assumed to begin with 12.0.
       if (version < cupti::kVersion_11_2) return 0;
       if (version >= cupti::kVersion_13_0) return sizeof(cupti::Memory4);
       return version >= cupti::kVersion_12_0 ? cupti::kMemoryBytesWithUtilized : cupti::kMemoryBytesOldest;
@@ -80,7 +80,7 @@ constexpr size_t RecordSize(foreign::cupti::ActivityKind kind,
   }
 }
 
-// Device work is in flight between launch and completion.
+// Device work is in flight from its launch to its completion.
 constexpr bool IsDeviceWork(foreign::cupti::ActivityKind kind) {
   using foreign::cupti::ActivityKind;
   return kind == ActivityKind::kConcurrentKernel || kind == ActivityKind::kMemcpy ||

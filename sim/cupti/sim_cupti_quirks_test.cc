@@ -1,5 +1,6 @@
-// What the simulated CUPTI does as the release it says it is, the faults it shows on request, and its
-// callback API. The environment is read when the library is opened, so each test opens a copy of its own.
+// Tests how the simulated CUPTI behaves as each release, the faults that it shows on request, and its
+// callback API. The library reads the environment when it is opened, so that each test opens a copy of its
+// own.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <time.h>
@@ -29,22 +30,22 @@ int64_t Now(clockid_t clock) {
   clock_gettime(clock, &t);
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
-int64_t Mono() { return Now(CLOCK_MONOTONIC); }
+int64_t MonoNow() { return Now(CLOCK_MONOTONIC); }
 
 bool g_refuse = false;
 std::vector<std::vector<uint8_t>> g_buffers;
 
-void Requested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
+void QuirkRequested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
   *max_records = 0;
   *bytes = 4096;
   *buffer = g_refuse ? nullptr : static_cast<uint8_t*>(aligned_alloc(8, *bytes));
 }
-void Completed(cupti::Context, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+void QuirkCompleted(cupti::Context, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   g_buffers.emplace_back(buffer, buffer + valid);
   free(buffer);
 }
 
-class Habits : public ::testing::Test {
+class Quirks : public ::testing::Test {
  protected:
   void TearDown() override {
     g_refuse = false;
@@ -65,9 +66,9 @@ class Habits : public ::testing::Test {
     const SimDevice device{3, "Simulated GPU", nullptr, 0, 4};
     core_->attach(&device);
     EXPECT_FALSE(core_->used());
-    EXPECT_EQ(
-        Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks")(Requested, Completed),
-        Result::kSuccess);
+    EXPECT_EQ(Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks")(QuirkRequested,
+                                                                                         QuirkCompleted),
+              Result::kSuccess);
     EXPECT_TRUE(core_->used());
   }
   template <typename Fn>
@@ -80,7 +81,7 @@ class Habits : public ::testing::Test {
     EXPECT_EQ(Find<cupti::ActivityEnableFn>("cuptiActivityEnable")(kind), Result::kSuccess);
   }
   void Flush() { Find<cupti::ActivityFlushAllFn>("cuptiActivityFlushAll")(0); }
-  // The size that the library itself steps by: what the client asks at run time.
+  // The record size that the library itself uses; the client asks for it at run time.
   size_t SteppedSize(ActivityKind kind) {
     const auto next = Find<cupti::ActivityGetNextRecordFn>("cuptiActivityGetNextRecord");
     alignas(8) uint8_t bytes[1024] = {};
@@ -98,7 +99,7 @@ class Habits : public ::testing::Test {
     k.correlation_id = correlation;
     k.graph_id = graph;
     const int64_t now = Now(CLOCK_REALTIME);
-    core_->complete(core_->launch(&k, sizeof k), now - 2000, now - 1000, Mono(), Keep::kDeliver);
+    core_->complete(core_->launch(&k, sizeof k), now - 2000, now - 1000, MonoNow(), Delivery::kDeliver);
   }
   void MakeCall(uint32_t correlation, uint32_t cbid = cupti::runtime_cbid::kLaunchKernel) {
     cupti::Api a{};
@@ -107,7 +108,7 @@ class Habits : public ::testing::Test {
     a.correlation_id = correlation;
     a.end = static_cast<uint64_t>(Now(CLOCK_REALTIME));
     a.start = a.end - 500;
-    core_->record(&a, sizeof a, {cupti::CallbackDomain::kRuntimeApi, cbid}, 1, Mono(), Keep::kDeliver);
+    core_->record(&a, sizeof a, {cupti::CallbackDomain::kRuntimeApi, cbid}, 1, MonoNow(), Delivery::kDeliver);
   }
   template <typename Record>
   std::vector<Record> All(ActivityKind kind) {
@@ -131,7 +132,7 @@ class Habits : public ::testing::Test {
   const SimCore* core_ = nullptr;
 };
 
-TEST_F(Habits, AReleaseHasItsRecordSizes) {
+TEST_F(Quirks, EachReleaseHasItsRecordSizes) {
   struct Row {
     const char* version;
     size_t kernel, copy, set, peer, sync;
@@ -161,27 +162,27 @@ TEST_F(Habits, AReleaseHasItsRecordSizes) {
   }
 }
 
-TEST_F(Habits, ANumberThatIsNoneIsIgnored) {
-  const char* trouble = nullptr;
-  EXPECT_EQ(CuptiKnobs::Parse("twelve", nullptr, &trouble).version, cupti::kVersion_13_0U1);
-  EXPECT_STREQ(trouble, "twelve");
-  const CuptiKnobs knobs = CuptiKnobs::Parse("26", "drop=3,graph_correlation,nonsense", &trouble);
-  EXPECT_EQ(knobs.version, 26u);
-  EXPECT_EQ(knobs.drop, 3u);
-  EXPECT_TRUE(knobs.graph_correlation);
-  EXPECT_NE(trouble, nullptr);
+TEST_F(Quirks, IgnoresAnInvalidNumber) {
+  const char* error = nullptr;
+  EXPECT_EQ(CuptiSettings::Parse("twelve", nullptr, &error).version, cupti::kVersion_13_0U1);
+  EXPECT_STREQ(error, "twelve");
+  const CuptiSettings settings = CuptiSettings::Parse("26", "drop=3,graph_correlation,nonsense", &error);
+  EXPECT_EQ(settings.version, 26u);
+  EXPECT_EQ(settings.drop, 3u);
+  EXPECT_TRUE(settings.graph_correlation);
+  EXPECT_NE(error, nullptr);
 }
 
-TEST_F(Habits, BelowTwelveNineARefusedBufferIsACrash) {
+TEST_F(Quirks, ARefusedBufferCrashesBefore12Point9) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Open("26");
   Enable(ActivityKind::kConcurrentKernel);
   g_refuse = true;
   RunKernel(1);
-  EXPECT_DEATH(core_->pump(Mono()), "refused a buffer");
+  EXPECT_DEATH(core_->pump(MonoNow()), "refused a buffer");
 }
 
-TEST_F(Habits, HostRecordsStandInTheirThreadsBuffersUntilThatIsSwitchedOff) {
+TEST_F(Quirks, HostRecordsUseThreadBuffersUntilDisabled) {
   Open();
   Enable(ActivityKind::kRuntime);
   MakeCall(1);
@@ -201,11 +202,11 @@ TEST_F(Habits, HostRecordsStandInTheirThreadsBuffersUntilThatIsSwitchedOff) {
   EXPECT_EQ(All<cupti::Api>(ActivityKind::kRuntime).size(), 2u);
 }
 
-// Half the rate of CLOCK_REALTIME, and far from it.
+// A clock with half the rate of CLOCK_REALTIME and a large offset.
 uint64_t StolenClock() { return 1'000'000'000'000'000 + static_cast<uint64_t>(Now(CLOCK_REALTIME)) / 2; }
 bool Stolen(uint64_t stamp) { return stamp > StolenClock() - 1'000'000'000 && stamp <= StolenClock(); }
 
-TEST_F(Habits, AStolenClockReachesHostRecordsAndLeavesDeviceOnesWhereTheyWere) {
+TEST_F(Quirks, AReplacedClockChangesOnlyHostRecords) {
   Open();
   Enable(ActivityKind::kRuntime);
   Enable(ActivityKind::kConcurrentKernel);
@@ -232,7 +233,7 @@ TEST_F(Habits, AStolenClockReachesHostRecordsAndLeavesDeviceOnesWhereTheyWere) {
   EXPECT_FALSE(Stolen(stamp));
 }
 
-TEST_F(Habits, FromThirteenThreeDeviceRecordsFollowAStolenClock) {
+TEST_F(Quirks, DeviceRecordsFollowAReplacedClockFrom13Point3) {
   Open("130303");
   Enable(ActivityKind::kConcurrentKernel);
   Find<cupti::ActivityRegisterTimestampCallbackFn>("cuptiActivityRegisterTimestampCallback")(StolenClock);
@@ -243,7 +244,7 @@ TEST_F(Habits, FromThirteenThreeDeviceRecordsFollowAStolenClock) {
   EXPECT_TRUE(Stolen(kernels[0].start)) << kernels[0].start;
 }
 
-TEST_F(Habits, FaultsComeWhenAskedFor) {
+TEST_F(Quirks, ShowsFaultsOnRequest) {
   Open(nullptr, "zero_stamps=2,drop=5");
   Enable(ActivityKind::kConcurrentKernel);
   for (uint32_t i = 1; i <= 10; ++i) RunKernel(i);
@@ -258,7 +259,7 @@ TEST_F(Habits, FaultsComeWhenAskedFor) {
   EXPECT_EQ(dropped, 2u);
 }
 
-TEST_F(Habits, FromTheSecondSessionGraphsHaveWrongCorrelationsOnRequest) {
+TEST_F(Quirks, GraphsHaveWrongCorrelationsFromTheSecondSessionOnRequest) {
   Open(nullptr, "graph_correlation");
   const auto disable = Find<cupti::ActivityDisableFn>("cuptiActivityDisable");
   for (int session = 0; session < 2; ++session) {
@@ -274,7 +275,7 @@ TEST_F(Habits, FromTheSecondSessionGraphsHaveWrongCorrelationsOnRequest) {
   EXPECT_EQ(correlations, (std::vector<uint32_t>{40, 50, 41, 50}));
 }
 
-TEST_F(Habits, AStreamMadeLaterIsReportedAndDumped) {
+TEST_F(Quirks, ReportsAndDumpsALaterStream) {
   Open();
   Enable(ActivityKind::kStream);
   cupti::Stream s{};
@@ -308,7 +309,7 @@ void OnCall(void* user, cupti::CallbackDomain, uint32_t, const void* data) {
   }
 }
 
-TEST_F(Habits, OneSubscriberHoldsThePlaceAndTheNextLearnsItsName) {
+TEST_F(Quirks, ASecondSubscriberReceivesTheFirstOnesName) {
   Open();
   const auto subscribe = Find<cupti::SubscribeV2Fn>("cuptiSubscribe_v2");
   Seen seen;

@@ -1,5 +1,5 @@
-// The built liblockstep_sim_cupti.so as a tool and a rank see it. Each test has a process-wide library to
-// itself in turn: detach() forgets everything.
+// Tests the built liblockstep_sim_cupti.so from the side of a tool and of a rank. The tests share the
+// process-wide library one after the other, because detach() resets it.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <time.h>
@@ -34,7 +34,7 @@ Fn Find(const char* name) {
 
 const SimCore& Core() { return *Find<SimCoreFn>(kSimCoreSymbol)(kSimCoreVersion); }
 
-// What the tool's callbacks saw; they get no context from CUPTI.
+// The data that the tool's callbacks saw. It is global, because CUPTI passes them no context.
 struct Tool {
   size_t buffer_bytes = 4096;
   bool refuse = false;
@@ -112,7 +112,7 @@ class SimCupti : public ::testing::Test {
         Result::kSuccess);
     return n;
   }
-  // All records of all buffers, walked with `next`.
+  // Returns the offsets of all records in a buffer, found with `next`.
   std::vector<size_t> Walk(cupti::ActivityGetNextRecordFn next, std::vector<uint8_t>& buffer) {
     std::vector<size_t> offsets;
     cupti::Activity* record = nullptr;
@@ -141,7 +141,7 @@ TEST_F(SimCupti, IsFoundAsTheLoadedLibcupti) {
   EXPECT_EQ(dlsym(found, kSimCoreSymbol), dlsym(Library(), kSimCoreSymbol));
 }
 
-TEST_F(SimCupti, WithoutARankItIsUnusableAsWithoutADriver) {
+TEST_F(SimCupti, WithoutARankItFailsAsWithoutADriver) {
   Core().detach();
   EXPECT_EQ(Enable(ActivityKind::kConcurrentKernel), Result::kUnknown);
   EXPECT_EQ(Find<cupti::ActivityFlushAllFn>("cuptiActivityFlushAll")(0), Result::kUnknown);
@@ -157,15 +157,15 @@ TEST_F(SimCupti, WithoutARankItIsUnusableAsWithoutADriver) {
   EXPECT_EQ(version, cupti::kVersion_13_0U1);
 }
 
-TEST_F(SimCupti, AKernelAppearsOnlyAfterItsEndHasPassed) {
+TEST_F(SimCupti, AKernelIsDeliveredOnlyAfterItsEnd) {
   Register();
   ASSERT_EQ(Enable(ActivityKind::kConcurrentKernel), Result::kSuccess);
   const cupti::Kernel10 k = Kernel(5);
   const uint64_t done = Core().launch(&k, sizeof k), later = Core().launch(&k, sizeof k);
   Flush(0);
   EXPECT_TRUE(g_tool.buffers.empty());
-  Core().complete(done, 1000, 2000, Mono(), Keep::kDeliver);
-  Core().complete(later, 3000, 4000, Mono() + 3'600'000'000'000, Keep::kDeliver);
+  Core().complete(done, 1000, 2000, Mono(), Delivery::kDeliver);
+  Core().complete(later, 3000, 4000, Mono() + 3'600'000'000'000, Delivery::kDeliver);
   Flush(0);
   ASSERT_EQ(Kinds().size(), 1u);
   EXPECT_EQ(FirstKernel().start, 1000u);
@@ -174,7 +174,7 @@ TEST_F(SimCupti, AKernelAppearsOnlyAfterItsEndHasPassed) {
   EXPECT_STREQ(FirstKernel().name, "gemm");
 }
 
-TEST_F(SimCupti, AForcedFlushGivesOutWhatStillRunsWithZeroStamps) {
+TEST_F(SimCupti, AForcedFlushDeliversRunningKernelsWithZeroStamps) {
   Register();
   Enable(ActivityKind::kConcurrentKernel);
   const cupti::Kernel10 k = Kernel(9);
@@ -182,18 +182,18 @@ TEST_F(SimCupti, AForcedFlushGivesOutWhatStillRunsWithZeroStamps) {
   Flush(cupti::kFlushForced);
   ASSERT_EQ(Kinds().size(), 1u);
   EXPECT_EQ(FirstKernel().end, 0u);
-  Core().complete(ticket, 1, 2, Mono(), Keep::kDeliver);
+  Core().complete(ticket, 1, 2, Mono(), Delivery::kDeliver);
   Flush(0);
   EXPECT_EQ(Kinds().size(), 1u) << "the record must not come twice";
 }
 
-TEST_F(SimCupti, FullBuffersComeBackOnAnotherThreadAndNothingIsLost) {
+TEST_F(SimCupti, ReturnsFullBuffersOnAnotherThreadWithoutLoss) {
   g_tool.buffer_bytes = 3 * sizeof(cupti::Kernel10) + 8;
   Register();
   Enable(ActivityKind::kConcurrentKernel);
   const cupti::Kernel10 k = Kernel(1);
   for (int i = 0; i < 100; ++i)
-    Core().complete(Core().launch(&k, sizeof k), 10 + i, 20 + i, Mono(), Keep::kDeliver);
+    Core().complete(Core().launch(&k, sizeof k), 10 + i, 20 + i, Mono(), Delivery::kDeliver);
   Core().pump(Mono());
   Flush(0);
   EXPECT_EQ(Kinds().size(), 100u);
@@ -203,17 +203,18 @@ TEST_F(SimCupti, FullBuffersComeBackOnAnotherThreadAndNothingIsLost) {
 }
 
 TEST_F(SimCupti, ARefusedBufferAndARequestedDropAreCountedOnce) {
-  constexpr int64_t kStamp = 777'777;  // of no other test: the ledger is the process's
+  // No other test uses this time stamp, because all tests share the ledger.
+  constexpr int64_t kStamp = 777'777;
   g_tool.refuse = true;
   Register();
   Enable(ActivityKind::kRuntime);
   const cupti::Api a = Api(1);
-  Core().record(&a, sizeof a, {}, kStamp, Mono(), Keep::kDeliver);
+  Core().record(&a, sizeof a, {}, kStamp, Mono(), Delivery::kDeliver);
   Core().pump(Mono());
   EXPECT_EQ(Dropped(), 1u);
   g_tool.refuse = false;
-  Core().record(&a, sizeof a, {}, kStamp, Mono(), Keep::kDrop);
-  Core().record(&a, sizeof a, {}, kStamp, Mono(), Keep::kDeliver);
+  Core().record(&a, sizeof a, {}, kStamp, Mono(), Delivery::kDrop);
+  Core().record(&a, sizeof a, {}, kStamp, Mono(), Delivery::kDeliver);
   Flush(0);
   EXPECT_EQ(Kinds().size(), 1u);
   EXPECT_EQ(Dropped(), 1u);
@@ -236,13 +237,13 @@ TEST_F(SimCupti, TheLastRegistrationWins) {
   const auto registration = Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks");
   EXPECT_EQ(registration(Requested, CompletedBySecond), Result::kSuccess);
   const cupti::Api a = Api(1);
-  Core().record(&a, sizeof a, {}, 1, Mono(), Keep::kDeliver);
+  Core().record(&a, sizeof a, {}, 1, Mono(), Delivery::kDeliver);
   Flush(0);
   EXPECT_EQ(g_second_owner, 1);
   EXPECT_TRUE(g_tool.buffers.empty());
 }
 
-TEST_F(SimCupti, SingleCallsAreSwitchedOnAndOffBesideTheirKind) {
+TEST_F(SimCupti, EnablesAndDisablesSingleCalls) {
   using cupti::CallbackDomain;
   const auto runtime = Find<cupti::ActivityEnableRuntimeApiFn>("cuptiActivityEnableRuntimeApi");
   const auto driver = Find<cupti::ActivityEnableDriverApiFn>("cuptiActivityEnableDriverApi");
@@ -256,13 +257,13 @@ TEST_F(SimCupti, SingleCallsAreSwitchedOnAndOffBesideTheirKind) {
   EXPECT_FALSE(Core().wants_call(CallbackDomain::kRuntimeApi, 138));
 }
 
-TEST_F(SimCupti, ACallThatReturnsAfterItsKindWasSwitchedOffLeavesNoRecord) {
+TEST_F(SimCupti, ACallThatReturnsAfterDisablingItsKindHasNoRecord) {
   Register();
   Enable(ActivityKind::kRuntime);
   const SimCall call{cupti::CallbackDomain::kRuntimeApi, 211};
   const cupti::Api a = Api(1);
-  Core().record(&a, sizeof a, call, 1, Mono(), Keep::kDeliver);
-  Core().record(&a, sizeof a, call, 1, Mono() + 20'000'000, Keep::kDeliver);
+  Core().record(&a, sizeof a, call, 1, Mono(), Delivery::kDeliver);
+  Core().record(&a, sizeof a, call, 1, Mono() + 20'000'000, Delivery::kDeliver);
   Find<cupti::ActivityDisableFn>("cuptiActivityDisable")(ActivityKind::kRuntime);
   Core().pump(Mono() + 1'000'000'000);
   Flush(0);
@@ -287,7 +288,7 @@ TEST_F(SimCupti, ExternalIdsAreAStackPerThreadAndKind) {
   EXPECT_EQ(pop(cupti::ExternalCorrelationKind::kCustom2, &last), Result::kQueueEmpty);
 }
 
-TEST_F(SimCupti, ObjectsThatExistAlreadyAreDumpedOnRequest) {
+TEST_F(SimCupti, DumpsExistingObjectsOnRequest) {
   Register();
   const auto dump = Find<cupti::ActivityEnableAndDumpFn>("cuptiActivityEnableAndDump");
   for (ActivityKind kind : {ActivityKind::kDevice, ActivityKind::kContext, ActivityKind::kStream})
@@ -307,8 +308,8 @@ TEST_F(SimCupti, CallsHaveTheirNames) {
   EXPECT_NE(name(cupti::CallbackDomain::kRuntimeApi, 100000, &text), Result::kSuccess);
 }
 
-// NVIDIA's own parser, where it is installed, is the judge of sizes and names.
-TEST_F(SimCupti, TheRealLibraryStepsOurBuffersIdentically) {
+// NVIDIA's own parser, if it is installed, checks sizes and names.
+TEST_F(SimCupti, TheRealLibraryParsesOurBuffers) {
   std::string path = "/usr/local/cuda/lib64/libcupti.so.13";
   if (!std::filesystem::exists(path)) path = "/usr/local/cuda/lib/libcupti.so.13";
   void* real = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -323,7 +324,7 @@ TEST_F(SimCupti, TheRealLibraryStepsOurBuffersIdentically) {
     Enable(static_cast<ActivityKind>(kind));
     uint8_t record[kMaxRecordBytes] = {};
     std::memcpy(record, &kind, sizeof kind);
-    for (int i = 0; i < 5; ++i) Core().record(record, bytes, {}, 1, Mono(), Keep::kDeliver);
+    for (int i = 0; i < 5; ++i) Core().record(record, bytes, {}, 1, Mono(), Delivery::kDeliver);
   }
   Flush(0);
   const auto ours = Find<cupti::ActivityGetNextRecordFn>("cuptiActivityGetNextRecord");

@@ -10,7 +10,7 @@ namespace {
 namespace cupti = foreign::cupti;
 using cupti::ActivityKind;
 
-// Over a shorter stretch the rate of the two clocks is noise; 1 is nearer.
+// Over a shorter interval the measured rate of the two clocks is noise, and a rate of 1 is more accurate.
 constexpr int64_t kShortestForARate = 1'000'000;
 
 int64_t Real() {

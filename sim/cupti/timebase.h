@@ -1,6 +1,7 @@
-// The clock that records are stamped with: CLOCK_REALTIME, or a profiler's own once one has registered a
-// timestamp callback. Stamps come in as CLOCK_REALTIME nanoseconds and leave on that clock, mapped by a line
-// through two readings of both clocks: at the registration and at the time of asking. Any thread.
+// The clock of the records' time stamps: CLOCK_REALTIME, or a profiler's clock after it registered a
+// timestamp callback. Time stamps arrive in CLOCK_REALTIME nanoseconds and are converted to that clock. The
+// conversion is linear, through readings of both clocks at the registration and at the conversion. Any thread
+// may call it.
 #ifndef LOCKSTEP_SIM_CUPTI_TIMEBASE_H_
 #define LOCKSTEP_SIM_CUPTI_TIMEBASE_H_
 
@@ -13,13 +14,14 @@ namespace lockstep::sim {
 
 class Timebase {
  public:
-  // Below CUPTI 13.3 device stamps stay on CLOCK_REALTIME when the callback comes after the first context.
+  // Before CUPTI 13.3, device stamps stay on CLOCK_REALTIME if the callback is registered after the first
+  // context.
   enum class DeviceStamps { kFollow, kStay };
-  // Null gives the clock back.
+  // A null callback restores CLOCK_REALTIME.
   void Register(foreign::cupti::TimestampCallback callback, DeviceStamps device);
 
   uint64_t Now() const;
-  // Rewrites the stamps in a whole record (layout of the newest release); 0 stays 0.
+  // Converts the time stamps of a complete record in the newest layout. A stamp of 0 stays 0.
   void Apply(uint8_t* record) const;
 
  private:

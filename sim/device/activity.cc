@@ -17,9 +17,9 @@ int64_t Now(clockid_t clock) {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-// Of the call that this thread is in; 0: in none.
+// Correlation of the API call that this thread is in; 0 outside a call.
 thread_local uint32_t t_correlation = 0;
-thread_local bool t_ids_told = false;
+thread_local bool t_ids_recorded = false;
 
 uint32_t IdIn(const void* record) {
   switch (static_cast<const cupti::Activity*>(record)->kind) {
@@ -67,9 +67,9 @@ bool Activity::used() const {
   return c != nullptr && c->used();
 }
 
-const CuptiKnobs* Activity::knobs() const {
+const CuptiSettings* Activity::settings() const {
   const SimCore* c = core();
-  return c == nullptr ? nullptr : c->knobs();
+  return c == nullptr ? nullptr : c->settings();
 }
 
 void Activity::AddObject(const void* record, size_t bytes, const void* handle) {
@@ -95,16 +95,17 @@ bool Activity::Launch(const void* record, size_t bytes, uint64_t* ticket) {
 
 void Activity::Finish(uint64_t ticket, int64_t start_ns, int64_t end_ns) {
   const int64_t real = RealtimeAheadNs();
-  if (const SimCore* c = core()) c->complete(ticket, real + start_ns, real + end_ns, end_ns, Keep::kDeliver);
+  if (const SimCore* c = core())
+    c->complete(ticket, real + start_ns, real + end_ns, end_ns, Delivery::kDeliver);
 }
 
 void Activity::Record(const void* record, size_t bytes, SimCall call, int64_t stamp_ns) {
-  if (const SimCore* c = core()) c->record(record, bytes, call, stamp_ns, MonotonicNs(), Keep::kDeliver);
+  if (const SimCore* c = core()) c->record(record, bytes, call, stamp_ns, MonotonicNs(), Delivery::kDeliver);
 }
 
 void Activity::RecordLater(const void* record, size_t bytes, int64_t at_ns) {
   if (const SimCore* c = core()) {
-    c->record(record, bytes, {}, at_ns + RealtimeAheadNs(), at_ns, Keep::kDeliver);
+    c->record(record, bytes, {}, at_ns + RealtimeAheadNs(), at_ns, Delivery::kDeliver);
   }
 }
 
@@ -121,7 +122,7 @@ ApiCall::ApiCall(Activity& activity, cupti::CallbackDomain domain, uint32_t cbid
       outermost_(t_correlation == 0),
       correlation_(outermost_ ? activity.NextCorrelation() : t_correlation) {
   t_correlation = correlation_;
-  if (outermost_) t_ids_told = false;
+  if (outermost_) t_ids_recorded = false;
   Site(cupti::CallbackSite::kEnter);
   start_ns_ = RealtimeNs();
 }
@@ -144,7 +145,7 @@ ApiCall::~ApiCall() {
   const int64_t end = RealtimeNs();
   const SimCore* core = activity_.core();
   if (core != nullptr && core->wants_call(call_.domain, call_.cbid)) {
-    if (!t_ids_told && core->wants(ActivityKind::kExternalCorrelation)) {
+    if (!t_ids_recorded && core->wants(ActivityKind::kExternalCorrelation)) {
       SimExternalId ids[8];
       const size_t n = core->external_ids(ids, 8);
       for (size_t i = 0; i < n; ++i) {
@@ -155,7 +156,7 @@ ApiCall::~ApiCall() {
         r.correlation_id = correlation_;
         activity_.Record(&r, sizeof r, {}, end);
       }
-      t_ids_told = true;
+      t_ids_recorded = true;
     }
     cupti::Api r{};
     r.kind =

@@ -1,4 +1,5 @@
-// What the simulated device tells CUPTI, when there is one: calls, device work, objects. Any thread.
+// Reports the simulated device's API calls, device work and objects to CUPTI, if CUPTI is loaded. Any thread
+// may call it.
 #ifndef LOCKSTEP_SIM_DEVICE_ACTIVITY_H_
 #define LOCKSTEP_SIM_DEVICE_ACTIVITY_H_
 
@@ -14,32 +15,32 @@ namespace lockstep::sim {
 
 int64_t MonotonicNs();
 int64_t RealtimeNs();
-// By how much the second is ahead of the first. A thread that is preempted between two reads would move a
-// stamp by that long, so that kernels of one stream overlap: the tightest of some reads.
+// Returns CLOCK_REALTIME minus CLOCK_MONOTONIC, from the closest of several pairs of reads. A preemption
+// between two reads would shift a time stamp, so that kernels of one stream would overlap.
 int64_t RealtimeAheadNs();
 
 class Activity {
  public:
-  // From here on `core` is told everything, first the objects that there are. Not called twice.
+  // Reports the existing objects to `core`, and every later event. Called at most once.
   void SetCore(const SimCore* core);
   const SimCore* core() const { return core_.load(std::memory_order_acquire); }
 
   bool Wants(foreign::cupti::ActivityKind kind) const;
-  // Has a tool used CUPTI yet?
+  // Returns whether a tool has used CUPTI.
   bool used() const;
-  const CuptiKnobs* knobs() const;
+  const CuptiSettings* settings() const;
   uint32_t NextCorrelation() { return correlation_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
   void AddObject(const void* record, size_t bytes, const void* handle);
   void RemoveObject(foreign::cupti::ActivityKind kind, uint32_t id);
 
-  // Device work given to the device now: false when nobody wants to know, else Finish must follow.
+  // Reports device work at its launch. Returns true if the tool wants its record; Finish must then follow.
   bool Launch(const void* record, size_t bytes, uint64_t* ticket);
-  // Times are CLOCK_MONOTONIC.
+  // Times are CLOCK_MONOTONIC nanoseconds.
   void Finish(uint64_t ticket, int64_t start_ns, int64_t end_ns);
-  // A host record, on the thread that it tells of.
+  // Takes a host record on the thread that it describes.
   void Record(const void* record, size_t bytes, SimCall call, int64_t stamp_ns);
-  // One that stands for something on the device at `at_ns` (CLOCK_MONOTONIC).
+  // Takes the record of a CUDA event that the device reaches at `at_ns` (CLOCK_MONOTONIC).
   void RecordLater(const void* record, size_t bytes, int64_t at_ns);
   void Pump(int64_t now);
 
@@ -56,9 +57,9 @@ class Activity {
   std::vector<Object> objects_;
 };
 
-// One API call, from its construction to its end: its correlation, its record, the ids pushed on its thread,
-// the subscriber's callbacks. A call made inside another one (the driver's, below the runtime's) has the same
-// correlation.
+// One API call, for as long as the object lives. It has a correlation, a record, the external ids of its
+// thread and the subscriber's callbacks. A call inside another one, such as a driver call of the runtime, has
+// the same correlation.
 class ApiCall {
  public:
   ApiCall(Activity& activity, foreign::cupti::CallbackDomain domain, uint32_t cbid, const char* name,

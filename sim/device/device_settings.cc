@@ -44,7 +44,7 @@ bool ParseRule(const std::string& text, KernelRule* rule) {
   return true;
 }
 
-// The numbers behind RANK: when RANK is us; `ours` says whether it was.
+// Parses RANK and the numbers after it. `ours` is set if RANK is `rank` or *.
 bool ParseForRank(const std::string& text, int rank, size_t numbers, double* out, bool* ours) {
   const std::vector<std::string> parts = Split(text, ':');
   if (parts.size() != numbers + 1) return false;
@@ -58,7 +58,7 @@ bool ParseForRank(const std::string& text, int rank, size_t numbers, double* out
   return true;
 }
 
-int RankOf(const DeviceKnobs::Environment& environment) {
+int RankOf(const DeviceSettings::Environment& environment) {
   for (const char* name : {"SIMGPU_RANK", "LOCKSTEP_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
                            "PMI_RANK", "SLURM_PROCID"}) {
     if (const char* value = environment(name)) return std::atoi(value);
@@ -68,12 +68,12 @@ int RankOf(const DeviceKnobs::Environment& environment) {
 
 }  // namespace
 
-DeviceKnobs DeviceKnobs::Read(const Environment& environment, std::vector<std::string>* trouble) {
-  DeviceKnobs knobs;
-  knobs.rank = RankOf(environment);
+DeviceSettings DeviceSettings::Read(const Environment& environment, std::vector<std::string>* error) {
+  DeviceSettings settings;
+  settings.rank = RankOf(environment);
   const auto refuse = [&](const char* name, const std::string& value) {
-    trouble->push_back(std::string(name) + "=" + value +
-                       " is not understood; sim/device/knobs.h says what is");
+    error->push_back(std::string(name) + "=" + value +
+                     " is invalid; sim/device/device_settings.h lists the valid values");
   };
   const auto number = [&](const char* name, double least, auto* out) {
     const char* value = environment(name);
@@ -84,15 +84,15 @@ DeviceKnobs DeviceKnobs::Read(const Environment& environment, std::vector<std::s
     else
       refuse(name, value);
   };
-  number("SIMGPU_DEVICES", 1, &knobs.devices);
-  number("SIMGPU_SEED", 0, &knobs.seed);
-  number("SIMGPU_COPY_GBPS", 0.001, &knobs.copy_gbps);
-  number("SIMGPU_LINK_GBPS", 0.001, &knobs.link_gbps);
+  number("SIMGPU_DEVICES", 1, &settings.devices);
+  number("SIMGPU_SEED", 0, &settings.seed);
+  number("SIMGPU_COPY_GBPS", 0.001, &settings.copy_gbps);
+  number("SIMGPU_LINK_GBPS", 0.001, &settings.link_gbps);
   if (const char* rules = environment("SIMGPU_KERNELS")) {
     for (const std::string& text : Split(rules, ',')) {
       KernelRule rule;
       if (ParseRule(text, &rule))
-        knobs.kernels.push_back(rule);
+        settings.kernels.push_back(rule);
       else
         refuse("SIMGPU_KERNELS", text);
     }
@@ -102,19 +102,19 @@ DeviceKnobs DeviceKnobs::Read(const Environment& environment, std::vector<std::s
   const auto for_rank = [&](const char* name, size_t numbers) {
     const char* value = environment(name);
     ours = false;
-    if (value != nullptr && !ParseForRank(value, knobs.rank, numbers, values, &ours)) {
+    if (value != nullptr && !ParseForRank(value, settings.rank, numbers, values, &ours)) {
       refuse(name, value);
       ours = false;
     }
     return ours;
   };
-  if (for_rank("SIMGPU_SLOW_RANK", 1)) knobs.kernel_factor = values[0];
-  if (for_rank("SIMGPU_SLOW_COPIES", 1)) knobs.copy_factor = values[0];
+  if (for_rank("SIMGPU_SLOW_RANK", 1)) settings.kernel_factor = values[0];
+  if (for_rank("SIMGPU_SLOW_COPIES", 1)) settings.copy_factor = values[0];
   if (for_rank("SIMGPU_STALL", 2)) {
-    knobs.stall_launch = static_cast<uint64_t>(values[0]);
-    knobs.stall_ns = static_cast<int64_t>(values[1] * 1e6);
+    settings.stall_launch = static_cast<uint64_t>(values[0]);
+    settings.stall_ns = static_cast<int64_t>(values[1] * 1e6);
   }
-  return knobs;
+  return settings;
 }
 
 }  // namespace lockstep::sim

@@ -11,53 +11,53 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-DeviceKnobs Read(const Variables& variables, std::vector<std::string>* trouble) {
-  return DeviceKnobs::Read(
+DeviceSettings Read(const Variables& variables, std::vector<std::string>* error) {
+  return DeviceSettings::Read(
       [&](const char* name) -> const char* {
         const auto it = variables.find(name);
         return it == variables.end() ? nullptr : it->second.c_str();
       },
-      trouble);
+      error);
 }
 
-TEST(DeviceKnobs, WhatIsMeantForAnotherRankIsNotOurs) {
-  std::vector<std::string> trouble;
+TEST(DeviceSettings, IgnoresSettingsOfOtherRanks) {
+  std::vector<std::string> error;
   const Variables all = {
       {"SIMGPU_SLOW_RANK", "3:1.4"}, {"SIMGPU_SLOW_COPIES", "*:2"}, {"SIMGPU_STALL", "3:100:20"}};
   Variables third = all, first = all;
   third["OMPI_COMM_WORLD_RANK"] = "3";
   first["RANK"] = "0";
-  const DeviceKnobs ours = Read(third, &trouble);
+  const DeviceSettings ours = Read(third, &error);
   EXPECT_EQ(ours.rank, 3);
   EXPECT_DOUBLE_EQ(ours.kernel_factor, 1.4);
   EXPECT_DOUBLE_EQ(ours.copy_factor, 2);
   EXPECT_EQ(ours.stall_launch, 100u);
   EXPECT_EQ(ours.stall_ns, 20'000'000);
-  const DeviceKnobs others = Read(first, &trouble);
+  const DeviceSettings others = Read(first, &error);
   EXPECT_DOUBLE_EQ(others.kernel_factor, 1);
   EXPECT_DOUBLE_EQ(others.copy_factor, 2);
   EXPECT_EQ(others.stall_launch, 0u);
-  EXPECT_TRUE(trouble.empty());
+  EXPECT_TRUE(error.empty());
 }
 
-TEST(DeviceKnobs, NonsenseIsNamedAndIgnored) {
-  std::vector<std::string> trouble;
-  const DeviceKnobs knobs = Read({{"SIMGPU_SLOW_RANK", "three"},
-                                  {"SIMGPU_DEVICES", "0"},
-                                  {"SIMGPU_KERNELS", "gemm*=2ms,what,x=5,y=3us~2%"}},
-                                 &trouble);
-  EXPECT_EQ(trouble.size(), 4u);
-  EXPECT_EQ(knobs.devices, DeviceKnobs{}.devices);
-  ASSERT_EQ(knobs.kernels.size(), 2u);
-  EXPECT_EQ(knobs.kernels[0].mean_ns, 2'000'000);
-  EXPECT_DOUBLE_EQ(knobs.kernels[1].deviation, 0.02);
+TEST(DeviceSettings, ReportsAndIgnoresInvalidValues) {
+  std::vector<std::string> error;
+  const DeviceSettings settings = Read({{"SIMGPU_SLOW_RANK", "three"},
+                                        {"SIMGPU_DEVICES", "0"},
+                                        {"SIMGPU_KERNELS", "gemm*=2ms,what,x=5,y=3us~2%"}},
+                                       &error);
+  EXPECT_EQ(error.size(), 4u);
+  EXPECT_EQ(settings.devices, DeviceSettings{}.devices);
+  ASSERT_EQ(settings.kernels.size(), 2u);
+  EXPECT_EQ(settings.kernels[0].mean_ns, 2'000'000);
+  EXPECT_DOUBLE_EQ(settings.kernels[1].deviation, 0.02);
 }
 
-TEST(KernelModel, TheFirstRuleThatFitsTheNameDecides) {
-  std::vector<std::string> trouble;
-  const DeviceKnobs knobs =
-      Read({{"SIMGPU_KERNELS", "train_matmul*=800us,train_*=50us"}, {"SIMGPU_SLOW_RANK", "0:1.5"}}, &trouble);
-  KernelModel model(knobs);
+TEST(KernelModel, TheFirstMatchingRuleApplies) {
+  std::vector<std::string> error;
+  const DeviceSettings settings =
+      Read({{"SIMGPU_KERNELS", "train_matmul*=800us,train_*=50us"}, {"SIMGPU_SLOW_RANK", "0:1.5"}}, &error);
+  KernelModel model(settings);
   EXPECT_EQ(model.KernelNs("_Z12train_matmulPKfS0_Pfi", {}), 1'200'000) << "by its demangled name";
   EXPECT_EQ(model.KernelNs("train_other", {}), 75'000);
   KernelShape small, large;
@@ -67,12 +67,12 @@ TEST(KernelModel, TheFirstRuleThatFitsTheNameDecides) {
 }
 
 TEST(KernelModel, JitterIsTheSameForTheSameSeedAndRank) {
-  std::vector<std::string> trouble;
+  std::vector<std::string> error;
   const Variables variables = {{"SIMGPU_KERNELS", "*=1ms~5%"}, {"SIMGPU_SEED", "7"}};
-  KernelModel a(Read(variables, &trouble)), b(Read(variables, &trouble));
+  KernelModel a(Read(variables, &error)), b(Read(variables, &error));
   Variables other = variables;
   other["SIMGPU_RANK"] = "1";
-  KernelModel c(Read(other, &trouble));
+  KernelModel c(Read(other, &error));
   double sum = 0, differs = 0;
   for (int i = 0; i < 1000; ++i) {
     const int64_t ns = a.KernelNs("k", {});

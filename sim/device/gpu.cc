@@ -15,7 +15,7 @@ using cupti::ActivityKind;
 
 constexpr int64_t kLaunchLatencyNs = 3'000;
 
-// Ids of the context, device and stream, of the call and of the graph, in whatever record the work has.
+// Fills in the ids of context, device, stream, call and graph. All record types have these members.
 template <typename R>
 void Fill(R& r, const Stream& stream, uint32_t correlation) {
   r.device_id = static_cast<uint32_t>(stream.device);
@@ -26,10 +26,10 @@ void Fill(R& r, const Stream& stream, uint32_t correlation) {
 
 }  // namespace
 
-Gpu::Gpu(const DeviceKnobs& knobs)
-    : knobs_(knobs), model_(knobs), timeline_(MonotonicNs, [this](int64_t now) { activity_.Pump(now); }) {
+Gpu::Gpu(const DeviceSettings& knobs)
+    : settings_(knobs), model_(knobs), timeline_(MonotonicNs, [this](int64_t now) { activity_.Pump(now); }) {
   pthread_key_create(&device_key_, nullptr);
-  for (int d = 0; d < knobs_.devices; ++d) {
+  for (int d = 0; d < settings_.devices; ++d) {
     const auto number = static_cast<uint32_t>(d);
     const cupti::Device5 record = DeviceRecord(number, "Simulated GPU", number + 1);
     activity_.AddObject(&record, sizeof record, nullptr);
@@ -44,14 +44,14 @@ int Gpu::device() const {
 }
 
 bool Gpu::SetDevice(int device) {
-  if (device < 0 || device >= knobs_.devices) return false;
+  if (device < 0 || device >= settings_.devices) return false;
   pthread_setspecific(device_key_, reinterpret_cast<void*>(intptr_t{device}));
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   DefaultStream(device);
   return true;
 }
 
-void Gpu::TellOfStream(const Stream& stream, int priority) {
+void Gpu::RecordStream(const Stream& stream, int priority) {
   using cupti::StreamFlag;
   const StreamFlag flag = stream.is_default ? StreamFlag::kNull
                           : stream.blocking ? StreamFlag::kDefault
@@ -71,40 +71,40 @@ Stream& Gpu::DefaultStream(int device) {
   const auto number = static_cast<uint32_t>(device);
   const cupti::Context3 context = ContextRecord(kSimContextId + number, number);
   activity_.AddObject(&context, sizeof context, stream.get());
-  TellOfStream(*stream, 0);
+  RecordStream(*stream, 0);
   return *stream;
 }
 
 Stream* Gpu::NewStream(bool blocking, int priority) {
   auto made = std::make_unique<Stream>();
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   DefaultStream(device());
   made->id = next_stream_++;
   made->device = device();
   made->blocking = blocking;
   Stream* const stream = made.get();
-  TellOfStream(*stream, priority);
+  RecordStream(*stream, priority);
   streams_[stream] = std::move(made);
   return stream;
 }
 
 Stream* Gpu::Find(const void* handle) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   if (reinterpret_cast<uintptr_t>(handle) <= 2) return &DefaultStream(device());
   const auto it = streams_.find(handle);
   return it == streams_.end() ? nullptr : it->second.get();
 }
 
-// Work that is still on it goes on: the items do not need it.
+// Queued work of the stream continues, because the items do not refer to the stream.
 void Gpu::Delete(Stream* stream) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   activity_.RemoveObject(ActivityKind::kStream, stream->id);
   streams_.erase(stream);
 }
 
 Event* Gpu::NewEvent() {
   auto made = std::make_unique<Event>();
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   Event* const event = made.get();
   event->id = next_event_++;
   events_[event] = std::move(made);
@@ -112,17 +112,18 @@ Event* Gpu::NewEvent() {
 }
 
 Event* Gpu::FindEvent(const void* handle) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   const auto it = events_.find(handle);
   return it == events_.end() ? nullptr : it->second.get();
 }
 
 void Gpu::Delete(Event* event) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   events_.erase(event);
 }
 
-// What the next work of a stream follows: its own last, and what the default stream's rules add.
+// Returns the items that the next work of a stream follows: the stream's last item, and those by the rules of
+// the default stream.
 std::vector<ItemRef> Gpu::Before(const Stream& stream) {
   std::vector<ItemRef> before;
   const auto add = [&](const ItemRef& item) {
@@ -142,12 +143,12 @@ std::vector<ItemRef> Gpu::Before(const Stream& stream) {
 ItemRef Gpu::MakeItem(const Stream& stream, const Work& work, uint32_t correlation, const GraphPlace& place,
                       std::vector<ItemRef> after) {
   auto item = std::make_shared<Item>();
-  item->given_ns = MonotonicNs() + kLaunchLatencyNs;
+  item->earliest_start_ns = MonotonicNs() + kLaunchLatencyNs;
   item->duration_ns = work.duration_ns;
   item->after = std::move(after);
   item->effect = work.effect;
-  if (work.make_remote != nullptr)
-    item->remote = work.make_remote(place.graph == 0 ? Launch::kDirect : Launch::kFromGraph);
+  if (work.make_external != nullptr)
+    item->external = work.make_external(place.graph == 0 ? Launch::kDirect : Launch::kFromGraph);
   if (work.record_bytes == 0 || place.silent) return item;
   Work told = work;
   const auto fill = [&](auto* r) {
@@ -179,7 +180,7 @@ ItemRef Gpu::MakeItem(const Stream& stream, const Work& work, uint32_t correlati
 }
 
 void Gpu::Submit(Stream& stream, Work work, uint32_t correlation) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   if (stream.capture != nullptr) {
     std::vector<GraphNode>& nodes = stream.capture->graph.nodes;
     nodes.push_back({std::move(work), stream.capture_after});
@@ -191,14 +192,14 @@ void Gpu::Submit(Stream& stream, Work work, uint32_t correlation) {
 }
 
 void Gpu::RecordEvent(Stream& stream, Event& event, uint32_t correlation) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   event.capture = stream.capture;
   if (stream.capture != nullptr) {
     event.captured_after = stream.capture_after;
     return;
   }
   auto item = std::make_shared<Item>();
-  item->given_ns = MonotonicNs();
+  item->earliest_start_ns = MonotonicNs();
   item->after = Before(stream);
   if (activity_.Wants(ActivityKind::kCudaEvent)) {
     cupti::CudaEvent2 record{};
@@ -219,7 +220,7 @@ void Gpu::RecordEvent(Stream& stream, Event& event, uint32_t correlation) {
 }
 
 void Gpu::WaitEvent(Stream& stream, const Event& event) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   if (event.capture != nullptr) {
     stream.capture = event.capture;
     for (size_t node : event.captured_after) {
@@ -240,7 +241,7 @@ void Gpu::WaitEvent(Stream& stream, const Event& event) {
 void Gpu::Synchronize(Stream& stream) {
   std::vector<ItemRef> before;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     before = Before(stream);
   }
   for (const ItemRef& item : before) timeline_.Wait(item);
@@ -249,14 +250,14 @@ void Gpu::Synchronize(Stream& stream) {
 bool Gpu::Idle(Stream& stream) {
   std::vector<ItemRef> before;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     before = Before(stream);
   }
   return std::all_of(before.begin(), before.end(), [this](const ItemRef& i) { return timeline_.Done(i); });
 }
 
 ItemRef Gpu::RecordedIn(const Event& event) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   return event.recorded;
 }
 
@@ -276,19 +277,80 @@ bool Gpu::TimeOf(const Event& event, int64_t* at_ns) {
   return true;
 }
 
+bool Gpu::BeginCapture(Stream& stream) {
+  MutexLock lock(&mutex_);
+  if (stream.is_default || stream.capture != nullptr) return false;
+  stream.capture = std::make_shared<Capture>();
+  stream.capture->origin = &stream;
+  stream.capture_after.clear();
+  return true;
+}
+
+bool Gpu::Capturing(const Stream& stream) {
+  MutexLock lock(&mutex_);
+  return stream.capture != nullptr;
+}
+
+std::shared_ptr<Graph> Gpu::EndCapture(Stream& stream) {
+  MutexLock lock(&mutex_);
+  if (stream.capture == nullptr || stream.capture->origin != &stream) return nullptr;
+  const std::shared_ptr<Capture> capture = stream.capture;
+  const bool joined = AllJoined(*capture, stream.capture_after);
+  for (const auto& other : streams_) {
+    if (other.second->capture != capture) continue;
+    other.second->capture = nullptr;
+    other.second->capture_after.clear();
+  }
+  for (const auto& event : events_) {
+    if (event.second->capture == capture) event.second->capture = nullptr;
+  }
+  return joined ? std::make_shared<Graph>(std::move(capture->graph)) : nullptr;
+}
+
+std::shared_ptr<GraphExecutable> Gpu::Instantiate(const Graph& graph) {
+  auto made = std::make_shared<GraphExecutable>();
+  made->graph = graph;
+  made->before_cupti = !activity_.used();
+  MutexLock lock(&mutex_);
+  made->id = next_graph_++;
+  return made;
+}
+
+void Gpu::LaunchGraph(const GraphExecutable& graph, Stream& stream, uint32_t correlation) {
+  const CuptiSettings* faults = activity_.settings();
+  // A graph record replaces the records of the graph's nodes.
+  const bool silent = activity_.Wants(ActivityKind::kGraphTrace) ||
+                      (graph.before_cupti && faults != nullptr && faults->graph_before_cupti);
+  MutexLock lock(&mutex_);
+  const std::vector<ItemRef> before = Before(stream);
+  std::vector<ItemRef> items;
+  std::vector<ItemRef> last = before;
+  for (size_t n = 0; n < graph.graph.nodes.size(); ++n) {
+    const GraphNode& node = graph.graph.nodes[n];
+    std::vector<ItemRef> after = node.after.empty() ? before : std::vector<ItemRef>{};
+    for (size_t i : node.after) after.push_back(items[i]);
+    items.push_back(MakeItem(stream, node.work, correlation,
+                             {graph.id, (uint64_t{graph.id} << 32) + n + 1, silent}, after));
+    timeline_.Submit(items.back());
+    last.push_back(items.back());
+  }
+  stream.last = MakeGraphEnd(activity_, graph, stream, correlation, items, std::move(last));
+  timeline_.Submit(stream.last);
+}
+
 int64_t Gpu::KernelNs(const char* name, const KernelShape& shape) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   return model_.KernelNs(name, shape);
 }
 
 void Gpu::BeforeKernelLaunch() {
   bool stall = false;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
-    stall = ++kernel_launches_ == knobs_.stall_launch;
+    MutexLock lock(&mutex_);
+    stall = ++kernel_launches_ == settings_.stall_launch;
   }
   if (!stall) return;
-  const timespec t = {knobs_.stall_ns / 1'000'000'000, knobs_.stall_ns % 1'000'000'000};
+  const timespec t = {settings_.stall_ns / 1'000'000'000, settings_.stall_ns % 1'000'000'000};
   nanosleep(&t, nullptr);
 }
 

@@ -1,4 +1,5 @@
-// The thread on which the driver runs an application's host functions, in order. Started at the first one.
+// Runs the application's host functions in order, on one thread, as the driver does. The first function
+// starts the thread.
 #ifndef LOCKSTEP_SIM_DEVICE_HOST_CALLBACKS_H_
 #define LOCKSTEP_SIM_DEVICE_HOST_CALLBACKS_H_
 
@@ -13,7 +14,7 @@ namespace lockstep::sim {
 class HostCallbacks {
  public:
   ~HostCallbacks();
-  // Any thread; does not wait.
+  // Any thread may call it. It does not wait.
   void Run(std::function<void()> function);
 
  private:

@@ -22,15 +22,15 @@ std::string Demangled(const char* name) {
 
 }  // namespace
 
-KernelModel::KernelModel(const DeviceKnobs& knobs)
-    : knobs_(knobs), random_(knobs.seed * 1'000'003 + static_cast<uint64_t>(knobs.rank)) {}
+KernelModel::KernelModel(const DeviceSettings& settings)
+    : settings_(settings), random_(settings.seed * 1'000'003 + static_cast<uint64_t>(settings.rank)) {}
 
 const KernelRule* KernelModel::RuleFor(const char* name) {
   const auto known = known_.find(name);
   if (known != known_.end()) return known->second;
   const std::string plain = Demangled(name);
   const KernelRule* found = nullptr;
-  for (const KernelRule& rule : knobs_.kernels) {
+  for (const KernelRule& rule : settings_.kernels) {
     if (fnmatch(rule.pattern.c_str(), plain.c_str(), 0) != 0 && fnmatch(rule.pattern.c_str(), name, 0) != 0)
       continue;
     found = &rule;
@@ -51,14 +51,14 @@ int64_t KernelModel::KernelNs(const char* name, const KernelShape& shape) {
     const uint64_t waves = (blocks * threads + at_once - 1) / at_once;
     ns = static_cast<double>(kFixedNs + static_cast<int64_t>(waves) * kWaveNs);
   }
-  return std::max(static_cast<int64_t>(ns * knobs_.kernel_factor), kShortestNs);
+  return std::max(static_cast<int64_t>(ns * settings_.kernel_factor), kShortestNs);
 }
 
 int64_t KernelModel::CopyNs(uint64_t bytes, Path path) const {
   const bool over_bus = path == Path::kHostDevice;
-  const double gbps = over_bus ? knobs_.copy_gbps : kDeviceMemoryGbps;
+  const double gbps = over_bus ? settings_.copy_gbps : kDeviceMemoryGbps;
   const double ns = static_cast<double>(kCopyFixedNs) + static_cast<double>(bytes) / gbps;
-  return static_cast<int64_t>(over_bus ? ns * knobs_.copy_factor : ns);
+  return static_cast<int64_t>(over_bus ? ns * settings_.copy_factor : ns);
 }
 
 }  // namespace lockstep::sim

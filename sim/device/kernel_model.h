@@ -1,5 +1,5 @@
-// How long work takes on the simulated device. Deterministic: same knobs, same order of calls, same times.
-// Thread-compatible.
+// Computes the duration of work on the simulated device. It is deterministic: equal settings and an equal
+// order of calls give equal times. It is thread-compatible.
 #ifndef LOCKSTEP_SIM_DEVICE_KERNEL_MODEL_H_
 #define LOCKSTEP_SIM_DEVICE_KERNEL_MODEL_H_
 
@@ -19,13 +19,12 @@ struct KernelShape {
   uint32_t shared_bytes = 0;
 };
 
-// An H100's, so that a program's questions about occupancy get plausible answers.
-
 class KernelModel {
  public:
-  explicit KernelModel(const DeviceKnobs& knobs);
+  explicit KernelModel(const DeviceSettings& settings);
 
-  // `name` as CUPTI reports it. Without a rule: the fixed cost of a kernel and a time per wave of blocks.
+  // `name` is the name that CUPTI reports. Without a rule for it, the duration is a fixed cost plus a time
+  // per wave of blocks.
   int64_t KernelNs(const char* name, const KernelShape& shape);
   enum class Path { kHostDevice, kOnDevice };
   int64_t CopyNs(uint64_t bytes, Path path) const;
@@ -33,7 +32,7 @@ class KernelModel {
  private:
   const KernelRule* RuleFor(const char* name);
 
-  const DeviceKnobs knobs_;
+  const DeviceSettings settings_;
   std::map<std::string, const KernelRule*> known_;
   std::mt19937_64 random_;
 };

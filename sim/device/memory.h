@@ -1,4 +1,5 @@
-// The simulated devices' memory: the host's, with a note of what each block is. Any thread.
+// Allocates the simulated devices' memory from host memory and keeps the kind of each block. Any thread may
+// call it.
 #ifndef LOCKSTEP_SIM_DEVICE_MEMORY_H_
 #define LOCKSTEP_SIM_DEVICE_MEMORY_H_
 
@@ -14,7 +15,7 @@ namespace lockstep::sim {
 
 class Memory {
  public:
-  // Of device memory: from the device itself (cudaMalloc) or from its default pool (cudaMallocAsync).
+  // The source of device memory: the device itself (cudaMalloc) or its default pool (cudaMallocAsync).
   enum class Origin : uint8_t { kDevice, kPool };
   struct Block {
     foreign::cupti::MemoryKind kind = foreign::cupti::MemoryKind::kPageable;
@@ -23,13 +24,13 @@ class Memory {
     size_t bytes = 0;
     Origin origin = Origin::kDevice;
   };
-  // Zeroed, aligned to 256; null when there is none.
+  // Returns zeroed memory, aligned to 256 bytes, or null if none is available.
   void* New(size_t bytes, foreign::cupti::MemoryKind kind, int device, Origin origin = Origin::kDevice);
   bool Delete(void* first);
-  // The block that holds an address: pageable host memory when none of ours does.
+  // Returns the block that holds an address. An address outside all blocks is pageable host memory.
   Block Of(const void* address);
   size_t used_bytes();
-  // What is in use of the device's pool, which holds no more than that.
+  // Bytes in use in the device's pool. The pool's size is the same number.
   size_t PoolBytes(int device);
 
  private:

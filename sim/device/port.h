@@ -1,5 +1,6 @@
-// How libnccl's stand-in reaches the devices that live in libcudart's: private to sim/, and only between
-// libraries of one build. Without a simulated libcudart in the process the function is not there.
+// The function through which the simulated libnccl reaches the devices in the simulated libcudart. It is
+// private to sim/, and both libraries must be of one build. Without the simulated libcudart the function does
+// not exist.
 #ifndef LOCKSTEP_SIM_DEVICE_PORT_H_
 #define LOCKSTEP_SIM_DEVICE_PORT_H_
 
@@ -11,7 +12,8 @@ class Gpu;
 
 inline constexpr uint32_t kSimGpuVersion = 1;
 inline constexpr char kSimGpuSymbol[] = "lockstep_sim_gpu";
-// Initialises CUDA if nobody has. Null when it speaks another version. The Gpu lives as long as the process.
+// Initialises CUDA if no call has done so yet. Returns null for another version. The Gpu lives until the
+// process ends.
 using SimGpuFn = Gpu* (*)(uint32_t version);
 
 }  // namespace lockstep::sim

@@ -27,7 +27,7 @@ void Timeline::Start() {
 void Timeline::Submit(const ItemRef& item) {
   std::lock_guard<std::mutex> lock(mutex_);
   open_.push_back(item);
-  news_ = true;
+  changed_ = true;
   wake_.notify_one();
 }
 
@@ -51,29 +51,29 @@ void Timeline::WaitForAll() {
 void Timeline::SetEnd(const ItemRef& item, int64_t end_ns) {
   std::lock_guard<std::mutex> lock(mutex_);
   item->end_ns = end_ns;
-  news_ = true;
+  changed_ = true;
   wake_.notify_one();
 }
 
 void Timeline::SetDone(const ItemRef& item) {
   std::lock_guard<std::mutex> lock(mutex_);
   item->effects_done = true;
-  news_ = true;
+  changed_ = true;
   wake_.notify_one();
 }
 
-bool Timeline::Carry(Item& item, const ItemRef& ref, int64_t now, Lock& lock) {
+bool Timeline::AdvanceItem(Item& item, const ItemRef& ref, int64_t now, Lock& lock) {
   const auto known = [](const ItemRef& i) { return i->end_ns >= 0; };
   const auto over = [](const ItemRef& i) { return i->done; };
   if (item.start_ns < 0) {
     if (!std::all_of(item.after.begin(), item.after.end(), known)) return false;
-    int64_t start = item.given_ns;
+    int64_t start = item.earliest_start_ns;
     for (const ItemRef& before : item.after) start = std::max(start, before->end_ns);
     item.start_ns = start;
-    if (item.remote == nullptr) item.end_ns = start + item.duration_ns;
-    if (item.remote != nullptr) {
+    if (item.external == nullptr) item.end_ns = start + item.duration_ns;
+    if (item.external != nullptr) {
       lock.unlock();
-      item.remote->Entered(ref, start);
+      item.external->Entered(ref, start);
       lock.lock();
     }
   }
@@ -88,26 +88,26 @@ bool Timeline::Carry(Item& item, const ItemRef& ref, int64_t now, Lock& lock) {
     item.begun = true;
     lock.unlock();
     if (item.effect != nullptr) item.effect();
-    if (item.remote != nullptr) item.remote->Begin(ref);
+    if (item.external != nullptr) item.external->Begin(ref);
     lock.lock();
-    if (item.remote == nullptr) item.effects_done = true;
+    if (item.external == nullptr) item.effects_done = true;
   }
   return item.begun && item.effects_done && item.end_ns >= 0 && now >= item.end_ns;
 }
 
 int64_t Timeline::Advance() {
   Lock lock(mutex_);
-  news_ = false;
+  changed_ = false;
   const int64_t now = clock_();
   int64_t next = std::numeric_limits<int64_t>::max();
   bool any_done = false;
   for (auto it = open_.begin(); it != open_.end();) {
     const ItemRef ref = *it;
-    if (Carry(*ref, ref, now, lock)) {
+    if (AdvanceItem(*ref, ref, now, lock)) {
       ref->done = true;
-      ref->after.clear();  // else the last item would keep all before it
+      ref->after.clear();  // otherwise the last item would keep all earlier items alive
       ref->effect = nullptr;
-      ref->remote = nullptr;
+      ref->external = nullptr;
       any_done = true;
       it = open_.erase(it);
       continue;
@@ -124,11 +124,11 @@ int64_t Timeline::Advance() {
 
 void Timeline::Run() {
   prctl(PR_SET_NAME, "simgpu");
-  prctl(PR_SET_TIMERSLACK, 1);  // sleeps end when they should
+  prctl(PR_SET_TIMERSLACK, 1);  // sleeps end on time
   while (true) {
     const int64_t next = Advance();
     Lock lock(mutex_);
-    const auto ready = [this] { return stop_ || news_; };
+    const auto ready = [this] { return stop_ || changed_; };
     if (stop_) return;
     if (next == std::numeric_limits<int64_t>::max()) {
       wake_.wait(lock, ready);

@@ -1,10 +1,10 @@
-// The simulated device's work in time: items with what they must follow, each starting when that is over and
-// it has been given to the device, each taking the time it takes.
+// Runs the simulated device's work in time. An item starts when it has been submitted to the device and all
+// items that it follows are over.
 //
-// Starts and ends are computed, so that a late wake-up of ours is in no figure; effects and completion wait
-// for the wall clock (CLOCK_MONOTONIC nanoseconds, the same for all processes of the machine). An item whose
-// end others decide (a collective) has a Remote. One thread of its own carries items on; anybody may submit
-// and wait.
+// Starts and ends are computed, so that a late wake-up of the thread changes no time. Effects and completion
+// wait for the wall clock: CLOCK_MONOTONIC nanoseconds, which all processes of the machine share. An item
+// whose end depends on other ranks (a collective) has an ExternalCompletion. One thread of the timeline
+// advances the items. Any thread may submit and wait.
 #ifndef LOCKSTEP_SIM_DEVICE_TIMELINE_H_
 #define LOCKSTEP_SIM_DEVICE_TIMELINE_H_
 
@@ -22,25 +22,27 @@ namespace lockstep::sim {
 struct Item;
 using ItemRef = std::shared_ptr<Item>;
 
-// Calls come from the timeline's thread, which must not be held up, and may call the timeline back.
-class Remote {
+// Determines the end of an item. The timeline's thread calls it, so that it must not block. It may call the
+// timeline.
+class ExternalCompletion {
  public:
-  virtual ~Remote() = default;
-  // The item's start is known. Answer with Timeline::SetEnd when its end is.
+  virtual ~ExternalCompletion() = default;
+  // The item's start is known. The implementation calls Timeline::SetEnd once it knows the end.
   virtual void Entered(const ItemRef& item, int64_t start_ns) = 0;
-  // The wall clock is there. Answer with Timeline::SetDone when its effects are.
+  // The wall clock has reached the start. The implementation calls Timeline::SetDone once the effects are
+  // complete.
   virtual void Begin(const ItemRef& item) = 0;
 };
 
 struct Item {
-  int64_t given_ns = 0;  // not before
+  int64_t earliest_start_ns = 0;
   int64_t duration_ns = 0;
   std::vector<ItemRef> after;
-  std::function<void()> effect;            // when the wall clock is at its start, in order
-  std::function<void(const Item&)> timed;  // as soon as start and end are known
-  std::shared_ptr<Remote> remote;
+  std::function<void()> effect;            // called in order, when the wall clock reaches the start
+  std::function<void(const Item&)> timed;  // called as soon as start and end are known
+  std::shared_ptr<ExternalCompletion> external;
 
-  // The timeline's, under its lock; start and end stand when `timed` is called.
+  // Written by the timeline under its lock. Start and end are set before `timed` is called.
   int64_t start_ns = -1;
   int64_t end_ns = -1;
   bool begun = false;
@@ -51,13 +53,13 @@ struct Item {
 class Timeline {
  public:
   using Clock = std::function<int64_t()>;  // nanoseconds
-  // `tick` runs on the timeline's thread after each look at the clock.
+  // `tick` runs on the timeline's thread after each reading of the clock.
   Timeline(Clock clock, std::function<void(int64_t now)> tick);
-  ~Timeline();  // what is unfinished stays so
+  ~Timeline();  // unfinished items stay unfinished
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  // Starts the thread. Without it the owner calls Advance (tests).
+  // Starts the thread. Without it, the owner calls Advance (in tests).
   void Start();
   void Submit(const ItemRef& item);
   void Wait(const ItemRef& item);
@@ -65,22 +67,24 @@ class Timeline {
   void WaitForAll();
   void SetEnd(const ItemRef& item, int64_t end_ns);
   void SetDone(const ItemRef& item);
-  // Carries everything on as far as the clock allows; when the clock next matters (INT64_MAX: only others can
-  // bring anything on).
+  // Advances all items as far as the clock allows. Returns the time of the next event, or INT64_MAX if all
+  // items wait for an ExternalCompletion.
   int64_t Advance();
 
  private:
   using Lock = std::unique_lock<std::mutex>;
   void Run();
-  bool Carry(Item& item, const ItemRef& ref, int64_t now, Lock& lock);  // true: it is over
+  bool AdvanceItem(Item& item, const ItemRef& ref, int64_t now,
+                   Lock& lock);  // returns true if the item is over
 
   const Clock clock_;
   const std::function<void(int64_t)> tick_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable finished_;
-  std::list<ItemRef> open_;  // in the order of submission, so that what an item follows comes before it
-  bool news_ = false;
+  // The order is that of submission, so that an item comes after all items that it follows.
+  std::list<ItemRef> open_;
+  bool changed_ = false;
   bool stop_ = false;
   std::thread thread_;
 };

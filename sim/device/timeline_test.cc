@@ -13,7 +13,7 @@ class TimelineTest : public ::testing::Test {
  protected:
   ItemRef Work(int64_t duration, std::vector<ItemRef> after = {}, int64_t given = 0) {
     auto item = std::make_shared<Item>();
-    item->given_ns = given;
+    item->earliest_start_ns = given;
     item->duration_ns = duration;
     item->after = std::move(after);
     timeline_.Submit(item);
@@ -24,7 +24,7 @@ class TimelineTest : public ::testing::Test {
   Timeline timeline_{[this] { return now_; }, nullptr};
 };
 
-TEST_F(TimelineTest, TimesAreComputedAtOnceAndEffectsWaitForTheClock) {
+TEST_F(TimelineTest, ComputesTimesAtOnceAndDelaysEffects) {
   std::vector<int> ran;
   const ItemRef first = Work(100, {}, 10), second = Work(50, {first}, 10), elsewhere = Work(30, {}, 20);
   first->effect = [&] { ran.push_back(1); };
@@ -39,14 +39,14 @@ TEST_F(TimelineTest, TimesAreComputedAtOnceAndEffectsWaitForTheClock) {
   EXPECT_EQ(ran, (std::vector<int>{1}));
   EXPECT_TRUE(timeline_.Done(elsewhere));
   EXPECT_FALSE(timeline_.Done(first));
-  now_ = 1000;  // woken far too late: in no figure
+  now_ = 1000;  // a very late wake-up, which changes no time
   EXPECT_EQ(timeline_.Advance(), kNever);
   EXPECT_EQ(ran, (std::vector<int>{1, 2}));
   EXPECT_TRUE(timeline_.Done(second));
   EXPECT_EQ(second->end_ns, 160);
 }
 
-TEST_F(TimelineTest, StampsAreToldOnceAsSoonAsTheyAreKnown) {
+TEST_F(TimelineTest, ReportsStampsOnceAsSoonAsTheyAreKnown) {
   int told = 0;
   const ItemRef item = Work(100, {}, 10);
   item->timed = [&](const Item& i) {
@@ -60,28 +60,28 @@ TEST_F(TimelineTest, StampsAreToldOnceAsSoonAsTheyAreKnown) {
   EXPECT_EQ(told, 1);
 }
 
-struct FakeRemote : Remote {
+struct FakeCompletion : ExternalCompletion {
   void Entered(const ItemRef&, int64_t start_ns) override { entered = start_ns; }
   void Begin(const ItemRef&) override { begun = true; }
   int64_t entered = -1;
   bool begun = false;
 };
 
-TEST_F(TimelineTest, AnItemOfOthersEndsWhenTheySaySoAndWhatFollowsWaits) {
-  auto remote = std::make_shared<FakeRemote>();
+TEST_F(TimelineTest, AnExternalCompletionDelaysLaterItems) {
+  auto external = std::make_shared<FakeCompletion>();
   const ItemRef before = Work(100, {}, 10);
   auto collective = std::make_shared<Item>();
   collective->after = {before};
-  collective->remote = remote;
+  collective->external = external;
   timeline_.Submit(collective);
   const ItemRef after = Work(5, {collective});
   timeline_.Advance();
-  EXPECT_EQ(remote->entered, 110) << "the others may know it before the clock is there";
-  EXPECT_FALSE(remote->begun);
+  EXPECT_EQ(external->entered, 110) << "the others may know it before the clock is there";
+  EXPECT_FALSE(external->begun);
   EXPECT_EQ(after->start_ns, -1);
   now_ = 120;
   timeline_.Advance();
-  EXPECT_TRUE(remote->begun);
+  EXPECT_TRUE(external->begun);
   timeline_.SetEnd(collective, 300);
   timeline_.Advance();
   EXPECT_EQ(after->start_ns, 300);
@@ -95,7 +95,7 @@ TEST_F(TimelineTest, AnItemOfOthersEndsWhenTheySaySoAndWhatFollowsWaits) {
   EXPECT_EQ(after->end_ns, 305);
 }
 
-TEST_F(TimelineTest, WhatIsOverKeepsNothingAlive) {
+TEST_F(TimelineTest, FinishedItemsReleaseEarlierOnes) {
   std::weak_ptr<Item> first;
   ItemRef last;
   for (int i = 0; i < 10; ++i) {

@@ -1,8 +1,9 @@
-// A libcuda.so.1 for programs that need little of it: those of tools/gpu_check that use the driver alone run
-// on it where no GPU is. No kernel runs; each occupies its stream for as many cycles as its second parameter
-// says, and the simulated CUPTI records it. Unlike lockstep-sim-rank's, these times are the wall clock's.
+// A small libcuda.so.1 for programs that call only the driver. It lets such programs of tools/gpu_check run
+// without a GPU. No kernel runs: each occupies its stream for the number of cycles in its second parameter,
+// and the simulated CUPTI records it. Its times are those of the wall clock, unlike those of
+// lockstep-sim-rank.
 //
-// Loads $CUDA_INJECTION64_PATH in cuInit, as the driver does. The simulated CUPTI is $LOCKSTEP_SIM_CUPTI.
+// cuInit loads $CUDA_INJECTION64_PATH, as the driver's does. The simulated CUPTI is $LOCKSTEP_SIM_CUPTI.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -27,7 +28,7 @@ namespace {
 namespace cupti = foreign::cupti;
 using cupti::ActivityKind;
 
-// CUresult.
+// Values of CUresult.
 constexpr int kSuccess = 0, kInvalidValue = 1, kNotInitialized = 3;
 constexpr int64_t kNsPerLaunch = 3'000, kNsPerCopy = 2'000;
 constexpr int64_t kCyclesPerNs = 2;
@@ -40,19 +41,18 @@ int64_t Now(clockid_t clock) {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-// What a captured launch becomes.
+// A captured launch.
 struct Node {
   cupti::Kernel10 record{};
   int64_t ns = 0;
 };
 struct Graph {
   std::vector<Node> nodes;
-  uint32_t id = 0;            // of the executable; 0: not instantiated
+  uint32_t id = 0;            // id of the executable graph; 0 if not instantiated
   bool before_cupti = false;  // instantiated before CUPTI's first use
 };
 
-// Streams, events and graphs are handed out as pointers into nothing: numbers, of which 0 is the default
-// stream.
+// The handles of streams, events and graphs are numbers cast to pointers. Number 0 is the default stream.
 struct Stream {
   int64_t free_at = 0;  // CLOCK_MONOTONIC
   bool capturing = false;
@@ -86,7 +86,7 @@ class Driver {
     return last_event_;
   }
 
-  // Work of `ns` on a stream; returns the correlation.
+  // Submits work of `ns` to a stream. Returns its correlation.
   template <typename Record>
   uint32_t Enqueue(uint64_t stream, int64_t ns, Record record) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -95,7 +95,7 @@ class Driver {
     return correlation_;
   }
 
-  // As Enqueue; while the stream captures, the launch becomes a node and nothing runs.
+  // Does the same as Enqueue. While the stream captures, the launch becomes a node and does not run.
   uint32_t Launch(uint64_t stream, int64_t ns, const cupti::Kernel10& record) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -116,7 +116,7 @@ class Driver {
     s.captured = {};
     return true;
   }
-  // 0: the stream captured nothing.
+  // Returns 0 if the stream was not capturing.
   uint64_t EndCapture(uint64_t stream) {
     std::lock_guard<std::mutex> lock(mutex_);
     Stream& s = streams_[stream];
@@ -135,13 +135,13 @@ class Driver {
     graphs_[last_graph_] = std::move(made);
     return last_graph_;
   }
-  // The launch's correlation; 0: no such executable.
+  // Returns the launch's correlation, or 0 if the executable graph does not exist.
   uint32_t LaunchGraph(uint64_t executable, uint64_t stream) {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = graphs_.find(executable);
     if (found == graphs_.end() || found->second.id == 0) return 0;
     const Graph& graph = found->second;
-    const bool silent = graph.before_cupti && core_->knobs()->graph_before_cupti;
+    const bool silent = graph.before_cupti && core_->settings()->graph_before_cupti;
     ++correlation_;
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       cupti::Kernel10 record = graph.nodes[n].record;
@@ -164,7 +164,7 @@ class Driver {
     record.process_id = static_cast<uint32_t>(getpid());
     record.thread_id = core_->thread_id();
     record.correlation_id = correlation;
-    core_->record(&record, sizeof record, call, start_real, Now(CLOCK_MONOTONIC), Keep::kDeliver);
+    core_->record(&record, sizeof record, call, start_real, Now(CLOCK_MONOTONIC), Delivery::kDeliver);
   }
 
   void Synchronize(uint64_t stream) {
@@ -191,7 +191,7 @@ class Driver {
   bool ready() const { return core_ != nullptr; }
 
  private:
-  // Of the stream's next free moment on; mutex_ is held.
+  // Runs the work as soon as the stream is free. The caller holds mutex_.
   template <typename Record>
   void Run(uint64_t stream, int64_t ns, Record record, bool recorded) {
     const int64_t mono = Now(CLOCK_MONOTONIC), real = Now(CLOCK_REALTIME) - mono;
@@ -202,7 +202,7 @@ class Driver {
     record.context_id = kSimContextId;
     record.stream_id = kFirstStream + static_cast<uint32_t>(stream);
     core_->complete(core_->launch(&record, sizeof record), real + start, real + start + ns, start + ns,
-                    Keep::kDeliver);
+                    Delivery::kDeliver);
   }
 
   static void LoadInjection() {
@@ -230,7 +230,7 @@ Driver& TheDriver() {
 
 uint64_t Number(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
 
-int Hand(void** out, uint64_t number) {
+int StoreHandle(void** out, uint64_t number) {
   *out = reinterpret_cast<void*>(number);
   return kSuccess;
 }
@@ -251,27 +251,31 @@ LOCKSTEP_SIM_EXPORT int cuDeviceGet(int* device, int number) {
   *device = number;
   return number == 0 ? kSuccess : kInvalidValue;
 }
-LOCKSTEP_SIM_EXPORT int cuDevicePrimaryCtxRetain(void** context, int) { return Hand(context, 1); }
+LOCKSTEP_SIM_EXPORT int cuDevicePrimaryCtxRetain(void** context, int) { return StoreHandle(context, 1); }
 LOCKSTEP_SIM_EXPORT int cuCtxSetCurrent(void* context) {
   return context == nullptr ? kInvalidValue : kSuccess;
 }
 LOCKSTEP_SIM_EXPORT int cuModuleLoadData(void** module, const void* image) {
-  return image == nullptr ? kInvalidValue : Hand(module, 1);
+  return image == nullptr ? kInvalidValue : StoreHandle(module, 1);
 }
-LOCKSTEP_SIM_EXPORT int cuModuleGetFunction(void** function, void*, const char*) { return Hand(function, 1); }
+LOCKSTEP_SIM_EXPORT int cuModuleGetFunction(void** function, void*, const char*) {
+  return StoreHandle(function, 1);
+}
 LOCKSTEP_SIM_EXPORT int cuMemAlloc_v2(uint64_t* memory, size_t bytes) {
   *memory = Number(std::calloc(1, bytes));
   return *memory == 0 ? kInvalidValue : kSuccess;
 }
-// Nothing real: a program that watches its memory finds that none was taken.
+// Allocations use host memory, so that all device memory is always free.
 LOCKSTEP_SIM_EXPORT int cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
   *free_bytes = *total_bytes = kDeviceBytes;
   return kSuccess;
 }
 LOCKSTEP_SIM_EXPORT int cuStreamCreate(void** stream, unsigned) {
-  return Hand(stream, TheDriver().NewStream());
+  return StoreHandle(stream, TheDriver().NewStream());
 }
-LOCKSTEP_SIM_EXPORT int cuEventCreate(void** event, unsigned) { return Hand(event, TheDriver().NewEvent()); }
+LOCKSTEP_SIM_EXPORT int cuEventCreate(void** event, unsigned) {
+  return StoreHandle(event, TheDriver().NewEvent());
+}
 
 LOCKSTEP_SIM_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t, const void* from, size_t bytes, void* stream) {
   if (from == nullptr) return kInvalidValue;
@@ -323,11 +327,11 @@ LOCKSTEP_SIM_EXPORT int cuStreamBeginCapture_v2(void* stream, int) {
 }
 LOCKSTEP_SIM_EXPORT int cuStreamEndCapture(void* stream, void** graph) {
   const uint64_t made = TheDriver().EndCapture(Number(stream));
-  return made == 0 ? kInvalidValue : Hand(graph, made);
+  return made == 0 ? kInvalidValue : StoreHandle(graph, made);
 }
 LOCKSTEP_SIM_EXPORT int cuGraphInstantiateWithFlags(void** executable, void* graph, uint64_t) {
   const uint64_t made = TheDriver().Instantiate(Number(graph));
-  return made == 0 ? kInvalidValue : Hand(executable, made);
+  return made == 0 ? kInvalidValue : StoreHandle(executable, made);
 }
 LOCKSTEP_SIM_EXPORT int cuGraphLaunch(void* executable, void* stream) {
   const int64_t start_real = Now(CLOCK_REALTIME);

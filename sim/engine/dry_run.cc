@@ -16,15 +16,15 @@ using scenario::Needs;
 using scenario::Op;
 using scenario::OpKind;
 
-// What one member brought, and where to send the answer.
+// One member's entry into an operation; the answer goes to `rank` for `run`.
 struct Entry {
   uint32_t rank;
   OpRun run;
   VirtualTime at;
 };
 
-// Carries entries between the engines of one process. Answers are queued: an engine must not be called from
-// Enter.
+// Passes entries between the engines of one process. It queues the answers, because Enter must not call an
+// engine.
 class Exchange {
  public:
   struct Answer {
@@ -55,10 +55,10 @@ class Exchange {
 
   std::deque<Answer> answers;
 
-  // Some operation that a member waits in.
+  // Returns a text about one operation in which a member still waits.
   std::string Waiting() const {
     if (open_.empty())
-      return "no rank waits in a collective; a call waits for work that is launched after it";
+      return "a call waits for work that is launched after it; no rank waits in a collective";
     const Entry& e = open_.begin()->second.front();
     const Op& op = programs_[e.rank].ops()[e.run.op];
     return "rank " + std::to_string(e.rank) + " waits in step " + std::to_string(e.run.step) + " in " +
@@ -122,9 +122,9 @@ class Exchange {
 
 class DryRank final : public CollectiveResolver, public RankObserver {
  public:
-  DryRank(const Program& program, const Knobs& knobs, Exchange& exchange)
+  DryRank(const Program& program, const ModelSettings& settings, Exchange& exchange)
       : program_(program),
-        model_(program, knobs),
+        model_(program, settings),
         exchange_(exchange),
         engine_(program, model_, *this, *this) {
     for (uint32_t i = 0; i < program.ops().size() && first_host_op_ == kNoIndex; ++i) {
@@ -168,13 +168,13 @@ class DryRank final : public CollectiveResolver, public RankObserver {
 
 }  // namespace
 
-WorldHistory DryRun(const scenario::Scenario& scenario, const Knobs& knobs, uint32_t steps) {
+WorldHistory DryRun(const scenario::Scenario& scenario, const ModelSettings& settings, uint32_t steps) {
   std::vector<Program> programs;
   for (uint32_t r = 0; r < scenario.ranks.size(); ++r) programs.push_back(Compile(scenario, r));
   Exchange exchange(scenario, programs);
   std::vector<std::unique_ptr<DryRank>> ranks;
   for (const Program& program : programs)
-    ranks.push_back(std::make_unique<DryRank>(program, knobs, exchange));
+    ranks.push_back(std::make_unique<DryRank>(program, settings, exchange));
   for (auto& rank : ranks) rank->engine().AllowSteps(steps);
   bool moved = true;
   while (moved) {
@@ -206,7 +206,7 @@ Nanos MeanStep(const scenario::Scenario& scenario, const WorldHistory& history) 
   return (starts.back() - starts[first]) / static_cast<int64_t>(starts.size() - 1 - first);
 }
 
-Nanos MeanTurn(const scenario::Scenario& scenario, const WorldHistory& history) {
+Nanos MeanIteration(const scenario::Scenario& scenario, const WorldHistory& history) {
   if (scenario.pacing == scenario::Pacing::kChain) return MeanStep(scenario, history);
   std::vector<VirtualTime> ends(history.ranks[0].step_starts.size());
   for (const RankHistory& rank : history.ranks) {

@@ -1,7 +1,7 @@
-// The whole world in one process, without pacing: every rank's true stamps.
+// Runs all ranks in one process without pacing and returns every rank's true time stamps.
 //
-// What the ranks under mpiexec do comes out identical (rank/mpi_stamps_test.cc). Truth is the difference of
-// two dry runs of one seed, with and without the fault.
+// The ranks under mpiexec have identical stamps (rank/mpi_stamps_test.cc). The true effect of a fault is the
+// difference of two dry runs with the same seed, with and without the fault.
 #ifndef LOCKSTEP_SIM_ENGINE_DRY_RUN_H_
 #define LOCKSTEP_SIM_ENGINE_DRY_RUN_H_
 
@@ -15,39 +15,40 @@
 
 namespace lockstep::sim {
 
-// One execution of a call (start to end), push or pop (start == end), or device op. What it was is
+// One execution of a call (start to end), a push or pop (start == end), or a device op. The op itself is
 // Scenario::ranks[rank].program[op].
 struct TrueRecord {
   uint32_t step = 0;
   uint32_t op = 0;
-  uint32_t correlation = 0;  // calls and what they launched; 0: none
+  uint32_t correlation = 0;  // of a call and its device work; 0 means none
   VirtualTime start;
   VirtualTime end;
   bool operator==(const TrueRecord&) const = default;
 };
 
 struct RankHistory {
-  std::vector<TrueRecord> records;       // by (step, op)
-  std::vector<VirtualTime> step_starts;  // when the turn's first host op could begin
-  VirtualTime end;                       // of the latest record
+  std::vector<TrueRecord> records;       // sorted by (step, op)
+  std::vector<VirtualTime> step_starts;  // earliest possible start of the iteration's first host op
+  VirtualTime end;                       // end of the latest record
 };
 
 struct WorldHistory {
   std::vector<RankHistory> ranks;
-  // Empty, or why the ranks cannot finish (a deadlock): rank, line and operation that nobody answers.
+  // Empty, or the reason why the ranks cannot finish (a deadlock): rank, line, and the operation without an
+  // answer.
   std::string stuck;
 };
 
 // `scenario` must be valid.
-WorldHistory DryRun(const scenario::Scenario& scenario, const Knobs& knobs, uint32_t steps);
+WorldHistory DryRun(const scenario::Scenario& scenario, const ModelSettings& settings, uint32_t steps);
 
-// Mean distance of the starts of rank 0's turns, the first two left out where there are more than four (they
-// fill the launch queue). For loops the period.
+// Returns the mean distance between the starts of rank 0's iterations. It skips the first two of more than
+// four iterations, because they fill the launch queue. For a loop it returns the period.
 Nanos MeanStep(const scenario::Scenario& scenario, const WorldHistory& history);
 
-// What a turn takes: MeanStep of a chain; of a loop, mean time from a turn's origin to the latest end of any
-// rank.
-Nanos MeanTurn(const scenario::Scenario& scenario, const WorldHistory& history);
+// Returns the mean duration of an iteration. For a chain this is MeanStep. For a loop it is the mean time
+// from an iteration's origin to the latest end on any rank.
+Nanos MeanIteration(const scenario::Scenario& scenario, const WorldHistory& history);
 
 }  // namespace lockstep::sim
 

@@ -23,7 +23,7 @@ Scenario Parsed(const std::string& body) {
   return *s;
 }
 
-// The record of an op in a step.
+// Returns the record of an op in a step.
 TrueRecord Record(const WorldHistory& world, uint32_t rank, uint32_t step, uint32_t op) {
   for (const TrueRecord& r : world.ranks[rank].records) {
     if (r.step == step && r.op == op) return r;
@@ -32,13 +32,13 @@ TrueRecord Record(const WorldHistory& world, uint32_t rank, uint32_t step, uint3
   return {};
 }
 
-double StepMillis(const Scenario& s, const Knobs& knobs, uint32_t steps = 20) {
-  WorldHistory world = DryRun(s, knobs, steps);
+double StepMillis(const Scenario& s, const ModelSettings& settings, uint32_t steps = 20) {
+  WorldHistory world = DryRun(s, settings, steps);
   EXPECT_EQ(world.stuck, "");
   return MeanStep(s, world).millis();
 }
 
-TEST(DryRun, TheDefaultStepIsAsLongAndAsBusyAsPromised) {
+TEST(DryRun, TheDefaultStepHasItsDocumentedLengthAndLoad) {
   const Scenario s = Transformer();
   const WorldHistory world = DryRun(s, {}, 12);
   ASSERT_EQ(world.stuck, "");
@@ -53,7 +53,7 @@ TEST(DryRun, TheDefaultStepIsAsLongAndAsBusyAsPromised) {
   }
 }
 
-// One rank alone, paced by its own virtual time.
+// Runs one rank alone, paced by its own virtual time.
 class Alone final : public CollectiveResolver, public RankObserver {
  public:
   void Enter(OpRun, VirtualTime) override { ADD_FAILURE() << "it has no collectives"; }
@@ -66,7 +66,7 @@ class Alone final : public CollectiveResolver, public RankObserver {
   std::map<uint32_t, VirtualTime> first_, first_device_;  // by step
 };
 
-TEST(RankEngine, AStepThatIsHeldBeginsNoSoonerAndTheOthersFollow) {
+TEST(RankEngine, AHeldStepDelaysTheFollowingSteps) {
   const Scenario s = Parsed(
       "name k\nrank host=a device=0\nstream id=7\nthread id=0\ncall t0 r211 gap=10 own=5\nkernel s0 n0 gap=2 "
       "own=1000\n"
@@ -90,7 +90,7 @@ TEST(RankEngine, AStepThatIsHeldBeginsNoSoonerAndTheOthersFollow) {
   EXPECT_EQ(held.first_[3] - free.first_[3], by);
 }
 
-TEST(RankEngine, TurnsOfALoopThatWasHeldStayTheirPeriodApart) {
+TEST(RankEngine, IterationsOfAHeldLoopKeepTheirPeriod) {
   const Scenario s = Parsed(
       "pacing loop 4000\nname k\nrank host=a device=0\nstream id=7\nthread id=0\ncall t0 r211 gap=10 "
       "own=5\nkernel s0 n0 gap=2 own=1000\n");
@@ -106,7 +106,7 @@ TEST(RankEngine, TurnsOfALoopThatWasHeldStayTheirPeriodApart) {
   EXPECT_EQ(begins, (std::vector<int64_t>{10, 50'010, 54'010, 58'010}));
 }
 
-TEST(DryRun, TheSameSeedGivesTheSameStampsAndAnotherSeedOthers) {
+TEST(DryRun, StampsDependOnTheSeedAlone) {
   const Scenario s = Transformer();
   const WorldHistory a = DryRun(s, {}, 4), b = DryRun(s, {}, 4), c = DryRun(s, {.seed = 2}, 4);
   EXPECT_EQ(a.ranks[3].records, b.ranks[3].records);
@@ -119,16 +119,17 @@ TEST(DryRun, EveryFaultOfFivePercentOnAnyRankLengthensTheStep) {
   for (FaultKind kind :
        {FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kSlowLink, FaultKind::kCopy}) {
     for (uint32_t rank = 0; rank < 8; ++rank) {
-      Knobs knobs;
-      ASSERT_TRUE(SizeFault(s, kind, rank, 0.05, Nanos(static_cast<int64_t>(healthy * 1e6)), &knobs.fault));
-      const double gain = StepMillis(s, knobs) - healthy;
+      ModelSettings settings;
+      ASSERT_TRUE(
+          SizeFault(s, kind, rank, 0.05, Nanos(static_cast<int64_t>(healthy * 1e6)), &settings.fault));
+      const double gain = StepMillis(s, settings) - healthy;
       EXPECT_GT(gain, 0.02 * healthy) << FaultName(kind) << " on rank " << rank;
       EXPECT_LT(gain, 0.08 * healthy) << FaultName(kind) << " on rank " << rank;
     }
   }
 }
 
-TEST(DryRun, ACallBehindASyncStartsAfterTheDeviceIsDone) {
+TEST(DryRun, ACallAfterASyncStartsAfterTheDeviceIsDone) {
   const Scenario s = Parsed(
       "name k\nrank host=a device=0\nstream id=7\nthread id=0\n"
       "call t0 r211 gap=10 own=5\nkernel s0 n0 gap=2 own=1000\ncall t0 r131 gap=1 own=3 wait=s0 "
@@ -143,7 +144,7 @@ TEST(DryRun, ACallBehindASyncStartsAfterTheDeviceIsDone) {
   EXPECT_EQ(Record(w, 0, 1, 0).start.ns(), 1020);
 }
 
-TEST(DryRun, AnEventHoldsTheOtherStreamBack) {
+TEST(DryRun, AnEventDelaysTheOtherStream) {
   const Scenario s = Parsed(
       "name k\nrank host=a device=0\nstream id=7\nstream id=8\nthread id=0\n"
       "call t0 r211 gap=0 own=1\nkernel s0 n0 gap=0 own=500\ncall t0 r135 gap=0 own=1\nevent s0 e4\n"
@@ -153,13 +154,13 @@ TEST(DryRun, AnEventHoldsTheOtherStreamBack) {
   EXPECT_EQ(Record(w, 0, 0, 9).start.ns(), 503);
 }
 
-TEST(DryRun, ALoopStartsEveryTurnAtItsOriginUnlessTheTurnBeforeIsLate) {
+TEST(DryRun, ALoopStartsEachIterationAtItsOriginUnlessLate) {
   const Scenario s = Parsed(
       "pacing loop 1000\nname k\nrank host=a device=0\nstream id=7\nthread id=0\ncall t0 r211 gap=10 "
       "own=5\nkernel s0 n0 gap=0 own=600\n");
   const WorldHistory on_time = DryRun(s, {}, 3);
   EXPECT_EQ(Record(on_time, 0, 2, 1).start.ns(), 2010);
-  Knobs slow;
+  ModelSettings slow;
   slow.fault = {FaultKind::kSlowGpu, 0, 0, {}, 1'000'000};
   const WorldHistory late = DryRun(s, slow, 3);
   EXPECT_EQ(Record(late, 0, 1, 1).start.ns(), 1210);
@@ -172,7 +173,7 @@ std::string RankOf(const std::string& entry, const std::string& collective) {
          collective + "\n";
 }
 
-TEST(DryRun, WhoWaitsForWhomDependsOnTheOperation) {
+TEST(DryRun, TheOperationDecidesWhichRanksWait) {
   struct Case {
     const char* early;
     const char* late;
@@ -201,7 +202,7 @@ TEST(DryRun, WhoWaitsForWhomDependsOnTheOperation) {
   }
 }
 
-TEST(DryRun, ADeadlockIsNamedAndDoesNotHang) {
+TEST(DryRun, ReportsADeadlockWithoutHanging) {
   const std::string receive_first =
       "call t0 d652 gap=0 own=1\ncoll s0 n0 g0 receive gap=0 own=1 peer=%\ncall t0 r131 gap=0 own=1 wait=s0\n"
       "call t0 d652 gap=0 own=1\ncoll s0 n0 g0 send gap=0 own=1 peer=%\n";
@@ -214,8 +215,8 @@ TEST(DryRun, ADeadlockIsNamedAndDoesNotHang) {
   EXPECT_NE(w.stuck.find("receive of group g0"), std::string::npos) << w.stuck;
 }
 
-// docs/formats/scenario.md shows a scenario and says what comes out.
-TEST(DryRun, TheDocumentsExampleDoesWhatItSays) {
+// docs/formats/scenario.md shows a scenario and its result.
+TEST(DryRun, TheDocumentsExampleRunsAsDescribed) {
   std::ifstream in(std::string(LOCKSTEP_SOURCE_DIR) + "/docs/formats/scenario.md");
   std::stringstream text;
   text << in.rdbuf();
@@ -228,12 +229,12 @@ TEST(DryRun, TheDocumentsExampleDoesWhatItSays) {
   EXPECT_EQ((Record(w, 1, 0, 3).end - Record(w, 1, 0, 3).start).ns(), 30'000);
 }
 
-TEST(DryRun, PausesStrikeTheDrawnShareOfStepsOnly) {
+TEST(DryRun, PausesAffectTheDrawnShareOfSteps) {
   const Scenario s = Transformer();
-  Knobs knobs;
-  knobs.pause_ppm = 300'000;
-  knobs.pause = Nanos::Millis(30);
-  const double healthy = StepMillis(s, {}, 40), paused = StepMillis(s, knobs, 40);
+  ModelSettings settings;
+  settings.pause_ppm = 300'000;
+  settings.pause = Nanos::Millis(30);
+  const double healthy = StepMillis(s, {}, 40), paused = StepMillis(s, settings, 40);
   EXPECT_GT(paused, healthy * 1.05);
 }
 

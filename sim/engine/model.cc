@@ -12,7 +12,7 @@ using scenario::Op;
 using scenario::OpKind;
 
 constexpr int64_t kMillion = 1'000'000;
-// Members of one collective leave it within this much of each other, in noisy scenarios.
+// In noisy scenarios, the members of a collective leave it within this time.
 constexpr uint64_t kExitSkewNs = 1500;
 constexpr std::string_view kFaultNames[] = {"none", "slow_gpu", "host_stall", "slow_link", "copy"};
 
@@ -59,7 +59,7 @@ bool FaultFromText(std::string_view text, FaultKind* out) {
 Nanos AffectedWork(const scenario::Scenario& scenario, FaultKind kind, uint32_t rank) {
   Nanos sum;
   for (const Op& op : scenario.ranks[rank].program) {
-    if (Affected(scenario, rank, op, kind, rank) && op.own > Nanos()) sum += op.own;
+    if (Affected(scenario, rank, op, kind, rank) && op.service_time > Nanos()) sum += op.service_time;
   }
   return sum;
 }
@@ -79,53 +79,56 @@ bool SizeFault(const scenario::Scenario& scenario, FaultKind kind, uint32_t rank
   return true;
 }
 
-Model::Model(const Program& program, const Knobs& knobs) : program_(program), knobs_(knobs) {
+Model::Model(const Program& program, const ModelSettings& settings) : program_(program), settings_(settings) {
   const std::vector<Op>& ops = program.ops();
   factor_ppm_.assign(ops.size(), 0);
   for (uint32_t i = 0; i < ops.size(); ++i) {
-    if (Affected(*program.scenario, program.rank, ops[i], knobs.fault.kind, knobs.fault.rank))
-      factor_ppm_[i] = knobs.fault.factor_ppm;
+    if (Affected(*program.scenario, program.rank, ops[i], settings.fault.kind, settings.fault.rank))
+      factor_ppm_[i] = settings.fault.factor_ppm;
     if (ops[i].kind == OpKind::kCall) call_ops_.push_back(i);
   }
 }
 
-Nanos Model::Noise(uint32_t step, uint32_t op, Nanos own) const {
+Nanos Model::Noise(uint32_t step, uint32_t op, Nanos service_time) const {
   const int64_t noise_ppm = program_.scenario->noise_ppm;
-  if (noise_ppm == 0 || own <= Nanos()) return Nanos();
+  if (noise_ppm == 0 || service_time <= Nanos()) return Nanos();
   if (program_.ops()[op].kind != OpKind::kCollective) {
-    const uint64_t draw = Draw(knobs_.seed, program_.rank, step, op, Purpose::kDuration);
-    return Nanos(Scale(own.ns(), noise_ppm * NormalThousandths(draw) / 1000));
+    const uint64_t draw = Draw(settings_.seed, program_.rank, step, op, Purpose::kDuration);
+    return Nanos(Scale(service_time.ns(), noise_ppm * NormalThousandths(draw) / 1000));
   }
-  // The wire is shared: its members see the same transfer, and leave it one after the other.
+  // The transfer is shared: all members have the same noise, and each leaves with a small delay of its own.
   const CollectivePlace& place = program_.places[op];
-  const uint64_t shared =
-      Draw(knobs_.seed, program_.channels[place.channel].key, step, place.ordinal, Purpose::kSharedDuration);
-  const uint64_t exit = Draw(knobs_.seed, program_.rank, step, op, Purpose::kExitSkew) % kExitSkewNs;
-  return Nanos(Scale(own.ns(), noise_ppm * NormalThousandths(shared) / 1000) + static_cast<int64_t>(exit));
+  const uint64_t shared = Draw(settings_.seed, program_.channels[place.channel].key, step, place.ordinal,
+                               Purpose::kSharedDuration);
+  const uint64_t exit = Draw(settings_.seed, program_.rank, step, op, Purpose::kExitSkew) % kExitSkewNs;
+  return Nanos(Scale(service_time.ns(), noise_ppm * NormalThousandths(shared) / 1000) +
+               static_cast<int64_t>(exit));
 }
 
-Nanos Model::Own(uint32_t step, uint32_t op) const {
-  const Nanos own = program_.ops()[op].own;
-  if (program_.ops()[op].IsHost()) return own;
-  const Nanos noisy = own + Noise(step, op, own);
+Nanos Model::ServiceTime(uint32_t step, uint32_t op) const {
+  const Nanos service_time = program_.ops()[op].service_time;
+  if (program_.ops()[op].IsHost()) return service_time;
+  const Nanos noisy = service_time + Noise(step, op, service_time);
   const Nanos result =
-      step < knobs_.fault.from_step ? noisy : noisy + Nanos(Scale(noisy.ns(), factor_ppm_[op]));
-  return own >= Nanos() && result < Nanos() ? Nanos() : result;
+      step < settings_.fault.from_step ? noisy : noisy + Nanos(Scale(noisy.ns(), factor_ppm_[op]));
+  return service_time >= Nanos() && result < Nanos() ? Nanos() : result;
 }
 
 Nanos Model::Gap(uint32_t step, uint32_t op) const {
   Nanos gap = program_.ops()[op].gap;
   if (call_ops_.empty() || program_.ops()[op].kind != OpKind::kCall) return gap;
-  const Fault& fault = knobs_.fault;
+  const Fault& fault = settings_.fault;
   if (fault.kind == FaultKind::kHostStall && fault.rank == program_.rank && op == call_ops_.front() &&
       step >= fault.from_step)
     gap += fault.extra;
-  if (knobs_.pause_ppm == 0) return gap;
+  if (settings_.pause_ppm == 0) return gap;
   const uint64_t rank = program_.rank;
-  if (PartsPerMillion(Draw(knobs_.seed, rank, step, 0, Purpose::kPause)) >= knobs_.pause_ppm) return gap;
-  if (call_ops_[Draw(knobs_.seed, rank, step, 0, Purpose::kPausePlace) % call_ops_.size()] != op) return gap;
-  const uint64_t ppm = PartsPerMillion(Draw(knobs_.seed, rank, step, 0, Purpose::kPauseLength));
-  return gap + Nanos(Scale(knobs_.pause.ns(), static_cast<int64_t>(2 * ppm)));
+  if (PartsPerMillion(Draw(settings_.seed, rank, step, 0, Purpose::kPause)) >= settings_.pause_ppm)
+    return gap;
+  if (call_ops_[Draw(settings_.seed, rank, step, 0, Purpose::kPausePlace) % call_ops_.size()] != op)
+    return gap;
+  const uint64_t ppm = PartsPerMillion(Draw(settings_.seed, rank, step, 0, Purpose::kPauseLength));
+  return gap + Nanos(Scale(settings_.pause.ns(), static_cast<int64_t>(2 * ppm)));
 }
 
 }  // namespace lockstep::sim

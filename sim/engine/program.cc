@@ -45,7 +45,8 @@ class Compiler {
   }
 
  private:
-  // An instant that later work refers to: a node of this turn, or the stream's last one of the turn before.
+  // A moment that later work follows: a node of this iteration, or the last node of a stream in the previous
+  // iteration.
   struct Instant {
     uint32_t node = kNoIndex;
     uint32_t stream_before = kNoIndex;
@@ -78,7 +79,8 @@ class Compiler {
     return {kNoIndex, stream};
   }
 
-  // The op an event was last recorded in, for waits that stand above the record: those mean the turn before.
+  // Finds the stream on which each event is recorded last. A wait before the record in program order refers
+  // to the record of the previous iteration.
   void FindLastOfStreams() {
     for (const Op& op : program_.ops()) {
       if (op.kind == OpKind::kRecordEvent) event_final_stream_[op.event] = op.stream;
@@ -123,7 +125,7 @@ class Compiler {
     program_.call_of[i] = program_.calls++;
   }
 
-  // A call's end stands behind its device ops, because it may wait for them.
+  // A call's end node is added after its device ops, because the call may wait for them.
   void FinishCall() {
     if (!call_open_) return;
     call_open_ = false;
@@ -155,7 +157,7 @@ class Compiler {
     if (op.kind == OpKind::kCollective) PlaceCollective(i, op);
   }
 
-  // Ties the turn's first work to the turn before.
+  // Links the iteration's first work to the previous iteration.
   void WrapAround() {
     for (size_t t = 0; t < thread_first_.size(); ++t) {
       if (thread_first_[t] != kNoIndex) LinkBefore(thread_last_[t], thread_first_[t]);
@@ -163,7 +165,7 @@ class Compiler {
     for (size_t s = 0; s < stream_first_.size(); ++s) {
       if (stream_first_[s] == kNoIndex) continue;
       LinkBefore(stream_last_[s], stream_first_[s]);
-      // A wait with no work behind it holds back the next turn's work.
+      // A wait without later work on its stream delays the work of the next iteration.
       for (const Instant& instant : stream_waits_[s]) {
         if (instant.node != kNoIndex) LinkBefore(instant.node, stream_first_[s]);
       }
@@ -173,7 +175,7 @@ class Compiler {
     }
   }
 
-  // NCCL knows no barrier: frameworks all-reduce one element.
+  // NCCL has no barrier. Frameworks all-reduce one element instead.
   std::tuple<uint32_t, Collective, int32_t> SequenceKey(const Op& op) const {
     const Collective function =
         op.collective == Collective::kBarrier ? Collective::kAllReduce : op.collective;
@@ -204,7 +206,7 @@ class Compiler {
   std::vector<std::pair<uint32_t, uint32_t>> here_, before_;
   std::vector<std::pair<uint32_t, uint32_t>> pending_before_;  // (stream, node)
   std::vector<uint32_t> thread_first_, thread_last_, stream_first_, stream_last_;
-  std::vector<std::vector<Instant>> stream_waits_;  // for the stream's next work
+  std::vector<std::vector<Instant>> stream_waits_;  // the stream's next work waits for these
   std::map<uint32_t, Instant> events_;
   std::map<uint32_t, uint32_t> event_final_stream_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> channel_index_;

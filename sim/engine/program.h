@@ -1,8 +1,8 @@
-// One rank's turn as a graph: who must be finished before what can begin.
+// One iteration of a rank's program as a graph of dependencies.
 //
-// Nodes are the instants the formulas of common/scenario/scenario.h speak of. Edges lead within a turn or
-// into the next one. Built once per rank, read-only afterwards, any thread; refers to the scenario, which
-// must outlive it.
+// The nodes are the moments in the formulas of scenario/scenario.h. An edge leads to a node of the same
+// iteration or of the next iteration. A Program is built once per rank and is read-only afterwards, so that
+// any thread may read it. The scenario must outlive it.
 #ifndef LOCKSTEP_SIM_ENGINE_PROGRAM_H_
 #define LOCKSTEP_SIM_ENGINE_PROGRAM_H_
 
@@ -16,20 +16,20 @@ namespace lockstep::sim {
 using scenario::kNoIndex;
 
 enum class NodeKind : uint8_t {
-  kCallStart,  // paced: happens when the wall clock lets the host come here
-  kMark,       // a push or pop; paced too
+  kCallStart,  // paced: it happens when the wall clock reaches it
+  kMark,       // a push or pop, also paced
   kCallEnd,
   kDevice,
 };
 
 struct Node {
   NodeKind kind;
-  uint32_t op;               // into Rank::program
-  uint32_t from_here = 0;    // edges that end here and start in this turn
-  uint32_t from_before = 0;  // … in the turn before
+  uint32_t op;               // index in Rank::program
+  uint32_t from_here = 0;    // number of incoming edges from this iteration
+  uint32_t from_before = 0;  // number of incoming edges from the previous iteration
 };
 
-// Edges grouped by the node they start from.
+// Edges grouped by their start node.
 class Edges {
  public:
   void Build(size_t nodes, const std::vector<std::pair<uint32_t, uint32_t>>& from_to);
@@ -41,19 +41,19 @@ class Edges {
   std::vector<uint32_t> to_;
 };
 
-// Operations that members must begin in one order: all of a group that involve everybody, or the messages
-// from one rank to another.
+// Operations that all members must begin in the same order: the collectives of a group with all members, or
+// the messages from one rank to another.
 struct Channel {
   uint32_t group;
-  uint32_t from = kNoIndex;  // world ranks of a message; kNoIndex: everybody
+  uint32_t from = kNoIndex;  // world rank of a message's sender; kNoIndex for all members
   uint32_t to = kNoIndex;
   uint32_t per_step = 0;
-  uint64_t key = 0;  // the same on all members
+  uint64_t key = 0;  // equal on all members
 };
 
 struct CollectivePlace {
-  uint32_t channel = kNoIndex;  // into Program::channels
-  uint32_t ordinal = 0;         // in this turn
+  uint32_t channel = kNoIndex;  // index in Program::channels
+  uint32_t ordinal = 0;         // position in this iteration
   // NCCL's count per (communicator, function): step * sequence_step + sequence.
   uint32_t sequence = 0;
   uint32_t sequence_step = 0;
@@ -63,17 +63,17 @@ struct Program {
   const scenario::Scenario* scenario = nullptr;
   uint32_t rank = 0;
   std::vector<Node> nodes;
-  Edges edges;       // to nodes of the same turn
-  Edges next_edges;  // to nodes of the next turn
+  Edges edges;       // to nodes of the same iteration
+  Edges next_edges;  // to nodes of the next iteration
   std::vector<Channel> channels;
-  // By op of the rank's program.
+  // The next three are indexed by op of the rank's program. An op without a launch has kNoIndex.
   std::vector<CollectivePlace> places;
-  std::vector<uint32_t> call_of;   // calls: their ordinal; device ops: their call's, kNoIndex when unlaunched
-  std::vector<uint32_t> launcher;  // device and event ops: the op of their call, kNoIndex when unlaunched
+  std::vector<uint32_t> call_of;   // number of the call, or of the device op's call
+  std::vector<uint32_t> launcher;  // for device and event ops, the op of their call
   uint32_t calls = 0;
 
   const std::vector<scenario::Op>& ops() const { return scenario->ranks[rank].program; }
-  // 0: none. Wraps after 2^32 calls, as CUPTI's does.
+  // Returns 0 for an op without a call. It wraps after 2^32 calls, as CUPTI's does.
   uint32_t Correlation(uint32_t step, uint32_t op) const {
     return call_of[op] == kNoIndex ? 0 : static_cast<uint32_t>(1 + uint64_t{step} * calls + call_of[op]);
   }

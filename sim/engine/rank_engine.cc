@@ -5,8 +5,8 @@
 namespace lockstep::sim {
 namespace {
 
-// How many turns may be under way at once: the host of a turn without a blocking call would otherwise run
-// ahead for ever.
+// Highest number of iterations in progress. Without a limit, the host of an iteration without a blocking call
+// would run ahead forever.
 constexpr size_t kStepsAlive = 4;
 
 }  // namespace
@@ -45,7 +45,8 @@ void RankEngine::BeginStep() {
   fresh.missing.resize(n);
   fresh.known.assign(n, false);
   fresh.unknown = static_cast<uint32_t>(n);
-  // Edges from the turn before: what is known there already counts at once, the rest when it becomes known.
+  // Counts the edges from the previous iteration. Known nodes count now, the others as soon as they become
+  // known.
   const Step* before = steps_.size() > 1 ? &steps_[steps_.size() - 2] : have_before_ ? &before_ : nullptr;
   for (uint32_t node = 0; node < n; ++node) {
     fresh.missing[node] =
@@ -90,7 +91,7 @@ void RankEngine::Fire(const Due& due) {
 void RankEngine::CollectiveDone(OpRun run, VirtualTime latest) {
   const uint32_t node = node_of_op_[run.op];
   const VirtualTime start = At(run.step).start[node];
-  const VirtualTime end = std::max(start, latest + model_.Own(run.step, run.op));
+  const VirtualTime end = std::max(start, latest + model_.ServiceTime(run.step, run.op));
   observer_.OnDevice(run, start, end);
   Resolve(run.step, node, start, end);
   Drain();
@@ -114,7 +115,7 @@ void RankEngine::Ready(uint32_t step, uint32_t node) {
     case NodeKind::kCallEnd: {
       const VirtualTime start = s.start[start_node_of_call_[n.op]];
       const VirtualTime end =
-          std::max(start, std::max(start + model_.Own(step, n.op), s.base[node]) + op.tail);
+          std::max(start, std::max(start + model_.ServiceTime(step, n.op), s.base[node]) + op.tail);
       observer_.OnCallEnd({step, n.op}, start, end);
       Resolve(step, node, start, end);
       break;
@@ -134,7 +135,7 @@ void RankEngine::ReadyDevice(uint32_t step, uint32_t node) {
     EnterInOrder(run, start);
     return;
   }
-  const VirtualTime end = start + model_.Own(step, run.op);
+  const VirtualTime end = start + model_.ServiceTime(step, run.op);
   observer_.OnDevice(run, start, end);
   Resolve(step, node, start, end);
 }
@@ -179,7 +180,8 @@ void RankEngine::Drain() {
       have_before_ = true;
       steps_.pop_front();
     }
-    // Only now: every known node's edges have been followed, so none counts twice in the new turn.
+    // An iteration begins only here, after the edges of every known node were followed, so that no edge
+    // counts twice.
     if (next_step_ == limit_ || steps_.size() == kStepsAlive) return;
     BeginStep();
   }

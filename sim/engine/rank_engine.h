@@ -1,8 +1,8 @@
 // Runs one rank's program on its virtual clock.
 //
-// The engine decides every stamp; it knows neither the wall clock nor MPI. Its owner paces it (RunUntil),
-// carries collectives to the other ranks (CollectiveResolver) and looks on (RankObserver). Stamps do not
-// depend on when or in which order the owner does so. One thread.
+// The engine decides every time stamp. It uses neither the wall clock nor MPI. Its owner paces it (RunUntil),
+// passes collectives to the other ranks (CollectiveResolver) and observes it (RankObserver). The stamps do
+// not depend on the time or the order of the owner's calls. Only one thread may use it.
 #ifndef LOCKSTEP_SIM_ENGINE_RANK_ENGINE_H_
 #define LOCKSTEP_SIM_ENGINE_RANK_ENGINE_H_
 
@@ -26,11 +26,11 @@ struct OpRun {
   auto operator<=>(const OpRun&) const = default;
 };
 
-// Told what happens, from inside RunUntil and CollectiveDone. It must not call back into the engine.
+// Receives events from inside RunUntil and CollectiveDone. It must not call the engine.
 class RankObserver {
  public:
   virtual ~RankObserver() = default;
-  // The host begins a call; its device work is launched now.
+  // The host begins a call and launches its device work.
   virtual void OnCallStart(OpRun run, VirtualTime start) = 0;
   virtual void OnCallEnd(OpRun run, VirtualTime start, VirtualTime end) = 0;
   virtual void OnMark(OpRun run, VirtualTime at) = 0;
@@ -41,8 +41,8 @@ class RankObserver {
 class CollectiveResolver {
  public:
   virtual ~CollectiveResolver() = default;
-  // This rank enters the collective. Called in the order of Channel for every channel. The answer comes
-  // through RankEngine::CollectiveDone, later or never (when a member is gone).
+  // This rank enters the collective. The engine calls it in the order of each Channel. The answer comes later
+  // through RankEngine::CollectiveDone. It never comes if a member is gone.
   virtual void Enter(OpRun run, VirtualTime entry) = 0;
 };
 
@@ -55,29 +55,29 @@ class RankEngine {
   // The host may begin steps below `limit`.
   void AllowSteps(uint32_t limit);
 
-  // Nothing of `step`, which must not have begun, happens before `until`. Turns of a loop stay their period
-  // apart from then on.
+  // Delays `step`, which must not have begun, until `until`. Later iterations of a loop keep their period
+  // from there.
   void HoldStep(uint32_t step, VirtualTime until) { holds_[step] = until; }
 
-  // When the host wants to act next; nothing while it waits for a collective, or when all allowed steps are
-  // over.
+  // Returns the time of the host's next action. Returns nothing while the host waits for a collective, or
+  // after all allowed steps.
   std::optional<VirtualTime> NextHostTime() const;
 
-  // Lets the host do everything it wants to do up to `until`, and the device what follows from it.
+  // Runs all actions of the host up to `until`, and the device work that follows from them.
   void RunUntil(VirtualTime until);
 
-  // `latest` is the latest entry among this rank's own and those it needs.
+  // `latest` is the latest entry of this rank and of the ranks that it needs.
   void CollectiveDone(OpRun run, VirtualTime latest);
 
-  // All allowed steps are over, on host and device.
+  // Returns whether all allowed steps are over, on host and device.
   bool Finished() const { return steps_.empty() && next_step_ == limit_; }
 
  private:
   struct Step {
-    std::vector<VirtualTime> base;  // latest end of what the node waits for, so far
+    std::vector<VirtualTime> base;  // latest end of the node's known predecessors
     std::vector<VirtualTime> start;
     std::vector<VirtualTime> end;
-    std::vector<uint32_t> missing;  // edges whose start is not known yet
+    std::vector<uint32_t> missing;  // number of predecessors that are not known yet
     std::vector<bool> known;
     uint32_t unknown = 0;
   };
@@ -109,17 +109,17 @@ class RankEngine {
   RankObserver& observer_;
   std::vector<uint32_t> node_of_op_;
   std::vector<uint32_t> start_node_of_call_;  // by op
-  std::deque<Step> steps_;                    // alive: [next_step_ - size, next_step_)
-  Step before_;                               // the last one that is over, for edges into the next
+  std::deque<Step> steps_;                    // in progress: [next_step_ - size, next_step_)
+  Step before_;                               // the last finished step, for edges into the next one
   bool have_before_ = false;
   uint32_t next_step_ = 0;
   uint32_t limit_ = 0;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
-  std::vector<std::pair<uint32_t, uint32_t>> resolved_;  // (step, node) whose edges are still to be followed
-  std::vector<uint64_t> channel_next_;                   // next place to enter
+  std::vector<std::pair<uint32_t, uint32_t>> resolved_;  // (step, node) whose edges must still be followed
+  std::vector<uint64_t> channel_next_;                   // next position to enter
   std::map<std::pair<uint32_t, uint64_t>, Parked> parked_;
-  std::map<uint32_t, VirtualTime> holds_;  // by step; of those that have not begun
-  Nanos held_;                             // by how much turns begin later than planned
+  std::map<uint32_t, VirtualTime> holds_;  // by step, for steps that have not begun
+  Nanos held_;                             // delay of the iterations against their plan
 };
 
 }  // namespace lockstep::sim

@@ -1,6 +1,6 @@
-// The functions that the simulated libnccl exports under NCCL's names.
+// Exports the functions of the simulated libnccl under NCCL's names.
 //
-//   SIMGPU_NCCL_VERSION=22809    which release it says it is: the profiler's plugin versions follow
+//   SIMGPU_NCCL_VERSION=22809    the simulated release; it decides the versions of the profiler's plugin
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -34,10 +34,10 @@ namespace {
 
 constexpr int kDefaultVersion = 22809;
 
-// One per process by its nature; never destroyed, as work may be on its way at the end.
+// A process has one. It is never destroyed, because work may still run while the process ends.
 struct Library {
   int version = kDefaultVersion;
-  sim::Gpu* gpu = nullptr;  // null: no simulated libcudart in this process
+  sim::Gpu* gpu = nullptr;  // null without a simulated libcudart in this process
   std::unique_ptr<sim::Profiler> profiler;
   std::mutex mutex;
   std::string last_error;
@@ -64,7 +64,7 @@ ncclResult_t Fail(ncclResult_t result, const std::string& why) {
   return result;
 }
 
-// The devices of libcudart's stand-in, and the plugin: at the first communicator, as in NCCL.
+// Finds the devices of the simulated libcudart and loads the plugin, at the first communicator as in NCCL.
 bool Start() {
   Library& lib = Lib();
   static std::once_flag once;
@@ -83,7 +83,7 @@ uint64_t Hash(const void* data, size_t bytes, uint64_t seed = 0xcbf29ce484222325
   return seed;
 }
 
-// NCCL tells hosts apart by NCCL_HOSTID or their name.
+// NCCL identifies a host by NCCL_HOSTID or by its name.
 uint64_t HostHash() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
@@ -102,20 +102,20 @@ const char* NameIn(const ncclConfig_t* config) {
 }
 
 ncclResult_t Make(ncclComm_t* out, uint64_t id, int ranks, int rank, int device, const std::string& name) {
-  std::string trouble;
+  std::string error;
   std::unique_ptr<sim::SharedWorld> world =
-      sim::SharedWorld::Join(id, ranks, rank, {HostHash(), device, 0, 0}, &trouble);
-  if (world == nullptr) return Fail(ncclSystemError, trouble);
+      sim::SharedWorld::Join(id, ranks, rank, {HostHash(), device, 0, 0}, &error);
+  if (world == nullptr) return Fail(ncclSystemError, error);
   auto* made = new Communicator(*Lib().gpu, *Lib().profiler, std::move(world), id, name, device);
   *out = reinterpret_cast<ncclComm_t>(made);
   return ncclSuccess;
 }
 
-// `id` of a communicator is the hash of its unique id, as in NCCL.
+// A communicator's `id` is the hash of its unique id, as in NCCL.
 ncclResult_t Init(NcclApi api, const char* function, ncclComm_t* out, int ranks, const ncclUniqueId& unique,
                   int rank, const ncclConfig_t* config) {
   NcclRange range(api, function);
-  if (out == nullptr) return Fail(ncclInvalidArgument, "no place for the communicator");
+  if (out == nullptr) return Fail(ncclInvalidArgument, "the pointer for the communicator is null");
   *out = nullptr;
   if (!Start())
     return Fail(ncclUnhandledCudaError, "the simulated libnccl needs the simulated libcudart.so.13");
@@ -123,7 +123,7 @@ ncclResult_t Init(NcclApi api, const char* function, ncclComm_t* out, int ranks,
   const int device = Lib().gpu->device();
   const std::string name = NameIn(config);
   if (NcclGroup::OfThread().open()) {
-    NcclGroup::OfThread().PutOff([=] { return Make(out, id, ranks, rank, device, name); });
+    NcclGroup::OfThread().Defer([=] { return Make(out, id, ranks, rank, device, name); });
     return ncclSuccess;
   }
   const ncclResult_t result = Make(out, id, ranks, rank, device, name);
@@ -136,7 +136,7 @@ std::string WhyNot(ncclComm_t comm, const NcclTask& task, size_t element) {
   if (element == 0) return "unknown data type";
   const bool reduces =
       task.op == NcclOp::kAllReduce || task.op == NcclOp::kReduce || task.op == NcclOp::kReduceScatter;
-  if (reduces && !sim::CanReduce(task.type)) return "the simulated NCCL does not compute with 8-bit floats";
+  if (reduces && !sim::CanReduce(task.type)) return "the simulated NCCL cannot reduce floats of 16 or 8 bits";
   if (reduces && (task.reduction < ncclSum || task.reduction > ncclAvg)) return "unknown reduction";
   if (task.peer < 0 || task.peer >= Of(comm)->ranks()) return "no such rank: " + std::to_string(task.peer);
   return "";
@@ -200,7 +200,7 @@ LOCKSTEP_SIM_EXPORT const char* ncclGetErrorString(ncclResult_t result) {
   return "unknown result code";
 }
 
-// Valid until the next failure.
+// The text is valid until the next failure.
 LOCKSTEP_SIM_EXPORT const char* ncclGetLastError(ncclComm_t) {
   std::lock_guard<std::mutex> lock(Lib().mutex);
   return Lib().last_error.c_str();
@@ -226,13 +226,13 @@ LOCKSTEP_SIM_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices,
   all.Start();
   for (int i = 0; i < devices; ++i) {
     const int device = list == nullptr ? i : list[i];
-    all.PutOff([=] { return Make(&comms[i], id, devices, i, device, ""); });
+    all.Defer([=] { return Make(&comms[i], id, devices, i, device, ""); });
   }
   return all.End();
 }
 
-// Every rank of the parent says where it goes; those of one color meet again under a name that all can
-// compute.
+// Every rank of the parent publishes its color and key. Ranks of one color join a new communicator, whose id
+// each of them computes alone.
 LOCKSTEP_SIM_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
                                                ncclConfig_t* config) {
   NcclRange range(NcclApi::kCommSplit, "ncclCommSplit");

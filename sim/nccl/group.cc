@@ -52,9 +52,9 @@ void NcclGroup::CallEvent(Communicator& comm, Stream& stream, NcclTask* task, Pr
 
 void NcclGroup::Add(Communicator& comm, Stream& stream, const NcclTask& task, Profiler& profiler, Gpu& gpu) {
   const bool captured = gpu.Capturing(stream);
-  if (given_.empty()) StartEvents(comm, profiler, captured);
-  given_.push_back({&comm, &stream, task, profiler.mask()});
-  CallEvent(comm, stream, &given_.back().task, profiler, captured);
+  if (pending_.empty()) StartEvents(comm, profiler, captured);
+  pending_.push_back({&comm, &stream, task, profiler.mask()});
+  CallEvent(comm, stream, &pending_.back().task, profiler, captured);
 }
 
 ncclResult_t NcclGroup::MakeAll() {
@@ -74,22 +74,22 @@ ncclResult_t NcclGroup::End() {
   if (depth_ == 0) return ncclInvalidUsage;
   if (--depth_ > 0) return ncclSuccess;
   const ncclResult_t made = makings_.empty() ? ncclSuccess : MakeAll();
-  if (given_.empty()) return made;
+  if (pending_.empty()) return made;
   profiler_->State(group_event_, nccl::EventState::kGroupEndApiStart);
-  // One kernel for each communicator, stream and kind; in the order in which they were first given.
-  std::vector<Given> left = std::move(given_);
-  given_.clear();
+  // Launches one kernel for each communicator, stream and kind, in the order of the first calls.
+  std::vector<PendingCall> left = std::move(pending_);
+  pending_.clear();
   while (!left.empty()) {
-    const Given first = left.front();
+    const PendingCall first = left.front();
     NcclPlan plan;
-    for (const Given& g : left) {
+    for (const PendingCall& g : left) {
       if (g.comm != first.comm || g.stream != first.stream ||
           IsTransfer(g.task.op) != IsTransfer(first.task.op))
         continue;
       plan.tasks.push_back(g.task);
       plan.mask |= g.mask;
     }
-    std::erase_if(left, [&](const Given& g) {
+    std::erase_if(left, [&](const PendingCall& g) {
       return g.comm == first.comm && g.stream == first.stream &&
              IsTransfer(g.task.op) == IsTransfer(first.task.op);
     });

@@ -1,5 +1,5 @@
-// ncclGroupStart and ncclGroupEnd: what a thread has been given since, and its launch at the end. A call
-// outside a group is a group of its own. Each thread has its own.
+// Implements ncclGroupStart and ncclGroupEnd: it collects the calls of a thread and launches them at the end.
+// A call outside a group forms a group of its own. Each thread has its own object.
 #ifndef LOCKSTEP_SIM_NCCL_GROUP_H_
 #define LOCKSTEP_SIM_NCCL_GROUP_H_
 
@@ -15,19 +15,19 @@ class NcclGroup {
   static NcclGroup& OfThread();
 
   void Start() { ++depth_; }
-  // Launches when it is the outermost; the first failure of what was put off.
+  // Launches the calls if this is the outermost group. Returns the first failure of the deferred functions.
   foreign::ncclapi::ncclResult_t End();
   bool open() const { return depth_ > 0; }
 
   void Add(Communicator& comm, Stream& stream, const NcclTask& task, Profiler& profiler, Gpu& gpu);
-  // Communicators made inside a group come into being at its end, all at once: their ranks may be one
-  // thread's.
-  void PutOff(std::function<foreign::ncclapi::ncclResult_t()> making) {
+  // Defers the creation of communicators to the end of the group, where all of them are created at once.
+  // Otherwise several ranks of one thread would wait for each other.
+  void Defer(std::function<foreign::ncclapi::ncclResult_t()> making) {
     makings_.push_back(std::move(making));
   }
 
  private:
-  struct Given {
+  struct PendingCall {
     Communicator* comm;
     Stream* stream;
     NcclTask task;
@@ -38,11 +38,11 @@ class NcclGroup {
   foreign::ncclapi::ncclResult_t MakeAll();
 
   int depth_ = 0;
-  std::vector<Given> given_;
+  std::vector<PendingCall> pending_;
   std::vector<std::function<foreign::ncclapi::ncclResult_t()>> makings_;
   Profiler* profiler_ = nullptr;
   void* group_event_ = nullptr;
-  uint32_t mask_ = 0;  // when the group's event was started
+  uint32_t mask_ = 0;  // at the start of the group's event
 };
 
 }  // namespace lockstep::sim

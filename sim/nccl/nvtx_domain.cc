@@ -17,12 +17,12 @@ namespace {
 
 namespace nvtx = foreign::nvtx;
 
-// NVTX's tables are global to a linkage unit, and this library is one.
+// NVTX's tables are global to a linkage unit, and this library is such a unit.
 nvtx::FunctionPointer g_core_functions[nvtx::kCoreSlots];
 nvtx::FunctionPointer* g_core_table[nvtx::kCoreSlots];
 nvtx::FunctionPointer g_core2_functions[nvtx::kCore2Slots];
 nvtx::FunctionPointer* g_core2_table[nvtx::kCore2Slots];
-constexpr size_t kPayloadSlots = 63;  // of NVTX payload extension 259, which NCCL 2.28 is built with
+constexpr size_t kPayloadSlots = 63;  // slots of NVTX payload extension 259, which NCCL 2.28 uses
 constexpr uint16_t kPayloadCompatId = 259;
 intptr_t g_payload_functions[kPayloadSlots];
 
@@ -76,7 +76,7 @@ void LoadTool() {
 
 class Domain {
  public:
-  // Null when nobody listens. Never destroyed.
+  // Returns null if no tool is loaded. The object is never destroyed.
   static Domain* Get() {
     static Domain* const domain = new Domain;
     return domain->handle_ == nullptr ? nullptr : domain;
@@ -92,7 +92,7 @@ class Domain {
     return strings_[text] = reg == nullptr ? nullptr : reg(handle_, text);
   }
 
-  // At the first call of each kind.
+  // Registers the schema at the first call of each kind.
   void Schema(NcclApi api) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (schemas_.insert(api).second) Register(api);

@@ -1,6 +1,6 @@
-// NCCL's NVTX ranges: the domain "NCCL", one range per API call, with payloads by schema as NCCL 2.28
-// registers them. Loads the tool that NVTX_INJECTION64_PATH names at the first range, as the NVTX headers
-// inside a library do.
+// Emits NCCL's NVTX ranges: the domain "NCCL" with one range per API call, and payloads with the schemas of
+// NCCL 2.28. The first range loads the tool in NVTX_INJECTION64_PATH, as the NVTX headers inside a library
+// do.
 #ifndef LOCKSTEP_SIM_NCCL_NVTX_DOMAIN_H_
 #define LOCKSTEP_SIM_NCCL_NVTX_DOMAIN_H_
 
@@ -9,7 +9,7 @@
 
 namespace lockstep::sim {
 
-// Schema ids are kFirstSchema plus one of these.
+// A schema's id is kFirstSchema plus one of these.
 enum class NcclApi : uint32_t {
   kCommInitRank = 0,
   kCommInitAll = 1,
@@ -41,12 +41,12 @@ static_assert(sizeof(NcclInitPayload) == 24);
 struct NcclCallPayload {
   uint64_t comm;
   uint64_t bytes;
-  int32_t value;      // the operation, root or peer
-  int32_t reduction;  // of Reduce, which has both
+  int32_t value;      // the reduction operation, the root or the peer
+  int32_t reduction;  // for Reduce, which has both a root and an operation
 };
 static_assert(sizeof(NcclCallPayload) == 24);
 
-// The range of one call, on the thread that makes it. NCCL_NVTX_DISABLE=1 leaves it out.
+// The range of one call, on the calling thread. NCCL_NVTX_DISABLE=1 switches it off.
 class NcclRange {
  public:
   NcclRange(NcclApi api, const char* name);
@@ -54,7 +54,7 @@ class NcclRange {
   ~NcclRange();
   NcclRange(const NcclRange&) = delete;
   NcclRange& operator=(const NcclRange&) = delete;
-  // Goes with the end of the range: what is known only then.
+  // Sets the payload for the end of the range, for values that are known only then.
   void SetResult(const NcclInitPayload& payload);
 
  private:

@@ -23,7 +23,7 @@ void* OpenPlugin() {
   return dlopen((std::string("libnccl-profiler-") + name + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-// What a plugin must not read is filled with something that no reader takes for a value.
+// Fills fields that a plugin must not read with a pattern that no reader mistakes for a value.
 template <typename Descriptor>
 void Scramble(Descriptor* d) {
   std::memset(static_cast<void*>(d), 0xCC, sizeof *d);
@@ -153,7 +153,7 @@ void Profiler::Init(ProfiledComm* comm) {
     static_cast<const nccl::ProfilerV4*>(table_)->init(&comm->context, &mask_, name, comm->id, comm->nodes,
                                                        comm->ranks, comm->rank, nullptr);
   } else if (version_ > 0) {
-    // The three old tables differ in the descriptor only.
+    // The three oldest tables differ only in the descriptor.
     static_cast<const nccl::ProfilerV1*>(table_)->init(&comm->context, &mask_);
   }
 }
@@ -195,7 +195,7 @@ void Profiler::Stop(void* handle) {
 }
 
 void Profiler::State(void* handle, nccl::EventState state, nccl::EventStateArgs args) {
-  // Older versions take other arguments; of theirs nothing is simulated.
+  // Older versions take other arguments, which are not simulated.
   if (handle != nullptr && version_ >= 4)
     static_cast<const nccl::Profiler*>(table_)->record_event_state(handle, state, &args);
 }

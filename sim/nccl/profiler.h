@@ -1,5 +1,5 @@
-// NCCL's side of the profiler plugin: finds and loads it as NCCL does, and speaks the newest version of its
-// ABI that both the plugin and the simulated NCCL know (v1 to v6). Any thread; one per process.
+// NCCL's side of the profiler plugin. It finds and loads the plugin as NCCL does, and uses the newest ABI
+// version that plugin and simulated NCCL support (v1 to v6). A process has one, and any thread may call it.
 #ifndef LOCKSTEP_SIM_NCCL_PROFILER_H_
 #define LOCKSTEP_SIM_NCCL_PROFILER_H_
 
@@ -10,7 +10,7 @@
 
 namespace lockstep::sim {
 
-// What the plugin is told of a communicator, and what it gave back.
+// The data of a communicator that the plugin receives, and the context that it returns.
 struct ProfiledComm {
   uint64_t id = 0;
   std::string name;
@@ -20,7 +20,7 @@ struct ProfiledComm {
   void* context = nullptr;
 };
 
-// An event as v5 has it, and what only older versions carry.
+// An event as in v5, with additional fields for older versions.
 struct ProfilerEvent {
   foreign::nccl::EventDescriptor descriptor{};
   int32_t datatype = 0;  // numbers of ncclDataType_t and ncclRedOp_t
@@ -28,8 +28,8 @@ struct ProfilerEvent {
   size_t traffic_bytes = 0;
 };
 
-// The bits of the mask that make an event be emitted: its own, and those of what is below it, for asking for
-// an event asks for those above it too.
+// The mask bits that switch an event on: its own bit and the bits of its descendants, because a request for
+// an event also requests the events above it.
 inline constexpr uint32_t kBelowColl = foreign::nccl::kEventProxyOp | foreign::nccl::kEventProxyStep |
                                        foreign::nccl::kEventKernelChannel | foreign::nccl::kEventNetPlugin;
 inline constexpr uint32_t kMaskOfColl = foreign::nccl::kEventColl | kBelowColl;
@@ -42,24 +42,25 @@ inline constexpr uint32_t kMaskOfGroupApi =
 
 class Profiler {
  public:
-  // `nccl_version` as ncclGetVersion counts. Looks at NCCL_PROFILER_PLUGIN: a path, a library's name, the X
-  // of libnccl-profiler-X.so, STATIC_PLUGIN for the program itself, none; unset means libnccl-profiler.so.
+  // `nccl_version` has the form of ncclGetVersion. The constructor reads NCCL_PROFILER_PLUGIN: a path, a
+  // library's name, the X of libnccl-profiler-X.so, STATIC_PLUGIN for the program itself, or none. Without
+  // it, the name is libnccl-profiler.so.
   explicit Profiler(int nccl_version);
 
-  int version() const { return version_; }  // 0: no plugin
-  // What the plugin asks for now; it may write there at any time.
+  int version() const { return version_; }  // 0 means no plugin
+  // Returns the events that the plugin requests now. The plugin may change them at any time.
   uint32_t mask() const {
     return version_ == 0 ? 0 : static_cast<uint32_t>(__atomic_load_n(&mask_, __ATOMIC_RELAXED));
   }
 
   void Init(ProfiledComm* comm);
   void Finalize(ProfiledComm* comm);
-  // The event's handle; null when this version has no such events.
+  // Returns the event's handle, or null if this version has no such events.
   void* Start(const ProfiledComm& comm, const ProfilerEvent& event);
   void Stop(void* handle);
   void State(void* handle, foreign::nccl::EventState state, foreign::nccl::EventStateArgs args = {});
 
-  // The newest plugin version that a release asks for.
+  // Returns the newest plugin version that a release supports.
   static int NewestVersion(int nccl_version);
 
  private:

@@ -1,9 +1,7 @@
 #include "sim/nccl/reduction.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <type_traits>
+#include <iterator>
 
 namespace lockstep::sim {
 namespace {
@@ -36,75 +34,27 @@ const TypeRow* RowOf(ncclDataType_t type) {
   return i < std::size(kTypes) ? &kTypes[i] : nullptr;
 }
 
-struct Bfloat16 {
-  uint16_t bits;
-  float Wide() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
-  static Bfloat16 Of(float f) {
-    const auto u = std::bit_cast<uint32_t>(f);
-    return {static_cast<uint16_t>((u + 0x7FFF + (u >> 16 & 1)) >> 16)};
-  }
-};
-
-struct Half {
-  uint16_t bits;
-  float Wide() const {
-    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    float f = exponent == 31  ? (fraction != 0 ? NAN : INFINITY)
-              : exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                              : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
-    return bits >> 15 ? -f : f;
-  }
-  // Rounds to the nearest even, like the hardware.
-  static Half Of(float f) {
-    const auto sign = static_cast<uint16_t>(std::signbit(f) ? 0x8000 : 0);
-    const float a = std::fabs(f);
-    if (std::isnan(f)) return {static_cast<uint16_t>(sign | 0x7E00)};
-    if (a >= 65520.0f) return {static_cast<uint16_t>(sign | 0x7C00)};
-    int exponent = 0;
-    std::frexp(a, &exponent);
-    const int step = std::max(exponent - 11, -24);
-    const auto steps = static_cast<uint32_t>(std::nearbyint(std::ldexp(a, -step)));
-    if (step == -24) return {static_cast<uint16_t>(sign | steps)};
-    return {static_cast<uint16_t>(sign + (static_cast<uint32_t>(exponent + 13) << 10) + steps)};
-  }
-};
-
 template <typename T>
-auto Wide(T v) {
-  if constexpr (std::is_class_v<T>)
-    return v.Wide();
-  else
-    return v;
-}
-template <typename T, typename W>
-T Narrow(W w) {
-  if constexpr (std::is_class_v<T>)
-    return T::Of(w);
-  else
-    return static_cast<T>(w);
-}
-
-template <typename W>
-W Combine(W a, W b, ncclRedOp_t op) {
+T Combine(T a, T b, ncclRedOp_t op) {
   switch (op) {
     case ncclProd:
-      return static_cast<W>(a * b);
+      return static_cast<T>(a * b);
     case ncclMax:
       return std::max(a, b);
     case ncclMin:
       return std::min(a, b);
     default:
-      return static_cast<W>(a + b);
+      return static_cast<T>(a + b);
   }
 }
 
 template <typename T>
 void Reduce(void* out, const std::vector<const void*>& in, size_t count, ncclRedOp_t op) {
   for (size_t i = 0; i < count; ++i) {
-    auto sum = Wide(static_cast<const T*>(in[0])[i]);
-    for (size_t r = 1; r < in.size(); ++r) sum = Combine(sum, Wide(static_cast<const T*>(in[r])[i]), op);
-    if (op == ncclAvg) sum = static_cast<decltype(sum)>(sum / static_cast<decltype(sum)>(in.size()));
-    static_cast<T*>(out)[i] = Narrow<T>(sum);
+    T sum = static_cast<const T*>(in[0])[i];
+    for (size_t r = 1; r < in.size(); ++r) sum = Combine(sum, static_cast<const T*>(in[r])[i], op);
+    if (op == ncclAvg) sum = static_cast<T>(sum / static_cast<T>(in.size()));
+    static_cast<T*>(out)[i] = sum;
   }
 }
 
@@ -122,7 +72,9 @@ const char* TypeNameInKernels(ncclDataType_t type) {
   const TypeRow* row = RowOf(type);
   return row == nullptr ? "u8" : row->in_kernels;
 }
-bool CanReduce(ncclDataType_t type) { return type >= ncclInt8 && type <= ncclBfloat16; }
+bool CanReduce(ncclDataType_t type) {
+  return (type >= ncclInt8 && type <= ncclUint64) || type == ncclFloat32 || type == ncclFloat64;
+}
 
 void ReduceInto(void* out, const std::vector<const void*>& in, size_t count, ncclDataType_t type,
                 ncclRedOp_t op) {
@@ -139,14 +91,10 @@ void ReduceInto(void* out, const std::vector<const void*>& in, size_t count, ncc
       return Reduce<int64_t>(out, in, count, op);
     case ncclUint64:
       return Reduce<uint64_t>(out, in, count, op);
-    case ncclFloat16:
-      return Reduce<Half>(out, in, count, op);
     case ncclFloat32:
       return Reduce<float>(out, in, count, op);
     case ncclFloat64:
       return Reduce<double>(out, in, count, op);
-    case ncclBfloat16:
-      return Reduce<Bfloat16>(out, in, count, op);
     default:
       return;
   }

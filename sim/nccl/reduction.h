@@ -1,4 +1,4 @@
-// NCCL's element types, and sums and the like of them on host memory.
+// Implements NCCL's element types and its reductions on host memory.
 #ifndef LOCKSTEP_SIM_NCCL_REDUCTION_H_
 #define LOCKSTEP_SIM_NCCL_REDUCTION_H_
 
@@ -10,15 +10,15 @@
 
 namespace lockstep::sim {
 
-// 0: no such type.
+// Returns 0 for an unknown type.
 size_t ElementBytes(foreign::ncclapi::ncclDataType_t type);
-// "ncclFloat32", as events have it; "f32", as kernels' names have it.
+// Return "ncclFloat32", as in events, and "f32", as in the names of kernels.
 const char* TypeName(foreign::ncclapi::ncclDataType_t type);
 const char* TypeNameInKernels(foreign::ncclapi::ncclDataType_t type);
-// The 8-bit floats are moved but not computed with.
+// Floats of 16 and 8 bits are moved, but reductions of them are not supported.
 bool CanReduce(foreign::ncclapi::ncclDataType_t type);
 
-// out[i] = in[0][i] op in[1][i] op …, in that order on every rank, so that all get the same bits.
+// Computes out[i] = in[0][i] op in[1][i] op … in that order on every rank, so that all get the same bits.
 void ReduceInto(void* out, const std::vector<const void*>& in, size_t count,
                 foreign::ncclapi::ncclDataType_t type, foreign::ncclapi::ncclRedOp_t op);
 

@@ -16,16 +16,16 @@ namespace lockstep::sim {
 namespace {
 
 constexpr int64_t kJoinSeconds = 120;
-constexpr long kNewsWaitNs = 5'000'000;  // a wake-up that was missed costs no more
+constexpr long kNewsWaitNs = 5'000'000;  // an upper limit, so that a missed wake-up costs at most this time
 
 size_t RoundUp(size_t n) { return (n + 4095) / 4096 * 4096; }
 
 }  // namespace
 
 struct SharedWorld::Header {
-  std::atomic<uint32_t> news;
+  std::atomic<uint32_t> change_count;
   std::atomic<uint32_t> joined;
-  std::atomic<uint64_t> arrivals;  // at barriers, ever
+  std::atomic<uint64_t> arrivals;  // arrivals at all barriers so far
   Member members[kMostRanks];
 };
 
@@ -40,24 +40,24 @@ std::string SharedWorld::NameOf(uint64_t id) {
   return name;
 }
 
-bool SharedWorld::Map(std::string* trouble) {
+bool SharedWorld::Map(std::string* error) {
   const auto n = static_cast<size_t>(ranks_);
   entries_at_ = RoundUp(sizeof(Header));
   transfers_at_ = RoundUp(entries_at_ + kRing * n * sizeof(Entry));
   windows_at_ = RoundUp(transfers_at_ + n * n * 2 * kRing * sizeof(Entry));
   mail_at_ = RoundUp(windows_at_ + n * kWindowBytes);
   bytes_ = RoundUp(mail_at_ + n * n * sizeof(Mail));
-  // All of a file is zero until written, so whoever comes first has nothing to set up.
+  // A new file is zero, so that the first rank needs no initialisation.
   const int fd = shm_open(NameOf(id_).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes_)) != 0) {
-    *trouble = "shared memory " + NameOf(id_) + ": " + std::strerror(errno) + "; is /dev/shm writable?";
+    *error = "shared memory " + NameOf(id_) + ": " + std::strerror(errno) + "; is /dev/shm writable?";
     if (fd >= 0) close(fd);
     return false;
   }
   void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   close(fd);
   if (at == MAP_FAILED) {
-    *trouble = "shared memory " + NameOf(id_) + " of " + std::to_string(bytes_) + " bytes cannot be mapped";
+    *error = "shared memory " + NameOf(id_) + " of " + std::to_string(bytes_) + " bytes could not be mapped";
     return false;
   }
   base_ = static_cast<uint8_t*>(at);
@@ -65,34 +65,34 @@ bool SharedWorld::Map(std::string* trouble) {
 }
 
 std::unique_ptr<SharedWorld> SharedWorld::Join(uint64_t id, int ranks, int rank, const Member& self,
-                                               std::string* trouble) {
+                                               std::string* error) {
   if (ranks < 1 || ranks > kMostRanks || rank < 0 || rank >= ranks) {
-    *trouble = "rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
-               ": the simulated NCCL takes 1 to " + std::to_string(kMostRanks) + " ranks";
+    *error = "rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
+             ": the simulated NCCL supports 1 to " + std::to_string(kMostRanks) + " ranks";
     return nullptr;
   }
   std::unique_ptr<SharedWorld> world(new SharedWorld(id, ranks, rank));
-  if (!world->Map(trouble)) return nullptr;
+  if (!world->Map(error)) return nullptr;
   auto& header = *reinterpret_cast<Header*>(world->base_);
   header.members[rank] = self;
   const uint32_t joined = header.joined.fetch_add(1) + 1;
   if (joined == static_cast<uint32_t>(ranks)) shm_unlink(NameOf(id).c_str());
-  world->TellNews();
+  world->NotifyChange();
   timespec begin{};
   clock_gettime(CLOCK_MONOTONIC, &begin);
   while (true) {
-    const uint32_t seen = world->news();
+    const uint32_t seen = world->change_count();
     const uint32_t there = header.joined.load();
     if (there >= static_cast<uint32_t>(ranks)) return world;
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (now.tv_sec - begin.tv_sec > kJoinSeconds) {
-      *trouble = std::to_string(there) + " of " + std::to_string(ranks) + " ranks joined in " +
-                 std::to_string(kJoinSeconds) +
-                 " s; all must run on this machine and have the same unique id";
+      *error = std::to_string(there) + " of " + std::to_string(ranks) + " ranks joined in " +
+               std::to_string(kJoinSeconds) +
+               " s; all ranks must run on this machine with the same unique id";
       return nullptr;
     }
-    world->WaitForNews(seen);
+    world->WaitForChange(seen);
   }
 }
 
@@ -114,11 +114,11 @@ bool SharedWorld::Barrier(const std::atomic<bool>& stop) {
   auto& header = *reinterpret_cast<Header*>(base_);
   const uint64_t all = ++barriers_ * static_cast<uint64_t>(ranks_);
   header.arrivals.fetch_add(1);
-  TellNews();
+  NotifyChange();
   while (!stop.load(std::memory_order_relaxed)) {
-    const uint32_t seen = news();
+    const uint32_t seen = change_count();
     if (header.arrivals.load() >= all) return true;
-    WaitForNews(seen);
+    WaitForChange(seen);
   }
   return false;
 }
@@ -138,7 +138,7 @@ void SharedWorld::Publish(uint64_t serial, int64_t start_ns) {
   Entry& e = entry(serial, rank_);
   e.start_ns.store(start_ns, std::memory_order_relaxed);
   e.serial_plus_one.store(serial + 1, std::memory_order_release);
-  TellNews();
+  NotifyChange();
 }
 
 int64_t SharedWorld::StartOf(uint64_t serial, int rank) const {
@@ -150,7 +150,7 @@ void SharedWorld::PublishTransfer(int from, int to, End end, uint64_t serial, in
   Entry& e = transfer(from, to, end, serial);
   e.start_ns.store(start_ns, std::memory_order_relaxed);
   e.serial_plus_one.store(serial + 1, std::memory_order_release);
-  TellNews();
+  NotifyChange();
 }
 
 int64_t SharedWorld::StartOfTransfer(int from, int to, End end, uint64_t serial) const {
@@ -167,16 +167,18 @@ SharedWorld::Mail& SharedWorld::mail(int from, int to) const {
   return first[from * ranks_ + to];
 }
 
-uint32_t SharedWorld::news() const { return reinterpret_cast<const Header*>(base_)->news.load(); }
+uint32_t SharedWorld::change_count() const {
+  return reinterpret_cast<const Header*>(base_)->change_count.load();
+}
 
-void SharedWorld::WaitForNews(uint32_t seen) const {
+void SharedWorld::WaitForChange(uint32_t seen) const {
   const timespec most = {0, kNewsWaitNs};
-  auto* word = &reinterpret_cast<Header*>(base_)->news;
+  auto* word = &reinterpret_cast<Header*>(base_)->change_count;
   syscall(SYS_futex, word, FUTEX_WAIT, seen, &most, nullptr, 0);
 }
 
-void SharedWorld::TellNews() const {
-  auto* word = &reinterpret_cast<Header*>(base_)->news;
+void SharedWorld::NotifyChange() const {
+  auto* word = &reinterpret_cast<Header*>(base_)->change_count;
   word->fetch_add(1);
   syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }

@@ -1,9 +1,10 @@
-// What the ranks of one communicator share: a piece of POSIX shared memory, named by the unique id. One
-// machine only. The name is gone as soon as all have joined, or the process that made the id ends.
+// The POSIX shared memory of the ranks of one communicator, named by the unique id. It connects ranks of one
+// machine only. The name is removed as soon as all ranks have joined, or when the process that made the id
+// ends.
 //
-// Entry stamps are CLOCK_MONOTONIC nanoseconds, which all processes of a machine share. Every rank publishes
-// when each operation begins on its device; when all that it needs are there it knows the operation's end.
-// One thread per rank and purpose; Publish from any.
+// Every rank publishes the start of each operation on its device. A rank computes the operation's end from
+// the starts that it needs. Starts are CLOCK_MONOTONIC nanoseconds, which all processes of a machine share.
+// Each function has one calling thread per rank. Any thread may call Publish.
 #ifndef LOCKSTEP_SIM_NCCL_SHARED_WORLD_H_
 #define LOCKSTEP_SIM_NCCL_SHARED_WORLD_H_
 
@@ -20,13 +21,13 @@ class SharedWorld {
   static constexpr size_t kWindowBytes = size_t{4} << 20;
   static constexpr size_t kMailBytes = size_t{256} << 10;
   static constexpr int kMostRanks = 64;
-  static constexpr uint64_t kRing =
-      256;  // operations between the fastest and the slowest rank: two are enough
+  // Highest number of operations between the fastest and the slowest rank; two are enough.
+  static constexpr uint64_t kRing = 256;
 
   struct Member {
     uint64_t host = 0;
     int32_t device = 0;
-    int32_t color = 0;  // of the split that is being made
+    int32_t color = 0;  // color of the current split
     int32_t key = 0;
   };
   struct Mail {
@@ -35,10 +36,10 @@ class SharedWorld {
     uint8_t data[kMailBytes];
   };
 
-  // Waits until all ranks have joined. Null, and why in `*trouble`, after two minutes or when memory cannot
-  // be had.
+  // Waits until all ranks have joined. Returns null and sets `*error` after two minutes, or if the memory
+  // is not available.
   static std::unique_ptr<SharedWorld> Join(uint64_t id, int ranks, int rank, const Member& self,
-                                           std::string* trouble);
+                                           std::string* error);
   ~SharedWorld();
   SharedWorld(const SharedWorld&) = delete;
   SharedWorld& operator=(const SharedWorld&) = delete;
@@ -49,14 +50,14 @@ class SharedWorld {
   int rank() const { return rank_; }
   const Member& member(int rank) const;
   void SetSplit(int color, int key);
-  // All ranks, in this order of calls. Blocks; false when `stop` became true.
+  // All ranks must call it in the same order. It blocks, and returns false if `stop` becomes true.
   bool Barrier(const std::atomic<bool>& stop);
 
-  // Collectives, by the communicator's own count of them.
+  // Starts of collectives, by the communicator's own count of them.
   void Publish(uint64_t serial, int64_t start_ns);
-  // -1: not there yet.
+  // Returns -1 until the rank has published its start.
   int64_t StartOf(uint64_t serial, int rank) const;
-  // Transfers from `from` to `to`, by the pair's count of them.
+  // Starts of transfers from `from` to `to`, by the pair's count of them.
   enum class End { kSender = 0, kReceiver = 1 };
   void PublishTransfer(int from, int to, End end, uint64_t serial, int64_t start_ns);
   int64_t StartOfTransfer(int from, int to, End end, uint64_t serial) const;
@@ -64,16 +65,17 @@ class SharedWorld {
   uint8_t* window(int rank) const;
   Mail& mail(int from, int to) const;
 
-  // The count of news: read it, look at what you wait for, then wait while it is still that.
-  uint32_t news() const;
-  void WaitForNews(uint32_t seen) const;  // at most some milliseconds
-  void TellNews() const;
+  // A counter of changes. To wait for a condition, read the counter, check the condition, and then wait while
+  // the counter has that value.
+  uint32_t change_count() const;
+  void WaitForChange(uint32_t seen) const;  // waits for some milliseconds at most
+  void NotifyChange() const;
 
  private:
   struct Header;
   struct Entry;
   SharedWorld(uint64_t id, int ranks, int rank) : id_(id), ranks_(ranks), rank_(rank) {}
-  bool Map(std::string* trouble);
+  bool Map(std::string* error);
   Entry& entry(uint64_t serial, int rank) const;
   Entry& transfer(int from, int to, End end, uint64_t serial) const;
 

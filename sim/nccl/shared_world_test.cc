@@ -15,16 +15,16 @@ namespace {
 
 uint64_t NewId() { return std::random_device{}() * 0x100000001ull ^ static_cast<uint64_t>(getpid()); }
 
-TEST(SharedWorld, ProcessesMeetAndNothingStaysBehind) {
+TEST(SharedWorld, ProcessesJoinAndTheNameIsRemoved) {
   const uint64_t id = NewId();
   const pid_t child = fork();
-  std::string trouble;
+  std::string error;
   std::atomic<bool> stop{false};
   const int rank = child == 0 ? 1 : 0;
-  std::unique_ptr<SharedWorld> world = SharedWorld::Join(id, 2, rank, {77, rank + 10, 0, 0}, &trouble);
+  std::unique_ptr<SharedWorld> world = SharedWorld::Join(id, 2, rank, {77, rank + 10, 0, 0}, &error);
   if (world == nullptr) {
     if (child == 0) _exit(9);
-    FAIL() << trouble;
+    FAIL() << error;
   }
   world->Publish(5, 1000 + rank);
   std::memset(world->window(rank), 'a' + rank, 8);
@@ -41,9 +41,9 @@ TEST(SharedWorld, ProcessesMeetAndNothingStaysBehind) {
 }
 
 TEST(SharedWorld, TransfersAreCountedByPairAndDirection) {
-  std::string trouble;
-  const auto world = SharedWorld::Join(NewId(), 1, 0, {}, &trouble);
-  ASSERT_NE(world, nullptr) << trouble;
+  std::string error;
+  const auto world = SharedWorld::Join(NewId(), 1, 0, {}, &error);
+  ASSERT_NE(world, nullptr) << error;
   using End = SharedWorld::End;
   world->PublishTransfer(0, 0, End::kSender, 0, 50);
   EXPECT_EQ(world->StartOfTransfer(0, 0, End::kSender, 0), 50);
@@ -53,29 +53,29 @@ TEST(SharedWorld, TransfersAreCountedByPairAndDirection) {
       << "the same place, a later one";
 }
 
-TEST(SharedWorld, ARankThatCannotBeIsRefusedWithAReason) {
-  std::string trouble;
-  EXPECT_EQ(SharedWorld::Join(NewId(), 2, 2, {}, &trouble), nullptr);
-  EXPECT_NE(trouble.find("rank 2 of 2"), std::string::npos);
-  EXPECT_EQ(SharedWorld::Join(NewId(), SharedWorld::kMostRanks + 1, 0, {}, &trouble), nullptr);
+TEST(SharedWorld, RefusesAnInvalidRankWithAReason) {
+  std::string error;
+  EXPECT_EQ(SharedWorld::Join(NewId(), 2, 2, {}, &error), nullptr);
+  EXPECT_NE(error.find("rank 2 of 2"), std::string::npos);
+  EXPECT_EQ(SharedWorld::Join(NewId(), SharedWorld::kMostRanks + 1, 0, {}, &error), nullptr);
 }
 
-TEST(SharedWorld, ABarrierEndsWhenItIsTold) {
-  std::string trouble;
+TEST(SharedWorld, ABarrierEndsOnRequest) {
+  std::string error;
   const uint64_t id = NewId();
   std::unique_ptr<SharedWorld> other;
   std::thread joins([&] {
     std::string why;
     other = SharedWorld::Join(id, 2, 1, {}, &why);
   });
-  const auto world = SharedWorld::Join(id, 2, 0, {}, &trouble);
+  const auto world = SharedWorld::Join(id, 2, 0, {}, &error);
   joins.join();
-  ASSERT_NE(world, nullptr) << trouble;
+  ASSERT_NE(world, nullptr) << error;
   std::atomic<bool> stop{false};
   std::thread stops([&] {
     usleep(20'000);
     stop = true;
-    world->TellNews();
+    world->NotifyChange();
   });
   EXPECT_FALSE(world->Barrier(stop));
   stops.join();

@@ -1,5 +1,5 @@
-// The simulated libnccl under a program: results, and what the profiler plugin and the NVTX tool see. Each
-// run is a process of its own, as both are loaded once.
+// Tests the simulated libnccl under a program: its results, and the events for the profiler plugin and the
+// NVTX tool. Each run is a separate process, because both are loaded once.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -79,8 +79,8 @@ class SimNccl : public ::testing::Test {
       }
     }
   }
-  // A group's api, c call's api, L launch, G group, C collective, P transfer, K channel, O proxy operation, S
-  // its step.
+  // A: group API, c: collective API, p: transfer API, L: launch, G: group, C: collective, P: transfer, K:
+  // channel, O: proxy operation, S: proxy step.
   static char Letter(uint64_t type) {
     static const std::map<uint64_t, char> letters = {{256, 'A'}, {512, 'c'}, {1024, 'p'}, {2048, 'L'},
                                                      {1, 'G'},   {2, 'C'},   {4, 'P'},    {64, 'K'},
@@ -110,9 +110,9 @@ TEST_F(SimNccl, SplitsAreRanked) { Run("5", "split", ""); }
 TEST_F(SimNccl, GraphsReplayCollectives) { Run("3", "graph", ""); }
 
 TEST_F(SimNccl, EventsComeInTheOrderOfNccl228) {
-  Run("2", "all", Plugin("3847"));  // all but channels and proxies
+  Run("2", "all", Plugin("3847"));  // all events except channels and proxies
   EXPECT_EQ(version_, 5);
-  // Two devices' calls in one group: A(cc), then a launch and its operation each.
+  // One group holds the calls of two devices: A(cc). Then each device has a launch and its operation.
   EXPECT_EQ(order_.substr(0, 15), "A(cc)LlGCLlGCaA");
   const auto collectives = Of(2);
   ASSERT_EQ(collectives.size(), 16u);
@@ -161,11 +161,11 @@ TEST_F(SimNccl, AMaskOfZeroMeansNoCalls) {
   EXPECT_EQ(lines_.size(), 2u) << "init alone";
 }
 
-TEST_F(SimNccl, EveryReleaseSpeaksItsPluginVersion) {
+TEST_F(SimNccl, EachReleaseUsesItsPluginVersion) {
   struct Row {
     const char* nccl;
     int version;
-    bool names;  // functions by name, not number
+    bool names;  // whether functions are texts and not numbers
   };
   for (const Row& row : {Row{"22304", 1, false}, Row{"22403", 2, true}, Row{"22605", 3, true},
                          Row{"22705", 4, true}, Row{"22809", 5, true}, Row{"23001", 6, true}}) {
@@ -191,13 +191,13 @@ TEST_F(SimNccl, EveryReleaseSpeaksItsPluginVersion) {
   }
 }
 
-TEST_F(SimNccl, WithoutAPluginAndWithANameThatIsNoneItRunsOn) {
+TEST_F(SimNccl, RunsWithoutAPluginAndWithAnInvalidName) {
   Run("2", "all", "NCCL_PROFILER_PLUGIN=none");
   Run("2", "all", "NCCL_PROFILER_PLUGIN=there-is-no-such-plugin");
   EXPECT_TRUE(lines_.empty());
 }
 
-// As the real libnccl 2.28.9 was seen to register and push them.
+// The real libnccl 2.28.9 registers and pushes the same ranges.
 TEST_F(SimNccl, RangesCarryNcclsPayloads) {
   Run("2", "all", "NVTX_INJECTION64_PATH=" LOCKSTEP_TEST_NVTX_TOOL);
   const std::string ranges = Text("ranges");
@@ -217,7 +217,7 @@ TEST_F(SimNccl, RangesCarryNcclsPayloads) {
   }
 }
 
-TEST_F(SimNccl, RangesCanBeSwitchedOff) {
+TEST_F(SimNccl, RangesCanBeDisabled) {
   Run("2", "all", "NCCL_NVTX_DISABLE=1 NVTX_INJECTION64_PATH=" LOCKSTEP_TEST_NVTX_TOOL);
   EXPECT_EQ(Text("ranges"), "");
 }

@@ -29,7 +29,7 @@ std::string ProgramFolder() {
   return folder;
 }
 
-// NVTX's tables are global to a linkage unit, and this program is one.
+// NVTX's tables are global to a linkage unit, and this program is such a unit.
 nvtx::FunctionPointer g_core_functions[nvtx::kCoreSlots];
 nvtx::FunctionPointer* g_core_table[nvtx::kCoreSlots];
 nvtx::FunctionPointer g_core2_functions[nvtx::kCore2Slots];

@@ -1,4 +1,4 @@
-// What CUDA, NVTX and NCCL do to let a tool in, done as they do it.
+// Loads tools into the process in the same way as CUDA, NVTX and NCCL do.
 #ifndef LOCKSTEP_SIM_RANK_LOADERS_H_
 #define LOCKSTEP_SIM_RANK_LOADERS_H_
 
@@ -11,15 +11,15 @@
 
 namespace lockstep::sim {
 
-// Loads the simulated CUPTI so that a tool that asks for the loaded libcupti finds it. `path` empty: beside
-// or below this program. Null and a sentence in *why when it cannot be had.
+// Loads the simulated CUPTI, so that a tool finds it as the loaded libcupti. An empty `path` means the folder
+// of this program and the folders below. Returns null and a sentence in *why on failure.
 const SimCore* LoadSimCupti(const std::string& path, std::string* why);
 
-// The part of cuInit that tools see: loads the library of CUDA_INJECTION64_PATH and calls
-// InitializeInjection. Failure is silent, as in CUDA.
+// Does the part of cuInit that tools see: it loads the library in CUDA_INJECTION64_PATH and calls
+// InitializeInjection. It ignores failures, as CUDA does.
 void EmulateCudaInit();
 
-// NVTX as its headers compile it into a library: dormant, until the first call finds NVTX_INJECTION64_PATH.
+// NVTX as its headers compile it into a library. The first call loads the tool in NVTX_INJECTION64_PATH.
 class NvtxLoader {
  public:
   NvtxLoader();
@@ -32,8 +32,8 @@ class NvtxLoader {
   static const void* GetExportTable(foreign::nvtx::ExportTable id);
 };
 
-// NCCL's search for a profiler plugin: NCCL_PROFILER_PLUGIN as a path, a library, a suffix, "none" or
-// "STATIC_PLUGIN". Version 5 only. Null: there is none.
+// Finds a profiler plugin as NCCL does. NCCL_PROFILER_PLUGIN is a path, a library, a suffix, "none" or
+// "STATIC_PLUGIN". It supports version 5 only, and returns null without a plugin.
 const foreign::nccl::Profiler* LoadNcclProfiler();
 
 }  // namespace lockstep::sim

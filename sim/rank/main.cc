@@ -28,10 +28,10 @@ namespace {
 
 constexpr int kUsage = 2, kFailed = 1;
 constexpr Nanos kStartDelay = Nanos::Millis(100);
-// Dry runs before the start stay below a second or so.
+// Keeps the dry runs before the start below about one second.
 constexpr uint64_t kDryRunRecords = 400'000;
 
-// Signal handlers reach nothing else.
+// Signal handlers change nothing else.
 volatile sig_atomic_t g_stop = 0;
 
 void OnSignal(int) { g_stop = 1; }
@@ -81,12 +81,12 @@ int WriteScenarioFile(const RankOptions& options) {
     written &= fclose(file) == 0;
   }
   if (!written)
-    fprintf(stderr, "lockstep-sim-rank: %s: cannot be written: %s\n", options.write_scenario.c_str(),
+    fprintf(stderr, "lockstep-sim-rank: cannot write %s: %s\n", options.write_scenario.c_str(),
             strerror(errno));
   return written ? 0 : kFailed;
 }
 
-// What rank 0 decides and tells the others.
+// The values that rank 0 decides and sends to the other ranks.
 struct Plan {
   Fault fault;
   Nanos healthy_step;
@@ -109,12 +109,12 @@ uint64_t RandomBits() {
 bool ChooseFault(const scenario::Scenario& s, const RankOptions& options, Nanos healthy, Fault* out) {
   if (options.fault_choice == FaultChoice::kNamed) {
     if (options.fault_rank >= s.ranks.size()) {
-      fprintf(stderr, "lockstep-sim-rank: --fault-rank %u: there are ranks 0 to %zu\n", options.fault_rank,
+      fprintf(stderr, "lockstep-sim-rank: --fault-rank %u must be 0 to %zu\n", options.fault_rank,
               s.ranks.size() - 1);
       return false;
     }
     if (SizeFault(s, options.fault, options.fault_rank, options.fault_size, healthy, out)) return true;
-    fprintf(stderr, "lockstep-sim-rank: rank %u has no work that --fault %s could slow\n", options.fault_rank,
+    fprintf(stderr, "lockstep-sim-rank: rank %u has no work for --fault %s\n", options.fault_rank,
             std::string(FaultName(options.fault)).c_str());
     return false;
   }
@@ -135,12 +135,12 @@ uint32_t DryRunSteps(const scenario::Scenario& s) {
 
 Plan MakePlan(const scenario::Scenario& s, const RankOptions& options) {
   Plan plan;
-  Knobs knobs;
-  knobs.seed = options.seed;
-  knobs.pause_ppm = static_cast<uint32_t>(options.pause_probability * 1e6);
-  knobs.pause = options.pause;
+  ModelSettings settings;
+  settings.seed = options.seed;
+  settings.pause_ppm = static_cast<uint32_t>(options.pause_probability * 1e6);
+  settings.pause = options.pause;
   const uint32_t steps = DryRunSteps(s);
-  const WorldHistory healthy = DryRun(s, knobs, steps);
+  const WorldHistory healthy = DryRun(s, settings, steps);
   if (!healthy.stuck.empty()) {
     fprintf(stderr, "lockstep-sim-rank: this scenario deadlocks: %s\n", healthy.stuck.c_str());
     plan.error = kUsage;
@@ -151,11 +151,11 @@ Plan MakePlan(const scenario::Scenario& s, const RankOptions& options) {
     plan.error = kUsage;
     return plan;
   }
-  knobs.fault = plan.fault;
-  plan.healthy_step = MeanTurn(s, healthy);
+  settings.fault = plan.fault;
+  plan.healthy_step = MeanIteration(s, healthy);
   plan.faulty_step =
-      plan.fault.kind == FaultKind::kNone ? plan.healthy_step : MeanTurn(s, DryRun(s, knobs, steps));
-  // After the dry run, which may be shorter than the healthy part.
+      plan.fault.kind == FaultKind::kNone ? plan.healthy_step : MeanIteration(s, DryRun(s, settings, steps));
+  // Set after the dry run, because the dry run may be shorter than the healthy part.
   plan.fault.from_step = options.fault_from_step;
   return plan;
 }
@@ -168,13 +168,14 @@ std::optional<uint32_t> StepCount(const scenario::Scenario& s, const RankOptions
       std::clamp<int64_t>(options.duration.ns() / std::max<int64_t>(step.ns(), 1) + 1, 1, 1'000'000'000));
 }
 
-// What can be wrong before any rank waits for another. 0, or the exit code and a sentence.
+// Does all checks that can fail before any rank waits for another. Returns 0, or the exit code and a sentence
+// in *why.
 int Prepare(const RankOptions& options, const MpiWorld& world, const scenario::Scenario** scenario,
             const SimCore** cupti, std::string* why) {
   std::optional<scenario::Scenario> loaded = LoadScenario(options, world.size(), why);
   if (!loaded) return kUsage;
-  // Lives as long as the process: records hold pointers to its kernel names, and a tool may flush while the
-  // process ends.
+  // The scenario lives until the process ends. Records point to its kernel names, and a tool may flush while
+  // the process ends.
   const auto* const s = new scenario::Scenario(*std::move(loaded));
   *scenario = s;
   const std::string ranks = std::to_string(s->ranks.size());
@@ -189,7 +190,7 @@ int Prepare(const RankOptions& options, const MpiWorld& world, const scenario::S
   return kFailed;
 }
 
-// Everything between MPI's beginning and its end.
+// Runs the rank between MPI_Init and MPI_Finalize.
 int RunRank(const RankOptions& options, MpiWorld& world) {
   const scenario::Scenario* s = nullptr;
   const SimCore* cupti = nullptr;
@@ -199,7 +200,7 @@ int RunRank(const RankOptions& options, MpiWorld& world) {
   if (first_failed == world.rank()) fprintf(stderr, "lockstep-sim-rank: %s\n", why.c_str());
   if (first_failed != world.size()) return wrong != 0 ? wrong : kFailed;
   const uint32_t rank = world.rank();
-  // Before any tool is let in.
+  // The clock must be set before any tool is loaded.
   ClockError error = options.clock;
   MonoTime start = MachineMonotonic();
   world.Broadcast(&start, sizeof start);
@@ -214,14 +215,14 @@ int RunRank(const RankOptions& options, MpiWorld& world) {
   if (rank == 0) plan = MakePlan(*s, options);
   world.Broadcast(&plan, sizeof plan);
   if (plan.error != 0) return plan.error;
-  Knobs knobs;
-  knobs.seed = options.seed;
-  knobs.fault = plan.fault;
-  knobs.pause_ppm = static_cast<uint32_t>(options.pause_probability * 1e6);
-  knobs.pause = options.pause;
+  ModelSettings settings;
+  settings.seed = options.seed;
+  settings.fault = plan.fault;
+  settings.pause_ppm = static_cast<uint32_t>(options.pause_probability * 1e6);
+  settings.pause = options.pause;
 
   const Program program = Compile(*s, rank);
-  const Model model(program, knobs);
+  const Model model(program, settings);
   const NvtxLoader nvtx;
   NcclEmulation nccl(program, LoadNcclProfiler());
   MpiResolver resolver(program);
@@ -238,8 +239,8 @@ int RunRank(const RankOptions& options, MpiWorld& world) {
               plan.fault, plan.healthy_step, plan.faulty_step,    clock};
   const auto write_truth = [&] {
     if (options.truth_folder.empty() || WriteTruth(options.truth_folder, truth)) return true;
-    fprintf(stderr, "lockstep-sim-rank: %s: the truth file cannot be written: %s\n",
-            options.truth_folder.c_str(), strerror(errno));
+    fprintf(stderr, "lockstep-sim-rank: cannot write truth file %s: %s\n", options.truth_folder.c_str(),
+            strerror(errno));
     return false;
   };
   if (world.FirstFailed(!write_truth()) != world.size()) return kFailed;

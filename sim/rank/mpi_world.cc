@@ -18,13 +18,13 @@ void Nap() {
   nanosleep(&t, nullptr);
 }
 
-// Two messages of one pair: the sender's entry, and the receiver's back to it.
+// A pair exchanges two messages: the sender's entry, and the receiver's entry back.
 int Tag(uint32_t group, int direction) { return static_cast<int>(group * 2) + direction; }
 
 }  // namespace
 
 MpiWorld::MpiWorld(int* argc, char*** argv) {
-  // Alone, Open MPI 4 would start a daemon beside us for spawning more.
+  // A single process under Open MPI 4 would start a daemon that can spawn more processes.
   if (getenv("OMPI_COMM_WORLD_SIZE") == nullptr && getenv("PMIX_RANK") == nullptr)
     setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   int provided = 0;
@@ -76,7 +76,7 @@ StepVote::~StepVote() {
   if (!finalized && open_.empty()) MPI_Comm_free(&comm_);
 }
 
-void StepVote::Cast(const Wish& mine) {
+void StepVote::Cast(const Vote& mine) {
   Ballot& ballot = open_.emplace_back();
   ballot.mine = {mine.stop ? 1 : 0, mine.hold_until.ns()};
   MPI_Iallreduce(ballot.mine.data(), ballot.all.data(), static_cast<int>(ballot.mine.size()), MPI_INT64_T,
@@ -141,7 +141,7 @@ void MpiResolver::EnterGroup(const scenario::Op& op, OpRun run, VirtualTime entr
   const Needs needs = scenario::NeedsOf(op.collective);
   const bool root =
       needs != Needs::kAll && program_.scenario->groups[op.group].members[op.peer] == program_.rank;
-  // A broadcast's root and a reduction's leaves need nobody.
+  // The root of a broadcast and the other ranks of a reduction wait for no rank.
   const bool waits = needs == Needs::kAll || (needs == Needs::kRoot) != root;
   Operation& o = Open(run, entry, waits);
   const MPI_Comm comm = groups_[op.group];

@@ -1,4 +1,4 @@
-// MPI for ranks that must not burn a core while they wait: everything nonblocking, with short sleeps.
+// MPI for ranks that must not occupy a core while they wait. It uses only nonblocking calls and short sleeps.
 #ifndef LOCKSTEP_SIM_RANK_MPI_WORLD_H_
 #define LOCKSTEP_SIM_RANK_MPI_WORLD_H_
 
@@ -17,7 +17,7 @@
 
 namespace lockstep::sim {
 
-// Initialised on construction, finalised on destruction. One per process, one thread.
+// Initialises MPI on construction and finalises it on destruction. A process has one, on one thread.
 class MpiWorld {
  public:
   MpiWorld(int* argc, char*** argv);
@@ -28,13 +28,12 @@ class MpiWorld {
   uint32_t rank() const { return rank_; }
   uint32_t size() const { return size_; }
 
-  // From rank 0 to all.
+  // Sends from rank 0 to all ranks.
   void Broadcast(void* data, size_t bytes) const;
   void Barrier() const;
-  // Did something fail on any rank? Then the lowest rank it failed on (the others leave the talking to it),
-  // else size().
+  // Returns the lowest rank on which `failed` is true, else size(). Only that rank reports the error.
   uint32_t FirstFailed(bool failed) const;
-  // Leave without MPI_Finalize, which would wait for ranks that no longer answer.
+  // Skips MPI_Finalize, which would wait for ranks that no longer answer.
   void Abandon() { abandoned_ = true; }
 
  private:
@@ -44,14 +43,14 @@ class MpiWorld {
   bool abandoned_ = false;
 };
 
-// Ranks agree on the last step: each says at the beginning of a step whether it wants to end, and the step
-// after the next begins only when all have said no. That step begins nowhere before the latest time that one
-// of them asked for.
+// A vote of all ranks on the last step. At the start of each step, every rank votes whether to stop. The step
+// after the next begins only if no rank wants to stop. It begins no earlier than the latest `hold_until` of
+// the ranks.
 class StepVote {
  public:
-  struct Wish {
+  struct Vote {
     bool stop = false;
-    VirtualTime hold_until;  // 0: does not mind
+    VirtualTime hold_until;  // 0 means no delay
   };
   struct Hold {
     uint32_t step = 0;
@@ -59,17 +58,17 @@ class StepVote {
   };
   StepVote();
   ~StepVote();
-  // At the beginning of each step, in order.
-  void Cast(const Wish& mine);
-  // Steps below this may begin.
+  // Called at the start of each step, in order.
+  void Cast(const Vote& mine);
+  // Returns the first step that may not begin yet.
   uint32_t Limit();
-  // Those of the steps that Limit has let begin that are to wait, each told once.
+  // Returns the steps allowed by Limit that must wait. Each is returned once.
   std::vector<Hold> TakeHolds() { return std::exchange(holds_, {}); }
   bool stopping() const { return stopped_; }
   bool waiting() const { return !open_.empty(); }
 
  private:
-  // What is asked for: to stop, and the time in virtual nanoseconds. The greatest counts.
+  // The two requests: to stop, and the time in virtual nanoseconds. The maximum over the ranks counts.
   using Votes = std::array<int64_t, 2>;
   struct Ballot {
     MPI_Request request;
@@ -83,14 +82,14 @@ class StepVote {
   bool stopped_ = false;
 };
 
-// Each collective as a real MPI operation that carries entry times.
+// Runs each collective as a real MPI operation that carries entry times.
 class MpiResolver final : public CollectiveResolver {
  public:
-  // Collective over the world: makes a communicator per group.
+  // All ranks must construct it, because it creates a communicator per group.
   MpiResolver(const Program& program);
   ~MpiResolver() override;
   void Enter(OpRun run, VirtualTime entry) override;
-  // Asks MPI what has completed and tells the engine. True when something had.
+  // Passes completed operations from MPI to the engine. Returns whether one had completed.
   bool Progress(RankEngine& engine);
   bool waiting() const { return !open_.empty(); }
 
@@ -100,7 +99,7 @@ class MpiResolver final : public CollectiveResolver {
     MPI_Request request;
     int64_t mine;
     int64_t theirs;
-    bool answers;  // its completion is what the engine waits for
+    bool answers;  // whether the engine waits for its completion
   };
   struct Answer {
     OpRun run;
@@ -113,7 +112,7 @@ class MpiResolver final : public CollectiveResolver {
   const Program& program_;
   MPI_Comm messages_ = MPI_COMM_NULL;
   std::vector<MPI_Comm> groups_;
-  std::deque<Operation> open_;  // MPI holds addresses into it: elements never move
+  std::deque<Operation> open_;  // MPI holds pointers to its elements, which therefore never move
   std::deque<Answer> answers_;
 };
 

@@ -11,12 +11,12 @@ namespace nccl = foreign::nccl;
 using scenario::Collective;
 using scenario::Needs;
 
-// NCCL's word for it; null where NCCL would not call it one operation.
+// Returns NCCL's name, or null if NCCL has no single operation for it.
 const char* FunctionName(Collective op) {
   switch (op) {
     case Collective::kAllReduce:
     case Collective::kBarrier:
-      return "AllReduce";  // what frameworks build barriers from
+      return "AllReduce";  // frameworks build barriers from it
     case Collective::kAllGather:
       return "AllGather";
     case Collective::kReduceScatter:
@@ -130,7 +130,7 @@ void NcclEmulation::End() {
   open_ = {};
 }
 
-// Group, and the operation in it: NCCL emits them behind the launch.
+// Emits the group's event and the operation's event, which NCCL emits after the launch.
 void NcclEmulation::TaskEvents() {
   const scenario::Op& op = *open_.op;
   const bool p2p = scenario::NeedsOf(op.collective) == Needs::kPeer;

@@ -1,5 +1,5 @@
-// NCCL as its profiler plugin sees it: communicators, and the events around each launch in NCCL 2.28's order,
-// from the thread that launches.
+// Emulates NCCL as its profiler plugin sees it: the communicators, and the events around each launch in the
+// order of NCCL 2.28. The events come from the launching thread.
 #ifndef LOCKSTEP_SIM_RANK_NCCL_EMULATION_H_
 #define LOCKSTEP_SIM_RANK_NCCL_EMULATION_H_
 
@@ -14,15 +14,15 @@ namespace lockstep::sim {
 
 class NcclEmulation {
  public:
-  // `profiler` may be null: then nothing happens. Initialises one communicator per group of the rank, as a
-  // job does before its first step. Groups without a communicator id stay unknown to NCCL.
+  // `profiler` may be null; no events are emitted then. The constructor initialises one communicator per
+  // group of the rank, as a job does before its first step. Groups without a communicator id are left out.
   NcclEmulation(const Program& program, const foreign::nccl::Profiler* profiler);
   ~NcclEmulation();
   NcclEmulation(const NcclEmulation&) = delete;
   NcclEmulation& operator=(const NcclEmulation&) = delete;
 
-  // Around the launch of the collective `op`: what the tool pushes in Begin (a correlation id) holds until
-  // End.
+  // Enclose the launch of the collective `op`. A correlation id that the tool pushes in Begin stays pushed
+  // until End.
   void Begin(uint32_t step, uint32_t op);
   void End();
 
@@ -32,7 +32,7 @@ class NcclEmulation {
     uint32_t index = 0;
     uint32_t step = 0;
     int32_t mask = 0;
-    int32_t rank = 0;  // in the communicator
+    int32_t rank = 0;  // rank in the communicator
     void* context = nullptr;
     void* group_api = nullptr;
     void* api = nullptr;
@@ -47,7 +47,7 @@ class NcclEmulation {
 
   const Program& program_;
   const foreign::nccl::Profiler* profiler_;
-  int32_t mask_ = 0;             // the tool writes it at any time, from any thread
+  int32_t mask_ = 0;             // the tool may write it at any time, on any thread
   std::vector<void*> contexts_;  // by group
   Open open_;
 };

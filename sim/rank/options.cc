@@ -8,17 +8,19 @@ namespace lockstep::sim {
 namespace {
 
 constexpr char kAbout[] =
-    "A training rank without a GPU: runs a timeline in virtual time on a simulated CUPTI, with real waiting "
+    "A training rank without a GPU: runs a timeline in virtual time on a simulated CUPTI, with real waits "
     "over MPI.\n\n"
-    "  mpiexec -n 8 lockstep run -- lockstep-sim-rank --forever            a transformer (dp2 tp2 pp2), to "
-    "be captured\n"
+    "  mpiexec -n 8 lockstep run -- lockstep-sim-rank --forever            a transformer (dp2 tp2 pp2), for "
+    "captures\n"
     "  mpiexec -n 8 lockstep-sim-rank --fault slow_gpu --fault-rank 5 --truth DIR --duration 10s\n"
-    "  mpiexec -n 8 lockstep-sim-rank --scenario dlrm.scenario             what `lockstep export --format "
+    "  mpiexec -n 8 lockstep-sim-rank --scenario dlrm.scenario             a file that `lockstep export "
+    "--format "
     "scenario` wrote\n"
     "  lockstep-sim-rank --ranks 8 --write-scenario step.scenario          only write the generated "
     "timeline\n\n"
-    "Stamps come from the model alone: one seed gives the same stamps to the nanosecond on any machine, "
-    "however busy.";
+    "Stamps come from the model alone. One seed gives the same stamps to the nanosecond on any machine, "
+    "under "
+    "any load.";
 constexpr char kFooter[] =
     "Faults: slow_gpu (its kernels), host_stall (its host, once per step), slow_link (collectives of its "
     "groups, for all\n"
@@ -26,7 +28,7 @@ constexpr char kFooter[] =
     "work grows.\n"
     "SIGTERM and SIGINT end the job at the next step, on all ranks.\n";
 
-// "2s", "150ms", "5us", "7ns", or plain seconds.
+// Parses "2s", "150ms", "5us", "7ns", or plain seconds.
 bool ParseDuration(const std::string& text, Nanos* out) {
   size_t used = 0;
   double value = 0;
@@ -52,7 +54,7 @@ CLI::Option* AddDuration(CLI::App& app, const std::string& name, Nanos* out, con
           name,
           [name, out](const std::string& value) {
             if (!ParseDuration(value, out))
-              throw CLI::ValidationError(name, "is a time like 2s, 150ms or 5us");
+              throw CLI::ValidationError(name, "must be a time such as 2s, 150ms or 5us");
           },
           text)
       ->type_name("TIME");
@@ -68,43 +70,44 @@ void AddFault(CLI::App& app, RankOptions* o) {
              o->fault_choice = FaultChoice::kRandomOrNone;
            else if (!FaultFromText(value, &o->fault)) {
              throw CLI::ValidationError(
-                 "--fault", "is none, slow_gpu, host_stall, slow_link, copy, random or random-or-none");
+                 "--fault", "must be none, slow_gpu, host_stall, slow_link, copy, random or random-or-none");
            }
          },
-         "none, slow_gpu, host_stall, slow_link, copy; random: kind, rank and size are drawn and told to the "
+         "none, slow_gpu, host_stall, slow_link, copy; random: kind, rank and size are drawn and written to "
+         "the "
          "truth files only; "
          "random-or-none")
       ->type_name("KIND");
-  app.add_option("--fault-rank", o->fault_rank, "the rank that has it");
+  app.add_option("--fault-rank", o->fault_rank, "rank with the fault");
   app.add_option("--fault-from-step", o->fault_from_step,
-                 "healthy before this step; truth tells of the faulty ones")
+                 "first step with the fault; the truth files describe the later steps")
       ->capture_default_str();
-  app.add_option("--fault-size", o->fault_size, "fraction of the healthy step")
+  app.add_option("--fault-size", o->fault_size, "size of the fault, as a fraction of the healthy step")
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();
-  app.add_option("--pause-probability", o->pause_probability, "chance of a host pause, per rank and step")
+  app.add_option("--pause-probability", o->pause_probability,
+                 "probability of a host pause, per rank and step")
       ->check(CLI::Range(0.0, 1.0));
   AddDuration(app, "--pause", &o->pause, "mean length of a pause (20ms)");
-  app.add_option("--drop-fraction", o->drop_fraction, "part of the records that CUPTI loses")
+  app.add_option("--drop-fraction", o->drop_fraction, "fraction of the records that CUPTI loses")
       ->check(CLI::Range(0.0, 1.0));
 }
 
 void AddClock(CLI::App& app, RankOptions* o) {
   app.add_option_function<int64_t>(
       "--clock-offset-ns", [o](const int64_t& v) { o->clock.offset = Nanos(v); },
-      "how far this process's CLOCK_REALTIME is ahead");
+      "offset of this process's CLOCK_REALTIME");
   app.add_option_function<double>(
       "--clock-drift-ppm", [o](const double& v) { o->clock.drift_ppb = std::llround(v * 1000); },
-      "how fast it runs ahead");
+      "drift of this process's CLOCK_REALTIME");
   app.add_option_function<int64_t>(
       "--clock-reference-ns",
       [o](const int64_t& v) {
         o->clock.reference = MonoTime(v);
         o->clock_reference_given = true;
       },
-      "the CLOCK_MONOTONIC at which the offset holds; the start of the job by default. Give several "
-      "processes the same to "
-      "let them share a clock");
+      "the CLOCK_MONOTONIC at which the offset holds; default: the start of the job. Processes with the "
+      "same value share a clock");
 }
 
 }  // namespace
@@ -114,10 +117,10 @@ int ParseOptions(int argc, char** argv, RankOptions* o) {
   app.footer(kFooter);
   app.option_defaults()->always_capture_default(false);
   app.add_option("--scenario", o->scenario_file,
-                 "timeline to run; without it one is generated for the ranks there are");
-  app.add_option("--write-scenario", o->write_scenario, "write the generated timeline to this file and end");
+                 "timeline to run; default: one generated for the number of ranks");
+  app.add_option("--write-scenario", o->write_scenario, "write the generated timeline to this file and exit");
   uint32_t ranks = 0;
-  app.add_option("--ranks", ranks, "with --write-scenario: ranks of the generated job (8)");
+  app.add_option("--ranks", ranks, "with --write-scenario: number of ranks of the generated job (8)");
   auto* shape = app.add_option_group("Generated timeline");
   scenario::TransformerShape given;
   shape->add_option("--data-parallel,--dp", given.data_parallel, "replicas");
@@ -128,28 +131,27 @@ int ParseOptions(int argc, char** argv, RankOptions* o) {
   auto* noise =
       shape->add_option("--noise-ppm", given.noise_ppm, "standard deviation of durations (10000 = 1 %)");
   auto* per_host =
-      shape->add_option("--ranks-per-host", given.ranks_per_host, "ranks that share a host's name");
+      shape->add_option("--ranks-per-host", given.ranks_per_host, "number of ranks with the same host name");
   auto* matmul =
       AddDuration(*shape, "--matmul", &given.matmul, "length of one forward matrix multiplication (520us)");
-  app.add_option("--steps", o->steps, "how many steps to run");
-  AddDuration(app, "--duration", &o->duration, "how long to run (20s), when --steps is not given");
-  app.add_flag("--forever", o->forever, "until SIGTERM or SIGINT");
-  app.add_option("--time-scale", o->time_scale, "everything takes this many times as long, for slow machines")
+  app.add_option("--steps", o->steps, "number of steps to run");
+  AddDuration(app, "--duration", &o->duration, "time to run without --steps (20s)");
+  app.add_flag("--forever", o->forever, "run until SIGTERM or SIGINT");
+  app.add_option("--time-scale", o->time_scale, "factor for all durations, for slow machines")
       ->check(CLI::Range(1, 1000));
   Nanos hold = Nanos::Millis(250);
   auto* hold_given =
       AddDuration(app, "--hold-when-late", &hold,
-                  "a job that is later than this waits at its next step but one until it is in time again, "
-                  "on all ranks alike; "
-                  "stamps then depend on how busy the machine is (250ms with --forever, else never)");
-  app.add_option("--seed", o->seed, "of all random draws")->capture_default_str();
-  app.add_option("--profile-every", o->profile_every, "call cudaProfilerStart every so many steps");
-  app.add_option("--profile-steps", o->profile_steps, "and cudaProfilerStop so many steps later (2)");
+                  "a job that is later than this waits on all ranks, two steps ahead, until it is on time; "
+                  "stamps then depend on the load of the machine (250ms with --forever, else never)");
+  app.add_option("--seed", o->seed, "seed of all random draws")->capture_default_str();
+  app.add_option("--profile-every", o->profile_every, "call cudaProfilerStart every N steps");
+  app.add_option("--profile-steps", o->profile_steps, "call cudaProfilerStop N steps later (2)");
   AddFault(app, o);
   AddClock(app, o);
-  app.add_option("--truth", o->truth_folder, "write truth-<rank>.json here: fault, clocks, records made");
-  app.add_option("--stamps", o->stamps_folder, "write <rank>.stamps here: every record's true stamps");
-  app.add_option("--cupti", o->cupti_library, "the simulated CUPTI, if it is not in ../lib");
+  app.add_option("--truth", o->truth_folder, "folder for truth-<rank>.json: fault, clocks, written records");
+  app.add_option("--stamps", o->stamps_folder, "folder for <rank>.stamps: every record's true stamps");
+  app.add_option("--cupti", o->cupti_library, "path of the simulated CUPTI, if it is not in ../lib");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -1,4 +1,4 @@
-// The command line of lockstep-sim-rank.
+// Parses the command line of lockstep-sim-rank.
 #ifndef LOCKSTEP_SIM_RANK_OPTIONS_H_
 #define LOCKSTEP_SIM_RANK_OPTIONS_H_
 
@@ -20,7 +20,7 @@ struct RankOptions {
   std::string write_scenario;
   scenario::TransformerShape shape;
   bool shape_given = false;
-  uint32_t steps = 0;  // 0: by duration
+  uint32_t steps = 0;  // 0 means that the duration decides
   Nanos duration = Nanos::Seconds(20);
   bool forever = false;
   uint32_t time_scale = 1;
@@ -35,8 +35,8 @@ struct RankOptions {
   double pause_probability = 0;
   Nanos pause = Nanos::Millis(20);
   double drop_fraction = 0;
-  // Every so many steps the program calls cudaProfilerStart, and so many steps later cudaProfilerStop; 0:
-  // never.
+  // The program calls cudaProfilerStart at every `profile_every`-th step, and cudaProfilerStop
+  // `profile_steps` steps later. 0 means never.
   uint32_t profile_every = 0;
   uint32_t profile_steps = 2;
   ClockError clock;
@@ -47,7 +47,7 @@ struct RankOptions {
   std::string cupti_library;
 };
 
-// Returns -1 to go on, else the exit code (help, or a wrong argument that has been explained on stderr).
+// Returns -1 to continue, else the exit code: after the help text, or after an error on stderr.
 int ParseOptions(int argc, char** argv, RankOptions* out);
 
 }  // namespace lockstep::sim

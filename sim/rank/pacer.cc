@@ -11,9 +11,10 @@ namespace {
 constexpr Nanos kAhead = Nanos::Millis(1);
 constexpr Nanos kBehind = Nanos::Millis(50);
 constexpr Nanos kWarnEvery = Nanos::Seconds(5);
-// mpiexec kills what has not ended about a second after the signal.
+// mpiexec kills a process that has not ended about one second after the signal.
 constexpr Nanos kGrace = Nanos::Millis(700);
-// While MPI has something open: often at first, then less, so that eight waiting ranks leave two cores free.
+// Length of a sleep while MPI has an open operation. It grows from short to long, so that eight waiting ranks
+// leave two cores free.
 constexpr int64_t kShortestNapNs = 50'000, kLongestNapNs = 500'000;
 constexpr int64_t kIdleNapNs = 20'000'000;
 constexpr uint32_t kNoLimit = 0xFFFFFFFF;
@@ -58,11 +59,11 @@ PacerEnd Pacer::Run() {
 
 void Pacer::CastVotes() {
   for (; votes_ < recorder_.steps_begun(); ++votes_) {
-    StepVote::Wish wish{.stop = options_.stop_asked()};
+    StepVote::Vote vote{.stop = options_.stop_asked()};
     const VirtualTime now = Now();
     if (options_.hold_when_late && now - recorder_.history().step_starts[votes_] > *options_.hold_when_late)
-      wish.hold_until = now;
-    vote_.Cast(wish);
+      vote.hold_until = now;
+    vote_.Cast(vote);
   }
 }
 
@@ -73,8 +74,8 @@ void Pacer::HoldSteps() {
     if (rank_ != 0 || (held_at_ && wall - *held_at_ < kWarnEvery)) continue;
     held_at_ = wall;
     fprintf(stderr,
-            "lockstep-sim-rank: the machine is too slow for these ranks: step %u waits for it (--time-scale "
-            "2 gives it twice the time)\n",
+            "lockstep-sim-rank: the machine is too slow for these ranks, so step %u is delayed; "
+            "--time-scale 2 doubles the time\n",
             hold.step);
   }
 }
@@ -86,8 +87,8 @@ void Pacer::WarnWhenBehind(VirtualTime now) {
   if (warned_at_ && wall - *warned_at_ < kWarnEvery) return;
   warned_at_ = wall;
   fprintf(stderr,
-          "lockstep-sim-rank %u: %.0f ms behind the wall clock; the stamps stay right, but records come late "
-          "(--time-scale 2 gives the machine twice the time)\n",
+          "lockstep-sim-rank %u: %.0f ms behind the wall clock; stamps stay correct, but records are late; "
+          "--time-scale 2 doubles the time\n",
           rank_, (now - *next).millis());
 }
 

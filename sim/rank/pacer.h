@@ -1,4 +1,4 @@
-// Runs the engine beside the wall clock.
+// Paces the engine with the wall clock.
 #ifndef LOCKSTEP_SIM_RANK_PACER_H_
 #define LOCKSTEP_SIM_RANK_PACER_H_
 
@@ -16,21 +16,21 @@ namespace lockstep::sim {
 
 enum class PacerEnd : uint8_t { kFinished, kGaveUp };
 
-// One thread. All references must outlive it.
+// Only one thread may use it. All references must outlive it.
 class Pacer {
  public:
   struct Options {
-    std::optional<uint32_t> steps;  // nothing: until asked to stop
-    // A job that is later than this waits at its next step but one until it is in time again, on all ranks
-    // alike; nothing: never.
+    std::optional<uint32_t> steps;  // without a value, runs until asked to stop
+    // If one rank is later than this, all ranks wait at their next step but one until the job is in time
+    // again. Without a value, no rank waits.
     std::optional<Nanos> hold_when_late;
     std::function<bool()> stop_asked;
   };
   Pacer(uint32_t rank, RankEngine& engine, MpiResolver& resolver, StepVote& vote,
         const RankRecorder& recorder, const SimCore& cupti, const StampClock& clock, Options options);
 
-  // Returns when the last step is over and every record has been handed over, or, after a request to stop,
-  // when other ranks no longer answer (kGaveUp).
+  // Returns after the last step is over and every record is delivered. After a request to stop, it returns
+  // kGaveUp if other ranks no longer answer.
   PacerEnd Run();
 
  private:

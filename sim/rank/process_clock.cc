@@ -12,13 +12,13 @@ namespace {
 
 using ClockGettime = int (*)(clockid_t, timespec*);
 
-// A program has one clock_gettime; these are its state.
+// State of the program's only clock_gettime.
 std::atomic<ClockGettime> g_libc{nullptr};
 std::atomic<const ClockError*> g_error{nullptr};
-thread_local int64_t t_virtual_ns = 0;  // 0: none
+thread_local int64_t t_virtual_ns = 0;  // 0 outside a VirtualNow
 
-// libc's own, not that of a preloaded library, which would add its error to ours. The system call until it is
-// found: the loader asks for the time before libc can be searched.
+// Reads libc's clock. The clock of a preloaded library would add its own error. The system call serves until
+// libc is found, because the loader reads the time before libc can be searched.
 int ReadMachine(clockid_t id, timespec* t) {
   const ClockGettime libc = g_libc.load(std::memory_order_relaxed);
   if (libc != nullptr) return libc(id, t);
@@ -45,7 +45,7 @@ void SetProcessClock(const ClockError& error) {
   if (void* libc = dlopen("libc.so.6", RTLD_NOLOAD | RTLD_LAZY)) {
     g_libc.store(reinterpret_cast<ClockGettime>(dlsym(libc, "clock_gettime")), std::memory_order_relaxed);
   }
-  g_error.store(new ClockError(error), std::memory_order_release);  // for the process's life
+  g_error.store(new ClockError(error), std::memory_order_release);  // kept until the process ends
 }
 
 VirtualNow::VirtualNow(HostTime at) { t_virtual_ns = at.ns(); }

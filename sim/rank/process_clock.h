@@ -1,9 +1,10 @@
-// The simulated host's clocks.
+// The clocks of the simulated host.
 //
-// lockstep-sim-rank defines clock_gettime itself, so that every library in the process, the tool included,
-// reads the CLOCK_REALTIME that the stamps are on: the machine's plus the offset and drift asked for. During
-// one of the rank's own calls (an NVTX range, an NCCL event) the calling thread reads the virtual instant of
-// that call, as a host that really worked in virtual time would. All other clocks are the machine's.
+// lockstep-sim-rank defines clock_gettime itself, so that every library in the process, including the tool,
+// reads the simulated CLOCK_REALTIME. That clock is the machine's plus the configured offset and drift, and
+// the time stamps use it. During one of the rank's own calls (an NVTX range, an NCCL event) the calling
+// thread reads the call's virtual time, as on a host that works in virtual time. All other clocks are the
+// machine's.
 #ifndef LOCKSTEP_SIM_RANK_PROCESS_CLOCK_H_
 #define LOCKSTEP_SIM_RANK_PROCESS_CLOCK_H_
 
@@ -13,8 +14,7 @@
 
 namespace lockstep::sim {
 
-// By how much the simulated host's CLOCK_REALTIME is ahead of the machine's: offset at `reference`, growing
-// with drift.
+// The simulated host's CLOCK_REALTIME minus the machine's: `offset` at `reference`, growing with the drift.
 struct ClockError {
   Nanos offset;
   int64_t drift_ppb = 0;
@@ -25,14 +25,14 @@ struct ClockError {
   }
 };
 
-// The machine's own, whatever is preloaded.
+// Return the machine's clocks, also if a library that changes them is preloaded.
 MonoTime MachineMonotonic();
 HostTime MachineRealtime();
 
-// What this process's CLOCK_REALTIME is to show from now on. Before the first thread is started.
+// Sets the error of this process's CLOCK_REALTIME. It must be called before the first thread starts.
 void SetProcessClock(const ClockError& error);
 
-// While one lives, the calling thread's CLOCK_REALTIME stands at `at`. Not nested.
+// While an object lives, the calling thread's CLOCK_REALTIME is `at`. Objects must not be nested.
 class VirtualNow {
  public:
   explicit VirtualNow(HostTime at);
@@ -41,11 +41,11 @@ class VirtualNow {
   VirtualNow& operator=(const VirtualNow&) = delete;
 };
 
-// Between virtual time, the wall and what CUPTI reports.
+// Converts between virtual time, the wall clock and the times that CUPTI reports.
 class StampClock {
  public:
   StampClock() = default;
-  // Virtual 0 is `zero`; the machine's CLOCK_REALTIME was `realtime` then.
+  // Virtual time 0 is `zero`. The machine's CLOCK_REALTIME was `realtime` at that moment.
   StampClock(MonoTime zero, HostTime realtime, const ClockError& error)
       : zero_(zero), realtime_(realtime), error_(error) {}
 

@@ -20,8 +20,8 @@ using scenario::OpKind;
 constexpr uint32_t kEventRecordId = cupti::runtime_cbid::kEventRecord;
 constexpr uint32_t kStreamWaitEventId = cupti::runtime_cbid::kStreamWaitEvent;
 
-// Which of an op's records a drop concerns; each is drawn by itself. External ids share the fate of their
-// call, beside which they stand in the buffer.
+// The records of an op that can be dropped separately. External ids are dropped together with the record of
+// their call, because both are next to each other in the buffer.
 enum Part : uint32_t { kMain = 0, kSync = 1, kEvent = 2 };
 
 ActivityKind KindOf(OpKind kind) {
@@ -35,7 +35,8 @@ ActivityKind KindOf(OpKind kind) {
   }
 }
 
-// "{step}" is the turn's number, "{step:3:1}" counts three steps per turn: 3 * turn + 1.
+// Replaces "{step}" by the iteration's number. "{step:3:1}" counts three steps per iteration: 3 * iteration
+// + 1.
 std::string WithStep(std::string text, uint32_t step) {
   const size_t at = text.find("{step");
   const size_t close = at == std::string::npos ? at : text.find('}', at);
@@ -124,18 +125,18 @@ void RankRecorder::NoteRecord(OpRun run, VirtualTime start, VirtualTime end) {
   history_.records.push_back({run.step, run.op, program_.Correlation(run.step, run.op), start, end});
 }
 
-Keep RankRecorder::Fate(OpRun run, uint32_t part) const {
-  if (options_.drop_ppm == 0) return Keep::kDeliver;
+Delivery RankRecorder::DeliveryOf(OpRun run, uint32_t part) const {
+  if (options_.drop_ppm == 0) return Delivery::kDeliver;
   const uint64_t draw =
       Draw(options_.seed, program_.rank, run.step, uint64_t{run.op} * 4 + part, Purpose::kDrop);
-  return PartsPerMillion(draw) < options_.drop_ppm ? Keep::kDrop : Keep::kDeliver;
+  return PartsPerMillion(draw) < options_.drop_ppm ? Delivery::kDrop : Delivery::kDeliver;
 }
 
 template <typename Record>
 void RankRecorder::Emit(const Record& record, OpRun run, SimCall call, uint32_t part, VirtualTime start,
                         VirtualTime end) {
   cupti_.record(&record, sizeof record, call, clock_.Reported(start).ns(), clock_.ToWall(end).ns(),
-                Fate(run, part));
+                DeliveryOf(run, part));
 }
 
 void RankRecorder::OnCallStart(OpRun run, VirtualTime start) {
@@ -150,7 +151,7 @@ void RankRecorder::OnCallStart(OpRun run, VirtualTime start) {
   for (uint32_t i = run.op + 1; i < program_.ops().size() && !program_.ops()[i].IsHost(); ++i) {
     if (program_.ops()[i].kind == OpKind::kCollective) collective = i;
   }
-  // What a tool does in between reads the instant of the call.
+  // A tool that reads the clock in this scope gets the time of the call.
   const VirtualNow now(clock_.Reported(start));
   if (collective != kNoIndex) nccl_.Begin(run.step, collective);
   if (call.api && cupti_.wants(ActivityKind::kExternalCorrelation)) {
@@ -212,16 +213,17 @@ void RankRecorder::OnDevice(OpRun run, VirtualTime start, VirtualTime end) {
   const int64_t start_ns = clock_.Reported(start).ns(), end_ns = clock_.Reported(end).ns(),
                 release = clock_.ToWall(end).ns();
   if (auto it = tickets_.find(run); it != tickets_.end()) {
-    cupti_.complete(it->second, start_ns, end_ns, release, Fate(run, kMain));
+    cupti_.complete(it->second, start_ns, end_ns, release, DeliveryOf(run, kMain));
     tickets_.erase(it);
     return;
   }
-  // Work that was launched before anyone could see it.
+  // No call of the program launched this work, so that it has no ticket. Its record is launched and completed
+  // here.
   const Op& op = program_.ops()[run.op];
   if ((op.launched && program_.launcher[run.op] != kNoIndex) || !WantsDevice(op)) return;
   alignas(8) uint8_t record[kMaxRecordBytes];
   const size_t bytes = DeviceRecord(run, record);
-  cupti_.complete(cupti_.launch(record, bytes), start_ns, end_ns, release, Fate(run, kMain));
+  cupti_.complete(cupti_.launch(record, bytes), start_ns, end_ns, release, DeliveryOf(run, kMain));
 }
 
 void RankRecorder::OnCallEnd(OpRun run, VirtualTime start, VirtualTime end) {
@@ -247,7 +249,7 @@ void RankRecorder::OnCallEnd(OpRun run, VirtualTime start, VirtualTime end) {
     r.start = static_cast<uint64_t>(clock_.Reported(start).ns());
     r.end = static_cast<uint64_t>(clock_.Reported(end).ns());
     r.process_id = pid_;
-    // Further host threads of the scenario run on this one; their ids only have to differ.
+    // All host threads of the scenario run on this thread. Their ids only have to differ.
     r.thread_id = cupti_.thread_id() + op.thread;
     r.correlation_id = correlation;
     Emit(r, run, call.call, kMain, start, end);
@@ -266,7 +268,7 @@ void RankRecorder::SyncRecords(OpRun run, VirtualTime start, VirtualTime end, bo
   r.context_id = kSimContextId;
   r.stream_id = cupti::kDoesNotApply;
   r.cuda_event_id = cupti::kDoesNotApply;
-  // A copy that blocks is no synchronisation of its own.
+  // A blocking copy has no synchronisation record.
   const bool copies = op.cbid == cupti::runtime_cbid::kMemcpy || op.cbid == cupti::runtime_cbid::kMemcpyAsync;
   if (op.wait != scenario::Wait::kNothing && !op.driver && !copies) {
     r.type = op.wait == scenario::Wait::kAllStreams ? cupti::SynchronizationType::kContextSynchronize
@@ -279,7 +281,7 @@ void RankRecorder::SyncRecords(OpRun run, VirtualTime start, VirtualTime end, bo
   }
   for (uint32_t i = run.op + 1; i < program_.ops().size() && !program_.ops()[i].IsHost(); ++i) {
     const Op& follow = program_.ops()[i];
-    // Order that an import inferred from times has no call of its own.
+    // An order that an import inferred from times has no API call.
     if (op.cbid != kEventRecordId && op.cbid != kStreamWaitEventId) break;
     if (follow.kind == OpKind::kWaitEvent && cupti_.wants(ActivityKind::kSynchronization)) {
       r.type = cupti::SynchronizationType::kStreamWaitEvent;

@@ -1,4 +1,4 @@
-// Turns what the engine decides into what the tools in the process see: CUPTI records, NVTX ranges, NCCL
+// Turns the engine's events into the output that tools in the process see: CUPTI records, NVTX ranges, NCCL
 // events.
 #ifndef LOCKSTEP_SIM_RANK_RANK_RECORDER_H_
 #define LOCKSTEP_SIM_RANK_RANK_RECORDER_H_
@@ -21,13 +21,15 @@ class RankRecorder final : public RankObserver {
  public:
   struct Options {
     uint64_t seed = 1;
-    uint32_t drop_ppm = 0;      // of all records, as CUPTI loses them
-    bool keep_history = false;  // every record's true stamps, for tests
-    // cudaProfilerStart at every so many steps' begin, cudaProfilerStop so many steps later; 0: never.
+    uint32_t drop_ppm = 0;      // fraction of all records that are dropped
+    bool keep_history = false;  // keeps every record's true stamps, for tests
+    // Calls cudaProfilerStart at every `profile_every`-th step and cudaProfilerStop `profile_steps` steps
+    // later. 0 means never.
     uint32_t profile_every = 0;
     uint32_t profile_steps = 0;
   };
-  // All references must outlive it. One thread: that of the engine, whose tools see it as the application's.
+  // All references must outlive it. Only the engine's thread calls it; for tools, that is the application's
+  // thread.
   RankRecorder(const Program& program, const Model& model, const SimCore& cupti, const NvtxLoader& nvtx,
                NcclEmulation& nccl, const StampClock& clock, const Options& options);
 
@@ -36,9 +38,9 @@ class RankRecorder final : public RankObserver {
   void OnMark(OpRun run, VirtualTime at) override;
   void OnDevice(OpRun run, VirtualTime start, VirtualTime end) override;
 
-  // Steps whose first host op has begun.
+  // Returns the number of steps whose first host op has begun.
   uint32_t steps_begun() const { return static_cast<uint32_t>(history_.step_starts.size()); }
-  // End of the latest record so far.
+  // Returns the end of the latest record so far.
   VirtualTime latest_end() const { return history_.end; }
   const RankHistory& history() const { return history_; }
 
@@ -52,17 +54,17 @@ class RankRecorder final : public RankObserver {
   };
 
   void NoteStep(OpRun run, VirtualTime at);
-  // The program's own call of the profiler API, between its steps; takes no time.
+  // Records the program's own call of the profiler API between its steps. The call takes no time.
   void ProfilerCall(OpRun run, uint32_t cbid, VirtualTime at);
   void NoteRecord(OpRun run, VirtualTime start, VirtualTime end);
   void LaunchWork(OpRun call);
   bool WantsDevice(const scenario::Op& op) const;
-  // The record of a device op without its stamps, in `out`; its size.
+  // Writes the record of a device op without its time stamps to `out`. Returns its size.
   size_t DeviceRecord(OpRun run, uint8_t* out) const;
   void SyncRecords(OpRun run, VirtualTime start, VirtualTime end, bool event);
   template <typename Record>
   void Emit(const Record& record, OpRun run, SimCall call, uint32_t part, VirtualTime start, VirtualTime end);
-  Keep Fate(OpRun run, uint32_t part) const;
+  Delivery DeliveryOf(OpRun run, uint32_t part) const;
 
   const Program& program_;
   const Model& model_;

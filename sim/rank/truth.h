@@ -1,4 +1,4 @@
-// The truth file of a rank (docs/formats/truth.md): what really happened, for tests and the demo's verdict.
+// Writes the truth file of a rank (docs/formats/truth.md): the real events, for tests and the demo's verdict.
 #ifndef LOCKSTEP_SIM_RANK_TRUTH_H_
 #define LOCKSTEP_SIM_RANK_TRUTH_H_
 
@@ -18,16 +18,17 @@ struct Truth {
   std::string host;
   uint64_t seed = 1;
   Fault fault;
-  Nanos healthy_step;  // from dry runs of this seed, without …
-  Nanos faulty_step;   // … and with the fault
+  Nanos healthy_step;  // from a dry run of this seed without the fault
+  Nanos faulty_step;   // from a dry run of this seed with the fault
   StampClock clock;
-  bool complete = false;  // false: written at the start, in case the rank is killed
+  bool complete = false;  // false at the start, for the case that the rank is killed
   std::vector<VirtualTime> step_starts;
   const SimLedgerEntry* ledger = nullptr;
   size_t ledger_size = 0;
 };
 
-// Writes FOLDER/truth-<rank>.json; appears complete or not at all. False: could not be written, errno tells.
+// Writes FOLDER/truth-<rank>.json. The file appears complete or not at all. Returns false and sets errno on
+// failure.
 bool WriteTruth(const std::string& folder, const Truth& truth);
 
 // Writes FOLDER/<rank>.stamps: a line "step op correlation start end" per record, in virtual nanoseconds.

@@ -1,5 +1,5 @@
-// A program that makes NCCL calls, each checked, for tests of what a plugin and a tool see. One process, as
-// many devices as its first argument says; the second names what to do: all | graph | split.
+// Makes NCCL calls and checks each result, to test plugins and tools. The first argument is the number of
+// devices in this process, the second the set of calls: all | graph | split.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -69,7 +69,7 @@ class Calls {
   }
 
   using Call = std::function<ncclResult_t(size_t d, Device&)>;
-  // Every device's part in one group, as a process with several devices must.
+  // Makes one call per device in one group, as a process with several devices must.
   void Group(const Call& call) {
     CHECK(ncclGroupStart());
     for (size_t d = 0; d < devices_.size(); ++d) {
@@ -126,7 +126,7 @@ void Calls::All() {
     return ncclReduce(d.in, d.out, kCount, ncclFloat, ncclSum, 1, d.comm, d.stream);
   });
   EXPECT(Out(1, 7) == Sum(7) && Out(0, 7) == 0);
-  // Around the ring, sends and receives beside each other.
+  // Each device sends to its successor in a ring and receives at the same time.
   Group([n](size_t d, Device& device) {
     const int next = static_cast<int>((d + 1) % n), before = static_cast<int>((d + n - 1) % n);
     const ncclResult_t sent = ncclSend(device.in, kCount, ncclFloat, next, device.comm, device.stream);
@@ -159,7 +159,7 @@ void Calls::Graph() {
   for (cudaGraphExec_t graph : graphs) CHECK(cudaGraphExecDestroy(graph));
 }
 
-// Even and odd devices part, in reversed order.
+// Splits devices into even and odd ones, in reversed order.
 void Calls::Split() {
   std::vector<std::thread> threads;
   for (size_t d = 0; d < devices_.size(); ++d) {
@@ -172,7 +172,7 @@ void Calls::Split() {
       int ranks = 0, rank = -1;
       CHECK(ncclCommCount(child, &ranks));
       CHECK(ncclCommUserRank(child, &rank));
-      const size_t same = (devices_.size() - 1 + d % 2) / 2;  // of 1..n-1, those of d's parity
+      const size_t same = (devices_.size() - 1 + d % 2) / 2;  // number of devices in 1..n-1 with d's parity
       EXPECT(static_cast<size_t>(ranks) == same);
       EXPECT(static_cast<size_t>(rank) == (devices_.size() - 1 - d) / 2);
       CHECK(ncclCommDestroy(child));

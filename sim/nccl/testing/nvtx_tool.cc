@@ -1,5 +1,4 @@
-// An NVTX tool for tests: one line per call of what a library's NVTX does, to the file that
-// LOCKSTEP_TEST_NVTX_OUT names.
+// An NVTX tool for tests. It writes one line per NVTX call of a library to the file LOCKSTEP_TEST_NVTX_OUT.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +14,7 @@ std::FILE* Out() {
   return out;
 }
 
-void SayPayload(const nvtx::PayloadData* p) {
+void PrintPayload(const nvtx::PayloadData* p) {
   std::fprintf(Out(), " %llu %zu:", static_cast<unsigned long long>(p->schema_id), p->size);
   for (size_t i = 8; i < p->size; ++i)
     std::fprintf(Out(), " %02x", static_cast<const unsigned char*>(p->payload)[i]);
@@ -29,14 +28,14 @@ nvtx::StringHandle RegisterString(nvtx::DomainHandle, const char* text) { return
 int Push(nvtx::DomainHandle, const nvtx::EventAttributes* a) {
   std::fprintf(Out(), "push %s", static_cast<const char*>(a->message.registered));
   if (a->payload_type == nvtx::PayloadType::kExtended)
-    SayPayload(reinterpret_cast<const nvtx::PayloadData*>(a->payload.u64));
+    PrintPayload(reinterpret_cast<const nvtx::PayloadData*>(a->payload.u64));
   std::fprintf(Out(), "\n");
   return 0;
 }
 int Pop(nvtx::DomainHandle) { return std::fprintf(Out(), "pop\n"), 0; }
 int PopPayload(nvtx::DomainHandle, const nvtx::PayloadData* payload, size_t) {
   std::fprintf(Out(), "pop");
-  SayPayload(payload);
+  PrintPayload(payload);
   return std::fprintf(Out(), "\n"), 0;
 }
 uint64_t RegisterSchema(nvtx::DomainHandle, const nvtx::SchemaAttributes* a) {

@@ -1,5 +1,5 @@
-// A profiler plugin with all six versions of NCCL's ABI, for tests: writes a line for every call to the file
-// that LOCKSTEP_TEST_PLUGIN_OUT names. LOCKSTEP_TEST_PLUGIN_MASK is what it asks for.
+// A profiler plugin for tests, with all six versions of NCCL's ABI. It writes one line per call to the file
+// LOCKSTEP_TEST_PLUGIN_OUT. LOCKSTEP_TEST_PLUGIN_MASK is the mask of requested events.
 //
 //   init VERSION COMM RANKS RANK
 //   start TYPE HANDLE PARENT THREAD FUNCTION COUNT SEQUENCE COMM

@@ -1,5 +1,5 @@
-// A tool of the kind that gets injected, for tests: captures everything from the first moment and writes it
-// to the file that LOCKSTEP_TEST_TOOL_OUT names (with .RANK) when the process ends. One line per thing seen:
+// An injected tool for tests. It captures all events from the start and writes them at process exit to the
+// file LOCKSTEP_TEST_TOOL_OUT, with .RANK at the end of the name. Each event is one line:
 //
 //   record KIND CORRELATION START END EXTRA     external correlation: START is the id, END the correlation
 //   push NS TEXT / pop NS
@@ -28,7 +28,7 @@ namespace nvtx = lockstep::foreign::nvtx;
 using cupti::ActivityKind;
 
 std::mutex g_mutex;
-// Never destroyed: the last records come while the process ends.
+// The text is never destroyed, because the last records come while the process ends.
 std::string& g_text = *new std::string;
 void* g_cupti = nullptr;
 
@@ -57,7 +57,7 @@ void Requested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
   *buffer = static_cast<uint8_t*>(aligned_alloc(8, *bytes));
 }
 
-void SayRecord(const cupti::Activity* r) {
+void PrintRecord(const cupti::Activity* r) {
   const auto kind = static_cast<unsigned>(r->kind);
   if (r->kind == ActivityKind::kConcurrentKernel) {
     const auto* k = reinterpret_cast<const cupti::Kernel10*>(r);
@@ -84,7 +84,7 @@ void SayRecord(const cupti::Activity* r) {
 void Completed(cupti::Context, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   cupti::Activity* record = nullptr;
   const auto next = Cupti<cupti::ActivityGetNextRecordFn>("cuptiActivityGetNextRecord");
-  while (next(buffer, valid, &record) == cupti::Result::kSuccess) SayRecord(record);
+  while (next(buffer, valid, &record) == cupti::Result::kSuccess) PrintRecord(record);
   free(buffer);
 }
 
