@@ -1,9 +1,8 @@
-/* bin/<program> of the bundle: runs libexec/<program> with the loader and the libraries beside it.
+/* bin/<program> of the bundle. It runs libexec/<program> with the bundle's loader and libraries.
  *
- * Static, so it starts whatever libc the host has. What the user's own command is to see of the environment
- * stays as it is: nothing is added, and the loader's variables, which name libraries built for the host's
- * libc, are only hidden from our loader; the program gives them their names back first of all
- * (common/base/program_start.h).
+ * It is static, so it does not depend on the host's libc. The environment of the user's command does not
+ * change: the starter adds nothing. The loader's variables name libraries for the host's libc, so they are
+ * hidden from our loader by another name. The program first restores their names (base/program_start.h).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,8 +20,8 @@ static int fail(const char* what, const char* path, const char* why) {
   return 1;
 }
 
-/* The file that runs. From the kernel, so the bundle works from any folder, behind links, and without /proc
- * too. */
+/* Finds the path of the running file through the kernel. The bundle thus works in any folder, through links,
+ * and without /proc. */
 static int find_self(char* self, size_t size) {
   ssize_t n = readlink("/proc/self/exe", self, size - 1);
   if (n > 0) {
@@ -31,11 +30,11 @@ static int find_self(char* self, size_t size) {
   }
   const char* called = (const char*)getauxval(AT_EXECFN);
   if (!called || !realpath(called, self))
-    return fail("cannot tell where this program lies:", called ? called : "", strerror(errno));
+    return fail("cannot find the path of this program:", called ? called : "", strerror(errno));
   return 0;
 }
 
-/* Cuts the last component off; what it was. */
+/* Removes the last component from `path` and returns it. */
 static char* cut(char* path) {
   char* slash = strrchr(path, '/');
   if (!slash) return path;
@@ -62,8 +61,8 @@ int main(int argc, char** argv) {
   const char* name = cut(root);
   cut(root);
   if (strpbrk(root, ":;"))
-    return fail("the bundle cannot lie in", root,
-                "the loader takes : and ; for ends of a folder's name; move it");
+    return fail("the bundle cannot run from", root,
+                "its path contains : or ;, which separate paths for the loader; move it");
   snprintf(loader, sizeof loader, "%s/lib/ld-linux-x86-64.so.2", root);
   snprintf(libraries, sizeof libraries, "%s/lib", root);
   snprintf(program, sizeof program, "%s/libexec/%s", root, name);

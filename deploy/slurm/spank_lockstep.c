@@ -1,19 +1,20 @@
-// Lockstep in Slurm: `srun --lockstep`, `sbatch --lockstep`, `salloc --lockstep`. docs/slurm.md
+// Lockstep in Slurm: `srun --lockstep`, `sbatch --lockstep`, `salloc --lockstep`. See docs/slurm.md.
 //
-// Loaded by srun and sbatch (where it only knows the option) and by slurmstepd on each node. There it does
-// two things, each by running the installed `lockstep`, which knows how: as root it tells the node's daemon
-// whose the step is and that its processes descend from this slurmstepd; and in each task, as the user and
-// directly before the program, it sets what `lockstep run` would have set. The step's end needs no hook: the
-// daemon sees slurmstepd end, also where that is killed.
+// srun and sbatch load the plugin for its option. slurmstepd loads it on each node, where it runs the
+// installed `lockstep` twice. As root, it reports to the node's daemon the step's user, and that the step's
+// processes descend from this slurmstepd. In each task, as the user and directly before the program, it sets
+// the variables of `lockstep run`. The step's end needs no hook, because the daemon sees slurmstepd end, also
+// when it is killed.
 //
-// Nothing here fails or holds up a job: every program that is run is killed after kMostMs, and whatever goes
-// wrong is a line in slurmd's log, or in the task's stderr, and otherwise nothing.
+// The plugin neither fails nor delays a job. Every program that it runs is killed after kMostMs. An error is
+// only a line in slurmd's log, or in the task's stderr.
 //
-// plugstack.conf:  optional /opt/lockstep/lib/spank_lockstep.so [prefix=/opt/lockstep]
-// [daemon=/run/lockstep/client.sock] [default=on]
+// The line of plugstack.conf, with its options:
+//   optional /opt/lockstep/lib/spank_lockstep.so [prefix=/opt/lockstep]
+//     [daemon=/run/lockstep/client.sock] [default=on]
 //
-// Only calls and items that Slurm has had since 20.02. slurmstepd has threads: between fork and exec there
-// are system calls only.
+// It uses only calls and items that Slurm has had since 20.02. slurmstepd has threads, so between fork and
+// exec there are only system calls.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -36,10 +37,10 @@ enum {
   kNumberBytes = 16,
   kPathBytes = 1024,
   kSaidBytes = 64 * 1024,
-  kFirstSpecialStep = 0x7fffffff,  // batch script, interactive and extern step lie above
+  kFirstSpecialStep = 0x7fffffff,  // batch script, interactive and extern steps have higher numbers
 };
 
-static const uint32_t kNoNumber = 0xfffffffe;  // NO_VAL in slurm.h; above it lies INFINITE
+static const uint32_t kNoNumber = 0xfffffffe;  // NO_VAL in slurm.h; INFINITE is larger
 
 static const char kOptionName[] = "lockstep";
 static const char kExport[] = "export ";
@@ -47,7 +48,7 @@ static const char kExport[] = "export ";
 static struct {
   char program[kPathBytes];
   char daemon[kPathBytes];
-  char mode[16];  // empty: the job is left alone
+  char mode[16];  // empty: no effect on the job
 } settings = {"/opt/lockstep/bin/lockstep", "", ""};
 
 static bool is_mode(const char* text) {
@@ -56,7 +57,7 @@ static bool is_mode(const char* text) {
 
 static int on_option(int value, const char* argument, int remote) {
   (void)value, (void)remote;
-  // From sbatch to the srun in its script Slurm hands an option without a value on as this word.
+  // From sbatch to the srun in its script, Slurm passes an option without a value as this word.
   const bool no_value = argument == NULL || argument[0] == '\0' || !strcmp(argument, "(null)");
   const char* mode = no_value ? "auto" : argument;
   if (!strcmp(mode, "off")) {
@@ -96,10 +97,8 @@ static void read_arguments(int count, char** arguments) {
                : is_mode(value)     ? value
                                     : "");
     } else {
-      slurm_error(
-          "lockstep: plugstack.conf gives it %s, which it does not know: prefix=, daemon= and default= it "
-          "does",
-          arguments[i]);
+      slurm_error("lockstep: unknown argument %s in plugstack.conf: use prefix=, daemon= or default=",
+                  arguments[i]);
     }
   }
 }
@@ -119,8 +118,8 @@ static int64_t now_ms(void) {
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-// What a program says on a descriptor, at most `capacity - 1` bytes, until it closes it or `until` is there.
-// False: the latter.
+// Reads a program's output from a descriptor, at most `capacity - 1` bytes, until the program closes it or
+// until the time `until`. Returns false at that time.
 static bool read_said(int fd, char* said, size_t capacity, int64_t until) {
   size_t length = 0;
   bool ended = false;
@@ -153,8 +152,8 @@ _Noreturn static void become(const char* const* words, char* const* environment,
   _exit(127);
 }
 
-// Runs words[0] to its end and keeps what it says. False: it could not be run, failed, or took longer than
-// kMostMs and was killed.
+// Runs words[0] to its end and keeps its output. Returns false if it could not be run, failed, or was killed
+// after kMostMs.
 static bool run(const char* const* words, char* const* environment, enum hear hear, char* said,
                 size_t capacity) {
   said[0] = '\0';
@@ -170,7 +169,7 @@ static bool run(const char* const* words, char* const* environment, enum hear he
   if (!in_time) kill(child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return in_time;  // slurmstepd has taken it
+    if (errno != EINTR) return in_time;  // slurmstepd has reaped it
   }
   return in_time && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
@@ -204,8 +203,8 @@ static uint32_t item(spank_t spank, spank_item_t which, uint32_t otherwise) {
   return spank_get_item(spank, which, &value) == ESPANK_SUCCESS ? value : otherwise;
 }
 
-// srun tells each component of a heterogeneous step of the others; the whole goes by the first one's number.
-// 0: it is no component.
+// The number of the first component of a heterogeneous step, by which the whole step is known. srun sets it
+// in every component. 0 if the step is not heterogeneous.
 static uint32_t het_leader(spank_t spank) {
   static const char* const kNames[] = {"SLURM_JOB_ID_HET_GROUP_0", "SLURM_JOB_ID_PACK_GROUP_0"};
   char value[kNumberBytes];
@@ -222,8 +221,8 @@ static void log_first_line(const char* what, char* said) {
              said[0] != '\0' ? said : "it could not be run, or did not answer in time");
 }
 
-// In slurmstepd, as root, before any task starts.
-static void tell_daemon(spank_t spank) {
+// Runs in slurmstepd, as root, before any task starts.
+static void notify_daemon(spank_t spank) {
   static char* const kNoEnvironment[] = {"PATH=/usr/bin:/bin", NULL};
   uid_t uid = 0;
   if (spank_get_item(spank, S_JOB_UID, &uid) != ESPANK_SUCCESS) return;
@@ -238,8 +237,8 @@ static void tell_daemon(spank_t spank) {
   add_number(&words, "--tasks", item(spank, S_JOB_TOTAL_TASK_COUNT, 0));
   const uint32_t step = item(spank, S_JOB_STEPID, UINT32_MAX);
   if (step < kFirstSpecialStep) add_number(&words, "--step", step);
-  // Of a job that is no array's, Slurm gives the first as 0 or as no number, and the second as no number, by
-  // the way the step came.
+  // For a job outside an array, Slurm gives 0 or NO_VAL as the first, and NO_VAL as the second, depending on
+  // how the step was started.
   const uint32_t array = item(spank, S_JOB_ARRAY_ID, 0), task = item(spank, S_JOB_ARRAY_TASK_ID, UINT32_MAX);
   if (array != 0 && array < kNoNumber && task < kNoNumber) {
     add_number(&words, "--array-job", array);
@@ -249,16 +248,16 @@ static void tell_daemon(spank_t spank) {
   if (leader != 0) add_number(&words, "--het-leader", leader);
   char said[kPathBytes];
   if (!run(words.word, kNoEnvironment, kHearStderr, said, sizeof said))
-    log_first_line("the daemon was not told of this step", said);
+    log_first_line("could not report this step to the daemon", said);
 }
 
 int slurm_spank_init_post_opt(spank_t spank, int count, char** arguments) {
   (void)count, (void)arguments;
-  if (spank_remote(spank) == 1 && settings.mode[0] != '\0') tell_daemon(spank);
+  if (spank_remote(spank) == 1 && settings.mode[0] != '\0') notify_daemon(spank);
   return ESPANK_SUCCESS;
 }
 
-// "export NAME=VALUE" lines.
+// Sets the variables of "export NAME=VALUE" lines.
 static void set_environment(spank_t spank, char* said) {
   for (char *line = said, *next; *line != '\0'; line = next) {
     next = line + strcspn(line, "\n");
@@ -272,7 +271,7 @@ static void set_environment(spank_t spank, char* said) {
   }
 }
 
-// In the task, as the user, directly before the program.
+// Runs in the task, as the user, directly before the program.
 int slurm_spank_task_init(spank_t spank, int count, char** arguments) {
   (void)count, (void)arguments;
   if (settings.mode[0] == '\0') return ESPANK_SUCCESS;
@@ -288,7 +287,7 @@ int slurm_spank_task_init(spank_t spank, int count, char** arguments) {
   add_daemon(&words);
   char* said = malloc(kSaidBytes);
   if (said == NULL) return ESPANK_SUCCESS;
-  // A node's tasks have one environment: what is said of it once is enough.
+  // All tasks of a node have the same environment, so only the first one prints messages.
   const bool first = item(spank, S_TASK_ID, 0) == 0;
   if (run(words.word, environment, first ? kHearStdout : kHearStdoutOnly, said, kSaidBytes)) {
     set_environment(spank, said);

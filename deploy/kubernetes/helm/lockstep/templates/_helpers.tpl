@@ -2,7 +2,7 @@
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
-{{- /* Of one component, "daemon" or "aggregator": what selects its pods. */}}
+{{- /* Labels that select the pods of a component, "daemon" or "aggregator". */}}
 {{- define "lockstep.selector" -}}
 app.kubernetes.io/name: lockstep
 app.kubernetes.io/component: {{ . }}
