@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""What Python's profiler costs while client/python_helper.py has it on, and what its end costs the main thread. No GPU, no job.
+"""Measures the cost of Python's profiler while client/python/python_helper.py has it on, and the cost of its end on the main thread.
+
+It needs no GPU and no job.
 
 usage: python_profile.py [--pairs 20]
 
-Both arms in one process, alternated; the median of the pairs.
+Both variants run alternately in one process. The results are medians over the pairs.
 """
 import argparse
 import pathlib
@@ -11,7 +13,7 @@ import platform
 import statistics
 import time
 
-HELPER = pathlib.Path(__file__).resolve().parents[1] / "client" / "python_helper.py"
+HELPER = pathlib.Path(__file__).resolve().parents[1] / "client" / "python" / "python_helper.py"
 
 
 def tiny(i):

@@ -1,4 +1,5 @@
-"""The promises of the injected library that can be read off the file: what it exports, needs and calls.
+"""Checks properties of the injected library that its file shows: its exports, its dependencies and its
+imports.
 
 usage: client_library_check.py LIBRARY
 """
@@ -17,7 +18,8 @@ EXPORTS = {
 NEEDED = {"libc.so.6", "libpthread.so.0", "libdl.so.2"}
 NEWEST_GLIBC = (2, 28)
 
-# Everything it calls in libc. Nothing here allocates, prints, exits or starts a process; a new name is a decision.
+# All libc functions that it imports. None of them allocates, prints, exits or starts a process. A new name
+# needs a decision.
 IMPORTS = {
     "__cmsg_nxthdr", "__cxa_atexit", "__cxa_finalize", "__errno_location", "__register_atfork", "clock_gettime", "close", "connect",
     "dladdr", "dlclose", "dlinfo", "dlopen", "dlsym", "fcntl", "getenv", "geteuid", "getpid", "madvise", "memcmp",
@@ -26,7 +28,7 @@ IMPORTS = {
     "pthread_getspecific", "pthread_key_create", "pthread_setspecific", "pthread_sigmask", "read", "recvmsg",
     "secure_getenv", "sendmsg", "setenv", "sigfillset", "socket", "strchr", "strcmp", "strlen", "strncmp", "strnlen", "strrchr", "strstr",
     "syscall",
-    # Put there by the compiler's start files, weak.
+    # Weak symbols from the compiler's start files.
     "__gmon_start__", "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__stack_chk_fail",
 }
 
@@ -41,7 +43,7 @@ class ClientLibrary(unittest.TestCase):
         self.defined, self.undefined, self.versions = set(), set(), set()
         for line in run("readelf", "--dyn-syms", "-W", LIBRARY).splitlines():
             fields = line.split()
-            # Num: Value Size Type Bind Vis [marks such as <OTHER: 60>] Ndx Name
+            # Columns: Num, Value, Size, Type, Bind, Vis, [marks such as <OTHER: 60>], Ndx, Name.
             if len(fields) < 8 or not fields[0].rstrip(":").isdigit():
                 continue
             index, full_name = (fields[-2], fields[-1]) if not fields[-1].startswith("(") else (fields[-3], fields[-2])
@@ -62,7 +64,7 @@ class ClientLibrary(unittest.TestCase):
         newest = max(tuple(int(part) for part in v[len("GLIBC_"):].split(".")) for v in glibc)
         self.assertLessEqual(newest[:2], NEWEST_GLIBC)
 
-    def test_calls_nothing_it_did_not_call_before(self):
+    def test_calls_only_listed_functions(self):
         self.assertLessEqual(self.undefined - {""}, IMPORTS)
 
     def test_is_never_unloaded(self):
@@ -73,15 +75,15 @@ class ClientLibrary(unittest.TestCase):
         stack = [line for line in run("readelf", "-lW", LIBRARY).splitlines() if "GNU_STACK" in line]
         self.assertTrue(stack and "RWE" not in stack[0], stack)
 
-    def test_uses_no_thread_local_storage_which_a_late_dlopen_may_lack_room_for(self):
+    def test_uses_no_thread_local_storage(self):
         self.assertNotRegex(run("readelf", "-lW", LIBRARY), r"^\s+TLS\s")
 
-    def test_runs_nothing_but_its_constructor_when_loaded(self):
+    def test_only_its_constructor_runs_on_load(self):
         size = int(re.search(r"INIT_ARRAYSZ\)\s+(\d+)", self.dynamic).group(1))
-        # The compiler's own frame_dummy and ours.
+        # The two entries are the compiler's frame_dummy and the library's constructor.
         self.assertEqual(size, 2 * 8)
 
-    def test_is_not_sanitized_whatever_the_build_is(self):
+    def test_is_not_sanitized_in_any_build(self):
         self.assertFalse([name for name in self.undefined if name.startswith(("__asan", "__tsan", "__ubsan"))])
 
 

@@ -1,9 +1,9 @@
-// Our declarations of CUDA's runtime API, of NCCL's and of NVTX payload schemas against the real headers,
-// where a CUDA toolkit is installed.
+// Compares the project's declarations of CUDA's runtime API, of NCCL and of NVTX payload schemas with the
+// real headers, if a CUDA toolkit is installed.
 #define LOCKSTEP_FOREIGN_TYPES_ONLY
 #include "wire/foreign/cuda_runtime.h"
 #include "wire/foreign/nccl.h"
-// The real ones last: they make macros of names that ours give to constants.
+// The real headers come last, because they define macros with the names of the project's constants.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 #include <nccl.h>

@@ -1,4 +1,4 @@
-// Our declarations of others' ABIs (common/foreign) against the real headers, where a CUDA toolkit is
+// Compares the declarations of foreign ABIs (wire/foreign) with the real headers, if a CUDA toolkit is
 // installed.
 #include <cupti.h>
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(CuptiDeclarations, KernelRecordEqualsTheHeaderFieldByField) {
   EXPECT_SAME_FIELD(Ours, is_device_launched, Theirs, isDeviceLaunched);
 }
 
-TEST(CuptiDeclarations, OlderKernelRecordsArePrefixes) {
+TEST(CuptiDeclarations, OlderKernelRecordsArePrefixesOfTheNewest) {
   EXPECT_EQ(cupti::kKernelBytesOldest, sizeof(CUpti_ActivityKernel4));
   EXPECT_EQ(cupti::kKernelBytesWithGraph, sizeof(CUpti_ActivityKernel5));
   EXPECT_EQ(cupti::kKernelBytesWithChannel, sizeof(CUpti_ActivityKernel7));
@@ -123,7 +123,7 @@ TEST(CuptiDeclarations, CopyRecordsEqualTheHeaderFieldByField) {
   EXPECT_SAME_FIELD(cupti::Memset4, channel_id, CUpti_ActivityMemset4, channelID);
 }
 
-TEST(CuptiDeclarations, OlderCopyRecordsEndBehindTheFieldsWeGuard) {
+TEST(CuptiDeclarations, OlderCopyRecordsEndAfterTheGuardedFields) {
   EXPECT_LE(offsetof(CUpti_ActivityMemcpy4, graphId) + sizeof(uint32_t), cupti::kMemcpyBytesWithGraph);
   EXPECT_EQ(sizeof(CUpti_ActivityMemcpy), cupti::kMemcpyBytesOldest);
   EXPECT_EQ(sizeof(CUpti_ActivityMemset), cupti::kMemsetBytesOldest);
@@ -327,7 +327,7 @@ TEST(CuptiDeclarations, TheCallbackApiEqualsTheHeader) {
   EXPECT_SAME_FIELD(cupti::SubscriberParams, holder_bytes, CUpti_SubscriberParams, oldSubscriberSize);
 }
 
-TEST(CuptiDeclarations, EarlierReleasesRecordSizesAreThoseOfTheirStructs) {
+TEST(CuptiDeclarations, RecordSizesOfEarlierReleasesEqualTheirStructs) {
   using cupti::ActivityKind;
   using lockstep::sim::RecordSize;
   EXPECT_EQ(RecordSize(ActivityKind::kConcurrentKernel, cupti::kVersion_11_0), sizeof(CUpti_ActivityKernel5));

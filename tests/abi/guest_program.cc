@@ -1,9 +1,9 @@
-// A program with the client injected, for guest_test.cc: does one thing, tells what it saw on stdout, a line
-// each.
+// A program for guest_test.cc into which the client is injected. It runs one mode and prints each result as a
+// line on stdout.
 //
 //   guest_program LIBRARY MODE
 //
-// It talks to the test over stdin: "wait" below is the arrival of one byte there.
+// The test controls it over stdin: Wait() returns when one byte arrives there.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -25,7 +25,7 @@ namespace {
 
 namespace nvtx = lockstep::foreign::nvtx;
 
-void Say(const std::string& line) {
+void PrintLine(const std::string& line) {
   std::string out = line + "\n";
   if (::write(1, out.data(), out.size()) < 0) ::_exit(9);
 }
@@ -34,7 +34,7 @@ void Wait() {
   if (::read(0, &byte, 1) != 1) ::_exit(8);
 }
 
-// NVTX's tables of this program.
+// This program's own NVTX tables.
 nvtx::FunctionPointer g_core[nvtx::kCoreSlots];
 nvtx::FunctionPointer* g_core_table[nvtx::kCoreSlots];
 
@@ -65,22 +65,22 @@ bool MapsContain(const char* text) {
 void Inject(const char* path) {
   void* library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    Say(std::string("dlopen: ") + ::dlerror());
+    PrintLine(std::string("dlopen: ") + ::dlerror());
     ::_exit(7);
   }
   for (uint32_t i = 0; i < nvtx::kCoreSlots; ++i) g_core_table[i] = &g_core[i];
   const auto nvtx_init =
       reinterpret_cast<nvtx::InitializeInjectionNvtx2Fn>(::dlsym(library, "InitializeInjectionNvtx2"));
-  if (nvtx_init(&ExportTable) != 1) Say("NVTX refused");
+  if (nvtx_init(&ExportTable) != 1) PrintLine("NVTX refused");
   const auto init = reinterpret_cast<lockstep::foreign::cupti::InitializeInjectionFn>(
       ::dlsym(library, "InitializeInjection"));
-  if (init() != 1) Say("CUDA refused");
-  // What every library that uses NVTX does, again; and an unload, which must do nothing.
-  if (nvtx_init(&ExportTable) != 1) Say("NVTX refused the second library");
+  if (init() != 1) PrintLine("CUDA refused");
+  // Repeats the call that every library with NVTX makes. The unload after it must have no effect.
+  if (nvtx_init(&ExportTable) != 1) PrintLine("NVTX refused the second library");
   ::dlclose(library);
 }
 
-// What a child of the capturing process does: everything that reaches us.
+// Runs in a child of the captured process and makes every kind of call that reaches the client.
 int BehaveAsChild() {
   for (int i = 0; i < 1000; ++i) {
     Push("in the child");
@@ -92,15 +92,16 @@ int BehaveAsChild() {
 void ReportChild(const char* how, pid_t child) {
   int status = 0;
   ::waitpid(child, &status, 0);
-  Say(std::string(how) + (WIFEXITED(status) && WEXITSTATUS(status) == 0 ? " child fine" : " child died"));
+  PrintLine(std::string(how) +
+            (WIFEXITED(status) && WEXITSTATUS(status) == 0 ? " child fine" : " child died"));
 }
 
 void Fork() {
-  Wait();  // for the capture to run
+  Wait();  // until the capture runs
   pid_t child = ::fork();
-  if (child == 0) std::exit(BehaveAsChild());  // with exit handlers
+  if (child == 0) std::exit(BehaveAsChild());  // runs the exit handlers
   ReportChild("fork:", child);
-  // Without libc's fork handlers, as language runtimes and sandboxes do it.
+  // A raw system call skips libc's fork handlers, as in language runtimes and sandboxes.
   child = static_cast<pid_t>(::syscall(SYS_fork));
   if (child == 0) ::_exit(BehaveAsChild());
   ReportChild("raw fork:", child);
@@ -116,19 +117,19 @@ void Fork() {
 }
 
 void CloseAll() {
-  Wait();  // until the daemon has welcomed us
+  Wait();  // until the daemon has sent its welcome
   rlimit limit{4096, 4096};
   ::setrlimit(RLIMIT_NOFILE, &limit);
   char folder[] = "/tmp/lockstep-closeall-XXXXXX";
   if (::mkdtemp(folder) == nullptr) ::_exit(6);
   for (int fd = 3; fd < 4096; ++fd) ::close(fd);
-  // Our numbers are files of the application's now.
+  // The application's files get the numbers of the client's descriptors.
   for (int fd = 3; fd < 1500; ++fd) {
     const std::string name = std::string(folder) + "/" + std::to_string(fd);
     if (::open(name.c_str(), O_CREAT | O_RDWR, 0600) != fd) ::_exit(5);
   }
-  Say("closed");
-  Wait();  // while the client finds out, reconnects and captures
+  PrintLine("closed");
+  Wait();  // while the client notices it, reconnects and captures
   int dirty = 0;
   int missing = 0;
   for (int fd = 3; fd < 1500; ++fd) {
@@ -140,13 +141,14 @@ void CloseAll() {
     ::unlink((std::string(folder) + "/" + std::to_string(fd)).c_str());
   }
   ::rmdir(folder);
-  Say("dirty " + std::to_string(dirty) + " missing " + std::to_string(missing));
+  PrintLine("dirty " + std::to_string(dirty) + " missing " + std::to_string(missing));
 }
 
 void Idle() {
   Wait();
-  Say(MapsContain("libcupti") || MapsContain("libcuda.so") ? "loaded CUDA's libraries" : "loaded nothing");
-  Say(MapsContain("libstdc++") ? "this program itself uses libstdc++" : "no libstdc++");
+  PrintLine(MapsContain("libcupti") || MapsContain("libcuda.so") ? "loaded CUDA's libraries"
+                                                                 : "loaded nothing");
+  PrintLine(MapsContain("libstdc++") ? "this program itself uses libstdc++" : "no libstdc++");
 }
 
 void Threads() {
@@ -158,17 +160,17 @@ void Threads() {
     std::string name;
     while (std::getline(file, line)) {
       if (line.rfind("Name:", 0) == 0) name = line.substr(6);
-      // All but the two that libc keeps to itself, and the two that cannot be blocked.
-      if (name == "lockstep" && line.rfind("SigBlk:", 0) == 0) return Say("blocked" + line.substr(7));
+      // All signals are blocked except two that libc reserves and two that cannot be blocked.
+      if (name == "lockstep" && line.rfind("SigBlk:", 0) == 0) return PrintLine("blocked" + line.substr(7));
     }
   }
-  Say("no thread named lockstep");
+  PrintLine("no thread named lockstep");
 }
 
 void Environment() {
   for (const char* name : {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN"}) {
     const char* value = ::getenv(name);
-    Say(std::string(name) + "=" + (value == nullptr ? "" : value));
+    PrintLine(std::string(name) + "=" + (value == nullptr ? "" : value));
   }
 }
 
@@ -177,20 +179,21 @@ void Ranges() {
     Push("a range");
     Pop();
   }
-  Say("ready");
+  PrintLine("ready");
   Wait();
   for (int i = 0; i < 10; ++i) {
     Push("a range");
     Pop();
   }
-  Say("pushed");
+  PrintLine("pushed");
   Wait();
 }
 
-// Calls of the real NCCL that fail without a GPU, or without a communicator, but not before they told NVTX.
+// Makes calls of the real NCCL. They fail without a GPU or a communicator, but only after they reported to
+// NVTX.
 void NcclCalls() {
   void* nccl = ::dlopen(::getenv("LOCKSTEP_TEST_NCCL"), RTLD_NOW | RTLD_LOCAL);
-  if (nccl == nullptr) return Say(std::string("dlopen: ") + ::dlerror());
+  if (nccl == nullptr) return PrintLine(std::string("dlopen: ") + ::dlerror());
   const auto start = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupStart"));
   const auto end = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupEnd"));
   const auto unique_id = reinterpret_cast<int (*)(void*)>(::dlsym(nccl, "ncclGetUniqueId"));
@@ -201,7 +204,8 @@ void NcclCalls() {
   const auto broadcast = reinterpret_cast<Rooted>(::dlsym(nccl, "ncclBroadcast"));
   const auto send = reinterpret_cast<Message>(::dlsym(nccl, "ncclSend"));
   const auto recv = reinterpret_cast<Message>(::dlsym(nccl, "ncclRecv"));
-  // NCCL reads a communicator's hash before it looks whether it is one; what it finds is not one.
+  // NCCL reads the communicator's hash before it checks whether the communicator is valid. This one is
+  // invalid.
   static uint64_t no_comm[4 << 20];  // larger than any communicator
   for (uint64_t& word : no_comm) word = 0x1122334455667788;
   char id[128];
@@ -215,28 +219,28 @@ void NcclCalls() {
     end();
   };
   call();
-  Say("ready");
+  PrintLine("ready");
   Wait();
   call();
-  Say("called");
+  PrintLine("called");
   Wait();
 }
 
-// The real NCCL, which needs no GPU for this: what it says over NVTX as NVTX_INJECTION64_PATH tells it.
+// Calls the real NCCL, which needs no GPU for groups. It loads the NVTX tool in NVTX_INJECTION64_PATH.
 void Nccl() {
   void* nccl = ::dlopen(::getenv("LOCKSTEP_TEST_NCCL"), RTLD_NOW | RTLD_LOCAL);
-  if (nccl == nullptr) return Say(std::string("dlopen: ") + ::dlerror());
+  if (nccl == nullptr) return PrintLine(std::string("dlopen: ") + ::dlerror());
   const auto start = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupStart"));
   const auto end = reinterpret_cast<int (*)()>(::dlsym(nccl, "ncclGroupEnd"));
   start();
   end();
-  Say("ready");
+  PrintLine("ready");
   Wait();
   for (int i = 0; i < 3; ++i) {
     start();
     end();
   }
-  Say("called");
+  PrintLine("called");
   Wait();
 }
 

@@ -1,4 +1,4 @@
-// The built client library inside another program: what it must never do to its host.
+// Tests the built client library inside another program: it must not disturb its host process.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace {
 using ring::ClientState;
 using ring::RecordKind;
 
-// The guest program, its standard streams in our hands.
+// The guest program, with its standard streams connected to the test.
 class Guest {
  public:
   explicit Guest(const std::string& mode, std::vector<std::pair<std::string, std::string>> environment) {
@@ -38,7 +38,7 @@ class Guest {
       ::dup2(in[0], 0);
       ::dup2(out[1], 1);
       ::dup2(out[1], 2);
-      ::close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);  // whatever the test's own parent left open
+      ::close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);  // closes descriptors that the test's parent left open
       for (const char* name :
            {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN", "LOCKSTEP_CUPTI_LIB",
             "XDG_RUNTIME_DIR", "LD_PRELOAD", "LOCKSTEP_NVTX_CHAIN", "LOCKSTEP_NCCL_CHAIN"}) {
@@ -67,7 +67,7 @@ class Guest {
     for (char c; ::read(out_, &c, 1) == 1 && c != '\n';) line += c;
     return line;
   }
-  // Everything it still says, and its exit code.
+  // Returns the exit code, and the rest of the output in `rest`.
   int Finish(std::string* rest = nullptr) {
     std::string text;
     for (char c; ::read(out_, &c, 1) == 1;) text += c;
@@ -113,14 +113,14 @@ class GuestTest : public testing::Test {
   FakeDaemon daemon_;
 };
 
-TEST_F(GuestTest, WithoutADaemonTheProgramRunsAsIfWeWereNotThere) {
+TEST_F(GuestTest, TheProgramRunsUnchangedWithoutADaemon) {
   Guest guest("nothing", {{"LOCKSTEP_SOCKET", folder_.path() + "/nobody.sock"}});
-  std::string said;
-  EXPECT_EQ(guest.Finish(&said), 42);
-  EXPECT_EQ(said, "");
+  std::string output;
+  EXPECT_EQ(guest.Finish(&output), 42);
+  EXPECT_EQ(output, "");
 }
 
-TEST_F(GuestTest, IdleItHasLoadedNeitherCuptiNorTheDriver) {
+TEST_F(GuestTest, LoadsNeitherCuptiNorTheDriverWhileIdle) {
   Guest guest("idle", WithDaemon());
   ASSERT_TRUE(daemon_.AcceptHello());
   ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
@@ -130,7 +130,7 @@ TEST_F(GuestTest, IdleItHasLoadedNeitherCuptiNorTheDriver) {
   EXPECT_EQ(guest.Finish(), 42);
 }
 
-TEST_F(GuestTest, ACaptureThatNeedsCuptiFailsWithASentenceWhereThereIsNone) {
+TEST_F(GuestTest, ACaptureWithoutCuptiFailsWithAMessage) {
   auto environment = WithDaemon();
   environment.emplace_back("LOCKSTEP_CUPTI_LIB", "/nonexistent/libcupti.so.13");
   Guest guest("idle", environment);
@@ -140,20 +140,20 @@ TEST_F(GuestTest, ACaptureThatNeedsCuptiFailsWithASentenceWhereThereIsNone) {
   const auto state = daemon_.WaitForState();
   ASSERT_TRUE(state.has_value());
   EXPECT_EQ(state->state, ClientState::kFailed);
-  EXPECT_STREQ(state->text, "LOCKSTEP_CUPTI_LIB names /nonexistent/libcupti.so.13, which cannot be opened");
+  EXPECT_STREQ(state->text, "cannot open /nonexistent/libcupti.so.13, which LOCKSTEP_CUPTI_LIB names");
   guest.Continue();
   EXPECT_EQ(guest.Finish(), 42);
 }
 
-TEST_F(GuestTest, ItsThreadTakesNoSignalOfTheApplications) {
+TEST_F(GuestTest, TheClientsThreadBlocksAllSignals) {
   Guest guest("threads", WithDaemon());
   ASSERT_TRUE(daemon_.AcceptHello());
   guest.Continue();
-  // All 64 but SIGKILL, SIGSTOP and the two that libc keeps to itself.
+  // All 64 signals except SIGKILL, SIGSTOP and the two that libc reserves.
   EXPECT_EQ(guest.Line(), "blocked\tfffffffe7ffbfeff");
 }
 
-TEST_F(GuestTest, ItsDescriptorsLieAbove512AndAreNotInherited) {
+TEST_F(GuestTest, DescriptorsAreAbove512AndNotInherited) {
   Guest guest("idle", WithDaemon());
   ASSERT_TRUE(daemon_.AcceptHello());
   ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
@@ -169,7 +169,7 @@ TEST_F(GuestTest, ItsDescriptorsLieAbove512AndAreNotInherited) {
   EXPECT_EQ(ours, 2) << "the socket and the segment";
 }
 
-TEST_F(GuestTest, RangesPushedWhileIdleAreNotRecordedAndThoseOfACaptureAre) {
+TEST_F(GuestTest, RecordsOnlyRangesPushedInACapture) {
   Guest guest("ranges", WithDaemon());
   ASSERT_TRUE(daemon_.AcceptHello());
   ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
@@ -188,7 +188,7 @@ TEST_F(GuestTest, RangesPushedWhileIdleAreNotRecordedAndThoseOfACaptureAre) {
   EXPECT_EQ(guest.Finish(), 42);
 }
 
-TEST_F(GuestTest, ChildrenForkedInACaptureNeitherCrashNorWrite) {
+TEST_F(GuestTest, ForkedChildrenNeitherCrashNorWrite) {
   Guest guest("fork", WithDaemon());
   ASSERT_TRUE(daemon_.AcceptHello());
   ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
@@ -197,7 +197,7 @@ TEST_F(GuestTest, ChildrenForkedInACaptureNeitherCrashNorWrite) {
   EXPECT_EQ(guest.Line(), "fork: child fine");
   EXPECT_EQ(guest.Line(), "raw fork: child fine");
   EXPECT_EQ(guest.Line(), "exec: child fine") << "it inherited a descriptor of ours";
-  // The process ends on its own, and with it the capture.
+  // The process exits during the capture and thereby ends the capture.
   EXPECT_EQ(guest.Finish(), 42);
   std::vector<std::string> names;
   for (const auto& range : daemon_.end->DrainOnly<ring::RangeRecord>(RecordKind::kRange)) {
@@ -206,14 +206,14 @@ TEST_F(GuestTest, ChildrenForkedInACaptureNeitherCrashNorWrite) {
   EXPECT_THAT(names, testing::ElementsAre("in the parent"));
 }
 
-TEST_F(GuestTest, AnApplicationThatClosesEverythingFindsNoByteOfOursInItsFiles) {
+TEST_F(GuestTest, ClosingAllDescriptorsPutsNoClientDataIntoTheApplicationsFiles) {
   Guest guest("closeall", WithDaemon());
   ASSERT_TRUE(daemon_.AcceptHello());
   ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   guest.Continue();
   ASSERT_EQ(guest.Line(), "closed");
-  // The client still sleeps on the socket it had; this wakes it.
+  // The client still sleeps on its old socket, and this message wakes it.
   daemon_.Arm(1, ring::kActivityNvtx);
   ASSERT_TRUE(daemon_.AcceptHello(8000)) << "it comes back over a socket of its own";
   EXPECT_EQ(daemon_.hello.has_segment, 0u) << "the descriptor of its segment is gone";
@@ -226,7 +226,7 @@ TEST_F(GuestTest, AnApplicationThatClosesEverythingFindsNoByteOfOursInItsFiles) 
   EXPECT_EQ(guest.Finish(), 42);
 }
 
-TEST_F(GuestTest, PreloadedItPointsCudaNvtxAndNcclToItselfAndLeavesWhatIsSetAlone) {
+TEST_F(GuestTest, PreloadingSetsInjectionVariablesThatAreUnset) {
   Guest guest("environment",
               {{"LD_PRELOAD", LOCKSTEP_CLIENT_LIBRARY}, {"NCCL_PROFILER_PLUGIN", "inspector"}});
   EXPECT_EQ(guest.Line(), "CUDA_INJECTION64_PATH=" LOCKSTEP_CLIENT_LIBRARY);
@@ -236,14 +236,14 @@ TEST_F(GuestTest, PreloadedItPointsCudaNvtxAndNcclToItselfAndLeavesWhatIsSetAlon
   EXPECT_FALSE(daemon_.AcceptHello(300)) << "without CUDA it is no rank";
 }
 
-TEST_F(GuestTest, OpenedByPathItDoesNotChangeTheEnvironmentUnderTheProgramsThreads) {
+TEST_F(GuestTest, LoadingByPathLeavesTheEnvironmentUnchanged) {
   Guest guest("injected-environment", {{"CUDA_INJECTION64_PATH", LOCKSTEP_CLIENT_LIBRARY}});
   EXPECT_EQ(guest.Line(), "CUDA_INJECTION64_PATH=" LOCKSTEP_CLIENT_LIBRARY);
   EXPECT_EQ(guest.Line(), "NVTX_INJECTION64_PATH=");
   EXPECT_EQ(guest.Line(), "NCCL_PROFILER_PLUGIN=");
 }
 
-TEST_F(GuestTest, KilledInACaptureItsCommittedRecordsStay) {
+TEST_F(GuestTest, CommittedRecordsSurviveAKill) {
   Guest guest("ranges", WithDaemon());
   ASSERT_TRUE(daemon_.AcceptHello());
   ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
@@ -257,7 +257,7 @@ TEST_F(GuestTest, KilledInACaptureItsCommittedRecordsStay) {
 }
 
 #ifdef LOCKSTEP_REAL_CUPTI
-TEST_F(GuestTest, TheRealCuptiWithoutADriverFailsWithASentenceAndTheProgramGoesOn) {
+TEST_F(GuestTest, TheRealCuptiWithoutADriverFailsWithAMessage) {
   auto environment = WithDaemon();
   environment.emplace_back("LOCKSTEP_CUPTI_LIB", LOCKSTEP_REAL_CUPTI);
   Guest guest("idle", environment);
@@ -278,7 +278,7 @@ TEST_F(GuestTest, TheRealCuptiWithoutADriverFailsWithASentenceAndTheProgramGoesO
 #endif
 
 #ifdef LOCKSTEP_REAL_NCCL
-TEST_F(GuestTest, TheRealNcclsRangesAreRecorded) {
+TEST_F(GuestTest, RecordsRangesOfTheRealNccl) {
   auto environment = WithDaemon();
   environment.emplace_back("NVTX_INJECTION64_PATH", LOCKSTEP_CLIENT_LIBRARY);
   environment.emplace_back("LOCKSTEP_TEST_NCCL", LOCKSTEP_REAL_NCCL);
@@ -300,7 +300,7 @@ TEST_F(GuestTest, TheRealNcclsRangesAreRecorded) {
   EXPECT_EQ(guest.Finish(), 42);
 }
 
-TEST_F(GuestTest, TheRealNcclsPayloadsBecomeCollectivesAndMessages) {
+TEST_F(GuestTest, RecordsCollectivesAndMessagesOfTheRealNccl) {
   auto environment = WithDaemon();
   environment.emplace_back("NVTX_INJECTION64_PATH", LOCKSTEP_CLIENT_LIBRARY);
   environment.emplace_back("LOCKSTEP_TEST_NCCL", LOCKSTEP_REAL_NCCL);
@@ -338,7 +338,7 @@ TEST_F(GuestTest, TheRealNcclsPayloadsBecomeCollectivesAndMessages) {
   EXPECT_EQ(messages[1].header.flags, ring::kFromNvtx);
   EXPECT_EQ(messages[1].bytes, 24u);
   EXPECT_EQ(messages[1].peer, 4);
-  // The hash of what is no communicator, as NCCL reads it: the same in all four.
+  // NCCL reads this hash from the invalid communicator, so that it is the same in all four records.
   EXPECT_NE(collectives[0].comm, 0u);
   for (uint64_t comm : {collectives[1].comm, messages[0].comm, messages[1].comm})
     EXPECT_EQ(comm, collectives[0].comm);

@@ -1,5 +1,5 @@
-// CUDA's and NCCL's API for the test programs: the toolkit's headers where they are built with nvcc, else our
-// own declarations of the same.
+// CUDA's and NCCL's API for the test programs. It comes from the toolkit's headers under nvcc, else from the
+// project's own declarations.
 #ifndef LOCKSTEP_TESTS_CUDA_CUDA_API_H_
 #define LOCKSTEP_TESTS_CUDA_CUDA_API_H_
 

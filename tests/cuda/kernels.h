@@ -1,12 +1,12 @@
-// The kernels of the test programs: kernels.cu where nvcc is, kernels_by_hand.cc elsewhere.
+// The kernels of the test programs. kernels.cu implements them under nvcc, kernels_by_hand.cc elsewhere.
 #ifndef LOCKSTEP_TESTS_CUDA_KERNELS_H_
 #define LOCKSTEP_TESTS_CUDA_KERNELS_H_
 
 #include "tests/cuda/cuda_api.h"
 
-// c = a * b, all n by n, n a multiple of 16.
+// Computes c = a * b for n-by-n matrices. n must be a multiple of 16.
 void LaunchMatmul(const float* a, const float* b, float* c, int n, cudaStream_t stream);
-// x *= factor.
+// Computes x *= factor.
 void LaunchScale(float* x, float factor, int n, cudaStream_t stream);
 
 #endif  // LOCKSTEP_TESTS_CUDA_KERNELS_H_

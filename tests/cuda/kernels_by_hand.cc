@@ -1,6 +1,6 @@
-// What nvcc makes of kernels.cu on the host's side, written by hand: registration before main, a stub per
-// kernel, the calls that <<<>>> becomes. For machines without nvcc; only the simulated libcudart runs it, as
-// there is no device code.
+// Contains the host code that nvcc generates from kernels.cu: registration before main, a stub per kernel,
+// and the calls behind <<<>>>. It serves machines without nvcc. Only the simulated libcudart can run it,
+// because it has no device code.
 #include "tests/cuda/kernels.h"
 
 namespace {

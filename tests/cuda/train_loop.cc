@@ -1,7 +1,8 @@
-// A training job in small: copies in, matrix products, an all-reduce on a stream of its own beside them, a
-// step of the optimiser, the loss out. Checks the all-reduce's sum in every step. Runs on a GPU and on the
-// simulated stack, under mpiexec, srun or torchrun: who it is stands in the environment, NCCL's unique id
-// travels through a file.
+// A small training job. Each step copies input, multiplies matrices, all-reduces on a second stream at the
+// same time, runs the optimiser and copies the loss out. It checks the all-reduce's sum in every step.
+//
+// It runs on a GPU or on the simulated stack, under mpiexec, srun or torchrun. It reads its rank from the
+// environment and shares NCCL's unique id through a file.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,11 +28,11 @@ struct Options {
   long steps = 20;
   int matmuls = 8;
   int side = 256;
-  int elements = 1 << 18;  // of the gradient
+  int elements = 1 << 18;  // size of the gradient
   int slow_rank = -1;
   double slow_factor = 2;
   bool graph = false;
-  bool allocate = false;  // scratch memory in every step, from the stream's pool and from the device
+  bool allocate = false;  // allocates scratch memory per step, from the stream's pool and from the device
 };
 
 struct Place {
@@ -58,7 +59,7 @@ int FromEnvironment(std::initializer_list<const char*> names, int otherwise) {
   return otherwise;
 }
 
-Place WhoAmI() {
+Place FindPlace() {
   Place p;
   p.rank = FromEnvironment({"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}, 0);
   p.ranks = FromEnvironment({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}, 1);
@@ -102,7 +103,7 @@ Options Parse(int count, char** arguments) {
   return o;
 }
 
-// Rank 0 writes it whole and then gives it its name.
+// Rank 0 writes the file under a temporary name and renames it when it is complete.
 ncclUniqueId ShareId(const Options& o, const Place& p) {
   ncclUniqueId id;
   if (p.rank == 0) {
@@ -222,7 +223,7 @@ class Training {
 
 int main(int count, char** arguments) {
   const Options options = Parse(count, arguments);
-  const Place place = WhoAmI();
+  const Place place = FindPlace();
   int devices = 0;
   CHECK(cudaGetDeviceCount(&devices));
   CHECK(cudaSetDevice(place.local_rank % devices));

@@ -1,6 +1,8 @@
-"""A Kineto trace of several GB is read in the memory of its device rows: the same report as from a small file with the same rows.
+"""Checks that a Kineto trace of several GB needs only the memory of its device rows. Its report must equal
+that of a small file with the same rows.
 
-Run behind the programs' folder; --bytes N is the size of rank 0's text (rank 1 has a sixteenth of it).
+The programs' folder is the first argument. --bytes N is the size of rank 0's text; rank 1's has a
+sixteenth of it.
 """
 import argparse
 import json
@@ -15,10 +17,11 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GENERATOR = ROOT / "tests/support/big_trace.py"
 sys.path.insert(0, str(GENERATOR.parent))
-import big_trace  # noqa: E402: its place is known only now
+import big_trace  # noqa: E402: the line above adds its folder
 MIB = 1 << 20
 ALLOWED_MIB = 1024
-# What the bytes of host rows may add to the memory that the device rows need: blocks of text and what parsing them takes.
+# Memory that the text of the host rows may add to that of the device rows: blocks of text and the parser's
+# buffers.
 ALLOWED_MORE_MIB = 64
 
 
@@ -27,7 +30,7 @@ def generate(path, rank, size):
 
 
 class Run:
-    """`lockstep analyze PATHS`, with what it took."""
+    """Runs `lockstep analyze PATHS` and measures its time and memory."""
 
     def __init__(self, *paths, out):
         began = time.perf_counter()
@@ -48,8 +51,8 @@ class Run:
 class BigImport(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.room = tempfile.TemporaryDirectory(prefix="lk-big")
-        work = pathlib.Path(cls.room.name)
+        cls.temporary = tempfile.TemporaryDirectory(prefix="lk-big")
+        work = pathlib.Path(cls.temporary.name)
         cls.out = work / "report.json"
         sizes = {"small": (0, 0), "big": (ARGS.bytes, ARGS.bytes // 16)}
         began = time.perf_counter()
@@ -64,9 +67,9 @@ class BigImport(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        cls.room.cleanup()
+        cls.temporary.cleanup()
 
-    def test_the_report_and_the_memory_are_those_of_the_device_rows(self):
+    def test_report_and_memory_depend_on_device_rows_only(self):
         small = Run(self.small, out=self.out)
         big = Run(self.big, out=self.out)
         text = ARGS.bytes * 17 // 16
@@ -84,7 +87,7 @@ class BigImport(unittest.TestCase):
         self.assertLess(big.peak_mib, ALLOWED_MIB)
         self.assertLess(big.peak_mib - small.peak_mib, ALLOWED_MORE_MIB)
 
-    def test_what_is_left_of_a_cut_one_is_read_and_the_loss_named(self):
+    def test_reads_a_truncated_trace_and_reports_the_loss(self):
         whole = self.big / "rank1.json.gz"
         cut = self.big.parent / "cut_rank1.json.gz"
         cut.write_bytes(whole.read_bytes()[:whole.stat().st_size * 2 // 3])
@@ -93,13 +96,13 @@ class BigImport(unittest.TestCase):
         self.assertLess(run.peak_mib, ALLOWED_MIB)
         (loss,) = run.report["capture"]["losses"]
         self.assertEqual((loss["stage"], loss["rank"]), ("import", 1))
-        self.assertIn("the gzip data ends in the middle", loss["reason"])
+        self.assertIn("the gzip data is truncated", loss["reason"])
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bin", type=pathlib.Path)
-    # Beyond 2^32, so that no offset of 32 bits does.
+    # More than 2^32 bytes, so that an offset of 32 bits would overflow.
     parser.add_argument("--bytes", type=int, default=4400 * 10**6)
     ARGS = parser.parse_args()
     unittest.main(argv=sys.argv[:1])

@@ -1,7 +1,7 @@
-"""The bundle of the build at hand: its size and shape, and that it runs in an empty chroot, on a kernel that knows no system
-call newer than 4.18, whatever the host has. Ranks outside the chroot are captured by the daemon and the CLI inside it.
+"""Tests the bundle of this build: its size, its files, and its programs in an empty chroot on a kernel
+without system calls newer than 4.18. The daemon and the CLI inside the chroot capture ranks outside it.
 
-Mounts and chroots in a mount namespace of its own, as root or as a user under `unshare -Urm`."""
+It mounts and chroots in its own mount namespace, as root or as a user under `unshare -Urm`."""
 import json
 import os
 import pathlib
@@ -12,12 +12,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 import unittest
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
+from late_ranks import RANK_ARGS  # noqa: E402
 from live_job import LiveJob, report_of  # noqa: E402
+from waiting import wait_until  # noqa: E402
 
 INSIDE = "LOCKSTEP_TEST_IN_NAMESPACE"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -25,13 +26,15 @@ BIN = pathlib.Path(sys.argv[1]).resolve()
 PROGRAMS = {"lockstep", "lockstepd", "lockstep-aggregator"}
 MOST_BYTES = 25_000_000
 OLDEST_KERNEL = (4, 18, 0)
-# What `lockstep run` sets (lockstep run --help, contract of the command; the folder of Kineto's socket: docs/kineto.md).
+# Variables that `lockstep run` sets (lockstep run --help), and the folder of Kineto's socket
+# (docs/kineto.md).
 SET_BY_RUN = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "LOCKSTEP_SOCKET",
               "KINETO_IPC_SOCKET_DIR"]
 
 
 def enter_namespace():
-    """Runs this script again where it may mount and chroot. Where it may not, the tests that need it say so."""
+    """Runs this script again in a namespace that permits mount and chroot. Without one, it leaves out the
+    tests that need it."""
     if os.environ.get(INSIDE):
         return
     os.environ["PATH"] += ":/usr/sbin:/sbin"
@@ -54,7 +57,7 @@ def output(*command):
 
 
 class Bundle:
-    """Made once, out of the programs of this build."""
+    """The bundle, built once from the programs of this build."""
     folder = None
 
     @classmethod
@@ -66,7 +69,7 @@ class Bundle:
         if done.returncode != 0:
             raise RuntimeError(f"bundle.sh: {done.returncode}\n{done.stdout}{done.stderr}")
         cls.archive = next((cls.work / "out").glob("*.tar.zst"))
-        # What a user gets: unpacked from the archive.
+        # The archive is unpacked, as a user does it.
         cls.root = cls.work / "r"
         cls.root.mkdir()
         subprocess.run(["tar", "-C", cls.root, "--zstd", "-xf", cls.archive], check=True)
@@ -84,7 +87,7 @@ def needed_by(path):
 
 
 class Shape(unittest.TestCase):
-    """What can be read off the files."""
+    """Checks the properties that the files show."""
 
     @classmethod
     def setUpClass(cls):
@@ -92,7 +95,7 @@ class Shape(unittest.TestCase):
         cls.folder = Bundle.folder
         cls.objects = sorted((cls.folder / "lib").iterdir()) + sorted((cls.folder / "libexec").iterdir())
 
-    def test_the_archive_is_of_the_promised_name_and_size(self):
+    def test_archive_has_the_documented_name_and_size(self):
         version = (ROOT / "VERSION").read_text().strip()
         self.assertEqual(Bundle.archive.name, f"lockstep-{version}-x86_64.tar.zst")
         self.assertEqual(self.folder.name, f"lockstep-{version}-x86_64")
@@ -100,7 +103,7 @@ class Shape(unittest.TestCase):
         print(f"bundle: {size / 1e6:.1f} MB at a quick level of compression")
         self.assertLessEqual(size, MOST_BYTES)
 
-    def test_the_folder_holds_the_promised_parts_and_no_links_out_of_it(self):
+    def test_folder_has_the_documented_parts_and_no_links_outside(self):
         self.assertEqual({p.name for p in self.folder.iterdir()},
                          {"bin", "lib", "libexec", "licenses", "gpu-check", "slurm", "docs", "include", "README.md", "VERSION"})
         self.assertEqual({p.name for p in (self.folder / "bin").iterdir()}, PROGRAMS)
@@ -118,20 +121,20 @@ class Shape(unittest.TestCase):
             self.assertEqual(needed_by(starter), set(), starter)
             self.assertLess(starter.stat().st_size, 1_000_000)
 
-    def test_every_library_is_there_once_and_every_needed_one_is_there(self):
+    def test_has_every_needed_library_once(self):
         lib = {p.name for p in (self.folder / "lib").iterdir()}
         self.assertLessEqual({"ld-linux-x86-64.so.2", "libc.so.6", "libstdc++.so.6", "liblockstep_client.so"}, lib)
         for path in self.objects:
             if path.name != "liblockstep_client.so":
                 self.assertLessEqual(needed_by(path), lib, path)
         used = set().union(*(needed_by(path) for path in self.objects))
-        self.assertEqual(lib - used, {"liblockstep_client.so"}, "libraries that nobody needs")
+        self.assertEqual(lib - used, {"liblockstep_client.so"}, "libraries that no program needs")
 
-    def test_nothing_names_a_folder_to_look_for_libraries_in(self):
+    def test_no_binary_has_a_library_path(self):
         for path in self.objects:
             self.assertNotRegex(output("readelf", "-dW", path), r"\((RPATH|RUNPATH)\)", path)
 
-    def test_nothing_asks_for_a_newer_kernel_or_processor(self):
+    def test_no_binary_requires_a_newer_kernel_or_processor(self):
         asked = 0
         for path in self.objects + sorted((self.folder / "bin").iterdir()):
             notes = output("readelf", "-nW", path)
@@ -147,7 +150,7 @@ class Shape(unittest.TestCase):
         versions = re.findall(r"@GLIBC_(\d+)\.(\d+)", output("readelf", "--dyn-syms", "-W", client))
         self.assertLessEqual(max(tuple(map(int, v)) for v in versions), (2, 28))
 
-    def test_each_library_comes_with_its_licence(self):
+    def test_each_library_has_its_licence(self):
         lines = [line.split() for line in (self.folder / "licenses" / "LIBRARIES").read_text().splitlines()]
         lib = {p.name for p in (self.folder / "lib").iterdir()}
         self.assertEqual({line[0] for line in lines}, lib - {"liblockstep_client.so"})
@@ -158,8 +161,8 @@ class Shape(unittest.TestCase):
 
 
 class Chroot:
-    """The folder the archive was unpacked in, as the root of a file system that holds nothing else but /proc, three devices,
-    an empty /tmp and two static helpers. Every command there runs on the system calls of Linux 4.18."""
+    """The folder of the unpacked archive as a root file system. Besides the archive it has only /proc, three devices, an empty
+    /tmp and two static helpers. Every command there may use only the system calls of Linux 4.18."""
 
     def __init__(self):
         self.root = Bundle.root
@@ -174,7 +177,7 @@ class Chroot:
         for helper in ("old_kernel", "show_surroundings"):
             subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-static", "-o", self.root / helper, SUPPORT / f"{helper}.c"],
                            check=True)
-        # A socket's path is at most 107 bytes, seen from outside too.
+        # A socket's path has at most 107 bytes, also as seen from outside the chroot.
         self.sockets = pathlib.Path(tempfile.mkdtemp(prefix="s", dir=self.root / "tmp"))
         self.socket = f"/tmp/{self.sockets.name}/client.sock"
 
@@ -191,11 +194,11 @@ class Chroot:
                                 **kwargs)
 
     def run(self, program, *args, env=None):
-        """`env` is the whole environment."""
+        """`env` is the complete environment of the program."""
         return run(*self.command(program, *args), preexec_fn=self.enter, env={"LOCKSTEP_SOCKET": self.socket} if env is None else env)
 
     def daemons(self):
-        """Pids of the bundle's daemons, by the name they go by and by their root."""
+        """Returns the pids of the bundle's daemons, found by process name and root folder."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             try:
@@ -209,10 +212,7 @@ class Chroot:
     def stop_daemons(self):
         for pid in self.daemons():
             os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + 10
-        while self.daemons() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        return self.daemons()
+        wait_until(lambda: not self.daemons(), "the daemons' end")
 
     def close(self):
         self.stop_daemons()
@@ -238,21 +238,21 @@ class EmptyChroot(unittest.TestCase):
         self.assertEqual(re.findall(r"ld\.so|cannot be preloaded|version `", done.stderr), [])
         return done.stdout
 
-    def test_programs_say_what_they_are(self):
+    def test_programs_print_their_version(self):
         version = (ROOT / "VERSION").read_text().strip()
         for program in sorted(PROGRAMS):
             self.assertIn(version, self.assert_runs(self.in_chroot(program, "--version")))
             self.assertIn("--help", self.assert_runs(self.in_chroot(program, "--help")))
         self.assertIn("lockstep trace", self.assert_runs(self.in_chroot("lockstep", "--help")))
 
-    def test_the_helper_really_hides_new_system_calls(self):
+    def test_the_helper_hides_new_system_calls(self):
         source = Bundle.work / "probe.c"
         source.write_text("#define _GNU_SOURCE\n#include <errno.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
                           "int main(void) { return syscall(SYS_close_range, 900u, 900u, 0u) == -1 && errno == ENOSYS ? 0 : 1; }\n")
         subprocess.run(["gcc", "-static", "-o", self.chroot.root / "probe", source], check=True)
         self.assertEqual(self.in_chroot("/probe").returncode, 0)
 
-    def test_a_command_sees_what_run_is_documented_to_set_and_nothing_of_the_bundle(self):
+    def test_run_sets_only_the_documented_variables(self):
         given = {"LD_LIBRARY_PATH": "/user/libs", "FIRST": "1", "LD_PRELOAD": "/user/no_such_library.so", "PATH": "/bin",
                  "EMPTY": "", "LD_AUDIT": "/user/no_such_auditor.so"}
         done = self.in_chroot("lockstep", "run", "--daemon", self.chroot.socket, "--", "/show_surroundings", "a b", "", env=given)
@@ -266,7 +266,7 @@ class EmptyChroot(unittest.TestCase):
         self.assertEqual(seen["argument"], ["/show_surroundings", "a b", ""])
         self.assertEqual(seen["descriptor"], ["0", "1", "2"])
         variables = [v.partition("=")[::2] for v in seen["variable"]]
-        # The user's own come first, unchanged and in their order.
+        # The user's variables come first, unchanged and in their order.
         self.assertEqual(variables[:len(given)], list(given.items()))
         added = dict(variables[len(given):])
         self.assertEqual(sorted(added), sorted(SET_BY_RUN))
@@ -276,13 +276,13 @@ class EmptyChroot(unittest.TestCase):
         self.assertEqual(added["LOCKSTEP_SOCKET"], self.chroot.socket)
         self.assertEqual(added["KINETO_IPC_SOCKET_DIR"], str(pathlib.Path(self.chroot.socket).parent / "kineto"))
         self.assertIn("daemon at " + self.chroot.socket, done.stderr)
-        # The daemon that it started goes by its own name, not the loader's.
+        # The daemon's process has its own name and not that of the loader.
         self.assertEqual(len(self.chroot.daemons()), 1)
         status = json.loads(self.assert_runs(self.in_chroot("lockstep", "status", "--format", "json")))
         self.assertEqual(len(status["daemons"]), 1)
-        self.assertEqual(self.chroot.stop_daemons(), [])
+        self.chroot.stop_daemons()
 
-    def test_without_a_daemon_status_says_what_to_do(self):
+    def test_status_without_a_daemon_gives_the_remedy(self):
         done = self.in_chroot("lockstep", "status", env={"LOCKSTEP_SOCKET": "/tmp/nobody/client.sock"})
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("lockstep run", done.stderr)
@@ -290,7 +290,7 @@ class EmptyChroot(unittest.TestCase):
     def test_doctor_finds_every_part(self):
         self.assertNotIn("broken", self.assert_runs(self.in_chroot("lockstep", "doctor")))
 
-    def test_every_format_is_written_with_the_libraries_inside(self):
+    def test_writes_every_format_with_its_own_libraries(self):
         shutil.copy(ROOT / "tests/golden/timeline/every_statement_v1.timeline", self.chroot.root / "tmp/job.timeline")
         for form in ("kineto", "perfetto", "scenario", "otf2", "csv", "parquet"):
             self.assert_runs(self.in_chroot("lockstep", "export", "/tmp/job.timeline", "--format", form, "-o", f"/tmp/export-{form}"))
@@ -305,30 +305,28 @@ class EmptyChroot(unittest.TestCase):
             self.assertEqual(pathlib.Path(f"/proc/{process.pid}/comm").read_text().strip(), "lockstep-aggreg")
         finally:
             process.terminate()
-            _, said = process.communicate(timeout=20)
-        self.assertEqual(process.returncode, 0, said)
+            _, printed = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, printed)
 
-    def test_ranks_outside_are_captured_reported_and_analysed_inside(self):
+    def test_captures_and_analyses_ranks_outside_the_bundle(self):
         starter = Bundle.folder / "bin"
-        rank = [str(BIN / "lockstep-sim-rank"), "--forever", "--seed", "7", "--fault", "slow_gpu", "--fault-rank", "2",
+        rank = [str(BIN / "lockstep-sim-rank"), "--forever", "--seed", "7", *RANK_ARGS, "--fault", "slow_gpu", "--fault-rank", "2",
                 "--fault-size", "0.3"]
         daemon = self.chroot.start("lockstepd", "--socket", self.chroot.socket, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         outside = str(self.chroot.sockets / "client.sock")
-        # The client, too, meets the old kernel, in a process with the host's own libc.
+        # The client also runs on the old kernel, in a process with the host's libc.
         job = LiveJob(starter, Bundle.work / "job", ranks=4, env={"LOCKSTEP_SOCKET": outside})
         job.command = [*job.command[:job.command.index(str(starter / "lockstep"))], str(self.chroot.root / "old_kernel"),
                        str(starter / "lockstep"), "run", "--", *rank]
         try:
-            deadline = time.monotonic() + 10
-            while not (self.chroot.sockets / "client.sock").exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
+            wait_until((self.chroot.sockets / "client.sock").exists, "the daemon's socket")
             with job:
                 status = job.wait_for_ranks()
                 self.assertEqual(sorted(r["rank"] for d in status["daemons"] for r in d["ranks"]), [0, 1, 2, 3])
                 seen = self.assert_runs(self.in_chroot("lockstep", "status"))
                 self.assertIn("ranks 0-3 of 4", seen)
-                said = self.assert_runs(self.in_chroot("lockstep", "trace", "--duration", "2s", "-o", "/tmp/capture"))
-            self.assertIn("rank 2", said.splitlines()[0])
+                printed = self.assert_runs(self.in_chroot("lockstep", "trace", "--duration", "2s", "-o", "/tmp/capture"))
+            self.assertIn("rank 2", printed.splitlines()[0])
             report = report_of(self.chroot.root / "tmp" / "capture")
             self.assertEqual(len(report["ranks"]), 4)
             self.assertEqual(report["capture"]["losses"], [])
@@ -342,9 +340,9 @@ class EmptyChroot(unittest.TestCase):
             self.assert_runs(self.in_chroot("lockstep", "export", "/tmp/capture", "--format", "perfetto", "-o", "/tmp/all.pftrace"))
         finally:
             daemon.terminate()
-            daemon.wait(20)
+            daemon.wait(60)
 
-    def test_a_second_name_a_link_and_a_colon_in_the_folder(self):
+    def test_runs_under_another_name_a_link_and_a_folder_with_a_colon(self):
         links = Bundle.work / "links"
         links.mkdir()
         (links / "ls-status").symlink_to(Bundle.folder / "bin" / "lockstep")

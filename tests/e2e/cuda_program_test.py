@@ -1,5 +1,5 @@
-"""A program written for CUDA and NCCL, on the simulated stack under mpiexec: captured as on a GPU, the slow rank named, the
-collectives joined to their kernels by the plugin."""
+"""Captures a program for CUDA and NCCL on the simulated stack under mpiexec, as on a GPU. The report must
+name the slow rank, and the plugin's events must identify the kernels of the collectives."""
 import gzip
 import json
 import pathlib
@@ -15,7 +15,7 @@ from live_job import LiveJob, report_of  # noqa: E402
 
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 STACK = BIN.parent / "lib" / "sim_stack"
-# The same source: by hand what nvcc makes, and what nvcc makes.
+# The same program with hand-written host code, and compiled by nvcc if that exists.
 PROGRAMS = [p for p in (BIN / "lockstep_train_loop", BIN / "lockstep_train_loop_nvcc") if p.exists()]
 RANKS = 4
 DEVICE_CAUSES = {"gpu_clock", "gpu_memory", "contention", "slow_link", "congestion", "copy"}
@@ -46,7 +46,7 @@ class CudaProgram(unittest.TestCase):
         self.assertGreaterEqual(report["capture"]["steps"], 20)
         matching = report["capture"]["matching"]
         self.assertGreaterEqual(matching["by"]["nccl_seq"], matching["instances"] - 1, matching)
-        # One may have been enqueued before the window and have run in it: its event is not there, its kernel is.
+        # A collective that was enqueued before the window and ran in it has a kernel, but no event.
         self.assertLessEqual(matching["by"]["order"], 1, matching)
         self.assertGreater(matching["matched_fraction"], 0.95, matching)
         operations = {c["op"]: c["group_size"] for c in report["collectives"]}
@@ -56,14 +56,14 @@ class CudaProgram(unittest.TestCase):
         self.assertTrue(report["stragglers"], json.dumps(report["slowdown"]))
         self.assertEqual(report["stragglers"][0]["ranks"], [rank], report["stragglers"][0])
 
-    def test_the_slowed_rank_is_named(self):
+    def test_names_the_slowed_rank(self):
         for program in PROGRAMS:
             with self.subTest(program=program.name):
                 report = self.capture(program, SIMGPU_SLOW_RANK="2:1.3")
                 self.assert_complete(report)
                 self.assert_named(report, 2)
 
-    def test_a_rank_with_more_work_is_named_for_that(self):
+    def test_names_a_rank_with_extra_work(self):
         report = self.capture(PROGRAMS[-1], "--slow-rank", 1, "--slow-factor", 1.25)
         self.assert_complete(report)
         self.assert_named(report, 1)
@@ -76,14 +76,14 @@ class CudaProgram(unittest.TestCase):
             self.assertGreater(caused[1], 5 * caused[other])
 
     def rows(self):
-        """Rows by kind, per rank."""
+        """Returns the number of rows by kind, per rank."""
         return [rows for _, rows in sorted(count_capture(self.folder).items())]
 
     def traces(self):
         traces = [json.loads(gzip.decompress(p.read_bytes())) for p in self.folder.rglob("*.pt.trace.json.gz")]
         return sorted(traces, key=lambda trace: trace["distributedInfo"]["rank"])
 
-    def test_devices_contexts_and_streams_older_than_the_capture_are_in_it(self):
+    def test_capture_has_older_devices_contexts_and_streams(self):
         report = self.capture(PROGRAMS[-1])
         self.assert_complete(report)
         self.assertEqual({rank["device_name"] for rank in report["ranks"]}, {"Simulated GPU"})
@@ -91,11 +91,12 @@ class CudaProgram(unittest.TestCase):
         self.assertTrue(all(rank["sm_efficiency"] is not None for rank in report["ranks"]))
         for rank, rows in enumerate(self.rows()):
             with self.subTest(rank=rank):
-                # Eight devices; the contexts of device 0, that of the start, and of the rank's own; the loop's three streams and NCCL's.
+                # A rank has eight devices. It has the contexts of device 0 (used at the start) and of its own
+                # device, three streams of the loop, and NCCL's stream.
                 self.assertEqual(rows["device"], 8)
                 self.assertGreaterEqual(rows["context"], 1)
                 self.assertGreaterEqual(rows["stream"], 4)
-                self.assertNotIn("memory_op", rows, "nobody asked for it")
+                self.assertNotIn("memory_op", rows, "the capture did not ask for it")
         traces = self.traces()
         self.assertEqual(len(traces), RANKS)
         for trace in traces:
@@ -103,7 +104,7 @@ class CudaProgram(unittest.TestCase):
             self.assertEqual((properties["name"], properties["numSms"], properties["computeMajor"]), ("Simulated GPU", 132, 9))
             self.assertEqual(properties["totalGlobalMem"], 80 << 30)
 
-    def test_memory_operations_are_there_when_asked_for(self):
+    def test_records_memory_operations_on_request(self):
         report = self.capture(PROGRAMS[-1], "--allocate", trace_args=(
             "--activities", "kernel,memcpy,memset,runtime,driver,sync,nvtx,nccl,memory"))
         self.assert_complete(report)
@@ -111,7 +112,7 @@ class CudaProgram(unittest.TestCase):
             with self.subTest(rank=rank):
                 memory = [e for e in trace["traceEvents"] if e.get("name") == "[memory]"]
                 self.assertEqual(len(memory), rows["memory_op"])
-                # Two blocks a step, each taken and given back.
+                # Each step allocates and frees two blocks.
                 self.assertGreaterEqual(len(memory), 4 * (report["capture"]["steps"] - 1))
                 taken = [e["args"] for e in memory if e["args"]["Bytes"] > 0]
                 given = [e["args"] for e in memory if e["args"]["Bytes"] < 0]
@@ -120,23 +121,24 @@ class CudaProgram(unittest.TestCase):
                 calls = {e["args"]["correlation"]: e for e in trace["traceEvents"] if e.get("cat") == "cuda_runtime"}
                 for event in memory:
                     call = calls.get(event["args"]["correlation"])
-                    if call is None:  # at the window's edge
+                    if call is None:  # the call is outside the window
                         continue
                     self.assertEqual(event["tid"], call["tid"])
                     self.assertRegex(call["name"], "^cuda(Malloc|Free)")
 
-    def test_a_healthy_job_is_not_blamed(self):
+    def test_a_healthy_job_has_no_straggler(self):
         report = self.capture(PROGRAMS[0])
         self.assert_complete(report)
-        # The hosts are real and may be slow: four ranks share this machine with whatever else runs. The devices are exact.
+        # The hosts are real and may be slow, because four ranks share this machine with other work. The
+        # devices are exact.
         self.assertEqual([s for s in report["stragglers"] if s["verdict"] != "undecided" and s["cause"] in DEVICE_CAUSES], [])
 
-    def test_the_slowed_rank_is_named_when_its_work_is_in_graphs(self):
+    def test_names_the_slowed_rank_with_work_in_graphs(self):
         report = self.capture(PROGRAMS[-1], "--graph", SIMGPU_SLOW_RANK="3:1.3")
         self.assert_complete(report)
         self.assert_named(report, 3)
 
-    def test_without_the_stand_ins_folder_the_program_does_not_find_them(self):
+    def test_the_simulated_stack_needs_its_folder(self):
         work, job = self.job(PROGRAMS[0], "--steps", "1", LD_LIBRARY_PATH="")
         done = subprocess.run([PROGRAMS[0], "--id-file", str(work / "id"), "--steps", "1"], env=job.env, text=True,
                               capture_output=True, timeout=60)

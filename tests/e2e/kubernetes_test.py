@@ -1,5 +1,6 @@
-"""deploy/kubernetes/ run without a cluster: what docs/kubernetes.md has a user type is typed, and the pods that come of it run as a kubelet
-would run them (tests/support/pod_runner.py): their own command lines, rights, volumes and paths."""
+"""Runs deploy/kubernetes/ without a cluster. It types the commands of docs/kubernetes.md.
+tests/kubernetes/pod_runner.py runs the resulting pods as a kubelet would, with their command lines, rights,
+volumes and paths."""
 import json
 import os
 import pathlib
@@ -12,7 +13,7 @@ import urllib.error
 import urllib.request
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "tests" / "support"))
+sys.path[:0] = [str(REPOSITORY / "tests" / "support"), str(REPOSITORY / "tests" / "kubernetes")]
 from kubernetes_cluster import Cluster  # noqa: E402
 from live_job import report_of  # noqa: E402
 from pod_runner import ADDRESS, Image, enter, run  # noqa: E402
@@ -23,10 +24,11 @@ BIN, KUBECTL = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 PAGE = (REPOSITORY / "docs" / "kubernetes.md").read_text()
 VERSION = (REPOSITORY / "VERSION").read_text().strip()
 SLOW_RANK = 2
-# A user's program, and what a user's image for the MPI operator has: sshd, of which only what mpirun asks of it is there.
+# A user's program, and the contents of a user's image for the MPI operator. Its sshd has only the part that
+# mpirun uses.
 TRAIN = f"""\
 import os
-os.execv("/workspace/bin/lockstep-sim-rank", ["lockstep-sim-rank", "--forever", "--seed", "7", "--fault", "slow_gpu",
+os.execv("/workspace/bin/lockstep-sim-rank", ["lockstep-sim-rank", "--forever", "--seed", "7", "--time-scale", "4", "--microbatches", "2", "--fault", "slow_gpu",
          "--fault-rank", "{SLOW_RANK}", "--fault-size", "0.3"])
 """
 SSHD = """\
@@ -68,7 +70,8 @@ sys.exit((to.recv(1) or b"\\1")[0])
 
 
 def block(name):
-    """The commands of docs/kubernetes.md behind <!-- run: name -->, or the file behind <!-- file: name -->."""
+    """Returns the commands of docs/kubernetes.md after <!-- run: name -->, or the file after <!-- file: name
+    -->."""
     found = re.search(rf"<!-- (?:run|file): {re.escape(name)} -->\n```(?:sh|yaml)\n(.*?)```", PAGE, re.S)
     if not found:
         raise AssertionError(f"docs/kubernetes.md has no block {name}")
@@ -76,7 +79,8 @@ def block(name):
 
 
 class Images:
-    """Made once: ours by its Containerfile out of this build's bundle, the user's out of this machine."""
+    """The images, made once: Lockstep's by its Containerfile from this build's bundle, the user's from this
+    machine's files."""
     made = None
 
     @classmethod
@@ -100,7 +104,7 @@ class Images:
             (user / folder).mkdir(parents=True)
         (user / "tmp").chmod(0o1777)
         shutil.copy(BIN / "lockstep-sim-rank", user / "workspace/bin")
-        # A program for CUDA, on the simulated stack.
+        # A CUDA program and the simulated stack for it.
         shutil.copy(BIN / "lockstep_train_loop", user / "workspace/bin")
         shutil.copytree(BIN.parent / "lib/sim_stack", user / "workspace/stack", symlinks=True)
         shutil.copy(BIN.parent / "lib/liblockstep_sim_cupti.so", user / "workspace/lib")
@@ -108,7 +112,7 @@ class Images:
         for path, text in (("usr/sbin/sshd", SSHD), ("usr/bin/ssh", SSH)):
             (user / path).write_text(text)
             (user / path).chmod(0o755)
-        # This machine's own /tmp and /run are not the user's image's.
+        # This machine's /tmp and /run must not appear in the user's image.
         for name in ("tmp", "run"):
             os.setxattr(user / name, "trusted.overlay.opaque", b"y")
         cls.made = {f"lockstep:{VERSION}": ours, "my-training:latest": Image(user, "/", env={"OMPI_MCA_rmaps_base_oversubscribe": "1"})}
@@ -119,7 +123,7 @@ class ClusterTest(unittest.TestCase):
     def setUp(self):
         self.cluster = Cluster(KUBECTL, Images.make(), BIN)
         self.addCleanup(self.cluster.stop)
-        # Where a user's shell is: a checkout.
+        # The folder of the user's shell is a checkout.
         self.folder = self.cluster.node.work / "checkout"
         self.folder.mkdir()
         (self.folder / "deploy").symlink_to(REPOSITORY / "deploy")
@@ -136,7 +140,7 @@ class ClusterTest(unittest.TestCase):
         return [(daemon, rank) for daemon in json.loads(done.stdout)["daemons"] for rank in daemon["ranks"]] if done.stdout else []
 
     def wait_for_ranks(self, namespace, count):
-        wait_until(lambda: len(self.ranks(namespace)) >= count, f"{count} ranks", self.logs, 60)
+        wait_until(lambda: len(self.ranks(namespace)) >= count, f"{count} ranks", self.logs)
         return self.ranks(namespace)
 
     def report(self, container):
@@ -152,7 +156,7 @@ class ClusterTest(unittest.TestCase):
 
 
 class NodeDaemon(ClusterTest):
-    """A daemon for the node, and an aggregator for all."""
+    """Tests one daemon for the node and one aggregator for all jobs."""
 
     def setUp(self):
         super().setUp()
@@ -162,7 +166,7 @@ class NodeDaemon(ClusterTest):
         self.daemon = self.cluster.wait_ready("lockstep-daemon", "DaemonSet/lockstepd")
         self.cluster.namespaces["team-a"] = {}
 
-    def test_an_mpi_job_over_two_pods_is_captured_from_the_aggregators_pod(self):
+    def test_captures_an_mpi_job_over_two_pods_from_the_aggregators_pod(self):
         self.type("mpijob")
         ranks = self.wait_for_ranks("lockstep", 4)
         self.assertEqual(sorted(rank["rank"] for _, rank in ranks), [0, 1, 2, 3])
@@ -178,7 +182,7 @@ class NodeDaemon(ClusterTest):
         self.assertEqual(report["stragglers"][0]["ranks"], [SLOW_RANK])
         self.assertIn(report["stragglers"][0]["cause"], CAUSES["slow_gpu"])
         self.assertIn("<html", (self.folder / "report.html").read_text()[:300])
-        # From the user's own machine, which here has the same network.
+        # The user's own machine, which shares the node's network here.
         self.type("forward")
         self.assertEqual(report_of(self.folder / "capture")["stragglers"][0]["ranks"], [SLOW_RANK])
         self.assert_health_and_metrics()
@@ -206,18 +210,18 @@ class NodeDaemon(ClusterTest):
         self.cluster.stop()
         self.assertEqual([p for p in comms() if p.startswith("lockstep")], [])
 
-    def test_a_job_by_the_component_is_captured(self):
+    def test_captures_a_job_with_the_component(self):
         self.type("component")
         ranks = self.wait_for_ranks("lockstep", 4)
         self.assertEqual(sorted((rank["job"], rank["rank"]) for _, rank in ranks), [("team-a.train", i) for i in range(4)])
         self.type("trace")
         self.assertEqual(self.report(self.aggregator)["stragglers"][0]["ranks"], [SLOW_RANK])
 
-    def test_a_rank_of_another_user_that_did_not_come_is_named(self):
-        """For which the daemon reads what that user's process has in /proc, and no other right would do."""
+    def test_names_an_unregistered_rank_of_another_user(self):
+        """Checks both capabilities that the daemon needs to read another user's process in /proc."""
         first = self.warning_of_a_lost_rank(self.daemon, "first")
         self.assertIn("rank 3 (pid ", first, self.logs())
-        self.assertIn("what `lockstep run` became has dropped the variables", first)
+        self.assertIn("the command of `lockstep run` has dropped the variables", first)
         for lacking in ("DAC_READ_SEARCH", "SYS_PTRACE"):
             with self.subTest(lacking):
                 self.daemon.end(15)
@@ -233,7 +237,8 @@ class NodeDaemon(ClusterTest):
         return self.cluster.wait_ready("lockstep-daemon", f"DaemonSet/{daemon['metadata']['name']}")
 
     def warning_of_a_lost_rank(self, daemon, name):
-        """A job of user 1000, whose script drops the environment between `lockstep run` and the program: what is said of it, if anything."""
+        """Starts a job of user 1000 whose script drops the environment between `lockstep run` and the
+        program. Returns the daemon's warning about it, or ""."""
         user = "restartPolicy: Never\n      securityContext: {runAsUser: 1000, runAsGroup: 1000}"
         job = block("component").replace("restartPolicy: Never", user).replace("name: train\n  namespace", f"name: {name}\n  namespace")
         lost = ["env", "-i", "OMPI_COMM_WORLD_RANK=3", "LD_LIBRARY_PATH=/workspace/stack", "SIMGPU_KERNELS=*matmul*=20ms",
@@ -243,13 +248,13 @@ class NodeDaemon(ClusterTest):
         deadline = time.monotonic() + 16
         while time.monotonic() < deadline:
             status = json.loads(daemon.exec("lockstep", "status", "--format", "json").stdout)
-            told = [warning for warning in status["daemons"][0]["warnings"] if f"pid {pid}, " in warning]
-            if told:
-                return told[0]
+            warnings = [warning for warning in status["daemons"][0]["warnings"] if f"pid {pid}, " in warning]
+            if warnings:
+                return warnings[0]
             time.sleep(0.5)
         return ""
 
-    def test_the_daemon_has_what_it_needs_and_nothing_else(self):
+    def test_the_daemon_has_only_the_rights_that_it_needs(self):
         status = pathlib.Path(f"/proc/{self.daemon.pid()}/status").read_text()
         held = int(re.search(r"CapEff:\s*(\w+)", status)[1], 16)
         self.assertEqual(held, 1 << 19 | 1 << 2, "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
@@ -259,16 +264,16 @@ class NodeDaemon(ClusterTest):
         self.assertIn("Uid:\t7077", status)
         self.assertNotEqual(self.daemon.exec("touch", "/opt/lockstep/x", check=False).returncode, 0)
 
-    def test_a_namespace_that_admits_no_host_path_refuses_the_job(self):
+    def test_a_namespace_without_host_paths_refuses_the_job(self):
         self.cluster.namespaces["team-a"] = {"pod-security.kubernetes.io/enforce": "baseline"}
         refused = self.type("component", check=False)
         self.assertIn("violate PodSecurity baseline: hostPath volume lockstep-socket", refused.stderr)
 
 
 class InPodDaemon(ClusterTest):
-    """Nothing of the node: a restricted namespace."""
+    """Tests a restricted namespace, in which pods may use nothing of the node."""
 
-    def test_a_job_that_brings_its_daemon_is_captured_by_its_teams_aggregator(self):
+    def test_a_teams_aggregator_captures_a_job_with_its_own_daemon(self):
         self.type("team")
         aggregator = self.cluster.wait_ready("team-a", "deploy/lockstep-aggregator")
         self.type("team-job")

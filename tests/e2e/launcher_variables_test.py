@@ -1,6 +1,6 @@
-"""Which job and which rank a process is, with real processes under `lockstep run`: two ranks for each launcher, with the variables that it
-sets. The launchers themselves are stood in for: what Open MPI, MPICH and Slurm set was seen here, what the others set is from the names
-that public job scripts and frameworks read of them."""
+"""Tests how Lockstep finds a process's job and rank. Two real processes per launcher run under `lockstep run`
+with the launcher's variables. The launchers themselves are simulated. The variables of Open MPI, MPICH and Slurm
+were observed. The others are the names that public job scripts and frameworks read."""
 import os
 import pathlib
 import signal
@@ -9,16 +9,16 @@ import unittest
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
-from launch_room import Room  # noqa: E402
+from sandbox import Sandbox  # noqa: E402
 from waiting import wait_until  # noqa: E402
 from nodes import ranks_of  # noqa: E402
 
 BIN = pathlib.Path(sys.argv[1]).resolve()
-TORCHRUN = SUPPORT / "torchrun_stand_in.py"
+TORCHRUN = SUPPORT / "fake_torchrun.py"
 
 
 def both(**variables):
-    """The same for both ranks; {r} is the rank."""
+    """Returns the variables of both ranks. {r} in a value becomes the rank."""
     return [{name: str(value).replace("{r}", str(rank)) for name, value in variables.items()} for rank in range(2)]
 
 
@@ -34,8 +34,8 @@ FLUX = dict(FLUX_JOB_ID="f2Abc", FLUX_TASK_RANK="{r}", FLUX_JOB_SIZE=2, FLUX_TAS
 MVAPICH = dict(MV2_COMM_WORLD_RANK="{r}", MV2_COMM_WORLD_SIZE=2, MV2_COMM_WORLD_LOCAL_RANK="{r}")
 HOROVOD = dict(HOROVOD_RANK="{r}", HOROVOD_SIZE=2, HOROVOD_LOCAL_RANK="{r}")
 
-# What it is, what is set, the job's name ("pid-": by its launcher), who named it, the rank's source, and other names for --job.
-# None for the world size: it is in none of the variables.
+# Columns: launcher, variables, job name ("pid-": named after the launcher's pid), source of the name, source of
+# the rank, world size, other names for --job. The world size is None if no variable has it.
 SETS = [
     ("Open MPI 4", both(**OPEN_MPI), "3735552", "PMIx", "OMPI", 2, ()),
     ("OpenPBS, Open MPI", both(**OPEN_MPI, PBS_JOBID="88.head", PBS_NODEFILE="/var/spool/pbs/aux/88.head"), "3735552", "PMIx", "OMPI", 2,
@@ -79,23 +79,23 @@ SETS = [
 ]
 
 
-class InARoom(unittest.TestCase):
+class LauncherVariables(unittest.TestCase):
     def setUp(self):
-        self.room = Room(BIN)
-        self.addCleanup(self.room.close)
-        self.env = self.room.gpu_env()
-        self.program = self.room.lockstep("run", "--", BIN / "lockstep_cuda_loop", "60")
+        self.sandbox = Sandbox(BIN)
+        self.addCleanup(self.sandbox.close)
+        self.env = self.sandbox.gpu_env()
+        self.program = self.sandbox.lockstep("run", "--", BIN / "lockstep_cuda_loop", "60")
 
     def wait_for_none(self):
-        wait_until(lambda: not self.room.status()["ranks"], "no rank")
+        wait_until(lambda: not self.sandbox.status()["ranks"], "no rank")
 
     def two_ranks(self):
-        return sorted(self.room.wait_for_ranks(2), key=lambda rank: rank["rank"])
+        return sorted(self.sandbox.wait_for_ranks(2), key=lambda rank: rank["rank"])
 
 
-class Variables(InARoom):
+class Variables(LauncherVariables):
     def start(self, variables):
-        return [self.room.start(self.program, env={**self.env, **own}) for own in variables]
+        return [self.sandbox.start(self.program, env={**self.env, **own}) for own in variables]
 
     def end(self, processes):
         for process in processes:
@@ -104,9 +104,9 @@ class Variables(InARoom):
         self.wait_for_none()
 
     def ranks(self, *options):
-        return ranks_of(self.room.run("status", "--format", "json", *options).stdout)
+        return ranks_of(self.sandbox.run("status", "--format", "json", *options).stdout)
 
-    def test_each_launchers_set(self):
+    def test_reads_the_variables_of_each_launcher(self):
         for what, variables, job, job_source, rank_source, world, other_names in SETS:
             with self.subTest(what):
                 processes = self.start(variables)
@@ -124,11 +124,11 @@ class Variables(InARoom):
                 self.end(processes)
 
 
-class Torchrun(InARoom):
+class Torchrun(LauncherVariables):
     def launch(self, *options):
-        return self.room.start([sys.executable, TORCHRUN, "--nproc-per-node", "2", *options, "--", *self.program], env=self.env)
+        return self.sandbox.start([sys.executable, TORCHRUN, "--nproc-per-node", "2", *options, "--", *self.program], env=self.env)
 
-    def test_a_job_by_its_run_id_and_one_without(self):
+    def test_names_jobs_with_and_without_a_run_id(self):
         for options, job_source in ((("--rdzv-id", "exp7"), "torchrun"), ((), "launcher")):
             launcher = self.launch(*options)
             ranks = self.two_ranks()
@@ -139,15 +139,15 @@ class Torchrun(InARoom):
             launcher.wait(20)
             self.wait_for_none()
 
-    def test_a_restart_is_another_incarnation_of_the_same_ranks_in_the_same_job(self):
-        """A rank dies: torchrun starts all of its node again, with another restart count."""
+    def test_a_restart_is_another_incarnation_of_the_same_ranks(self):
+        """A rank dies. torchrun then starts all ranks of its node again, with a new restart count."""
         for options in (("--rdzv-id", "exp8"), ()):
             launcher = self.launch(*options, "--max-restarts", "2")
             first = self.two_ranks()
             self.assertEqual({rank["incarnation"] for rank in first}, {1})
             os.kill(first[1]["pid"], signal.SIGKILL)
-            wait_until(lambda: [rank["incarnation"] for rank in self.room.status()["ranks"]] == [2, 2], "the second incarnation",
-                       lambda: str(self.room.status()))
+            wait_until(lambda: [rank["incarnation"] for rank in self.sandbox.status()["ranks"]] == [2, 2], "the second incarnation",
+                       lambda: str(self.sandbox.status()))
             second = self.two_ranks()
             self.assertEqual([rank["rank"] for rank in second], [0, 1])
             self.assertEqual({rank["job"] for rank in second}, {rank["job"] for rank in first})

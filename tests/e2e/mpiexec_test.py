@@ -1,5 +1,6 @@
-"""Jobs over several nodes by real launchers, Open MPI's mpiexec and MPICH's: daemons on demand and the system's, an aggregator that is
-there and one that the job brings along. docs/mpiexec.md is followed by its own commands."""
+"""Runs jobs over several nodes with the real launchers Open MPI mpiexec and MPICH mpiexec. They use daemons
+on demand and the system's daemons, a standing aggregator and a job's own. The commands are those of
+docs/mpiexec.md."""
 import pathlib
 import re
 import sys
@@ -20,27 +21,27 @@ MPICH = BIN.parent / "debs" / "mpich"
 PAGE = (REPOSITORY / "docs" / "mpiexec.md").read_text()
 DENIED = 5
 SLOW_RANK = 5
-# What stands for `python3 train.py` of the page.
+# Stands for the page's `python3 train.py`.
 TRAIN = f"""\
 import os
-os.execv("/opt/lockstep/bin/lockstep-sim-rank", "lockstep-sim-rank --forever --seed 7 --ranks-per-host 4 --fault slow_gpu "
-         "--fault-rank {SLOW_RANK} --fault-size 0.2".split())
+os.execv("/opt/lockstep/bin/lockstep-sim-rank", "lockstep-sim-rank --forever --seed 7 --time-scale 4 --microbatches 2 --ranks-per-host 4 "
+         "--fault slow_gpu --fault-rank {SLOW_RANK} --fault-size 0.2".split())
 """
 PAIR = """\
 import os
-os.execv("/opt/lockstep/bin/lockstep-sim-rank", "lockstep-sim-rank --forever --dp 2 --tp 1 --pp 1".split())
+os.execv("/opt/lockstep/bin/lockstep-sim-rank", "lockstep-sim-rank --forever --time-scale 4 --microbatches 2 --dp 2 --tp 1 --pp 1".split())
 """
-# A rank that is alone in its own MPI, whatever its launcher says: the simulated rank's is Open MPI's.
+# A rank that runs alone in its own MPI, under any launcher. The simulated rank links Open MPI.
 ALONE = """\
 import os
 for name in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_"))]:
     del os.environ[name]
-os.execv("/opt/lockstep/bin/lockstep-sim-rank", "lockstep-sim-rank --forever --dp 1 --tp 1 --pp 1".split())
+os.execv("/opt/lockstep/bin/lockstep-sim-rank", "lockstep-sim-rank --forever --time-scale 4 --microbatches 2 --dp 1 --tp 1 --pp 1".split())
 """
 
 
 def block(name):
-    """The commands of docs/mpiexec.md behind <!-- run: name -->."""
+    """Returns the commands of docs/mpiexec.md after <!-- run: name -->."""
     found = re.search(rf"<!-- run: {name} -->\n```sh\n(.*?)```", PAGE, re.S)
     if not found:
         raise AssertionError(f"docs/mpiexec.md has no block {name}")
@@ -65,7 +66,7 @@ class Mpiexec(unittest.TestCase):
             (home / "machines").write_text("a:4\nb:4\n")
 
     def setUp(self):
-        self.said = pathlib.Path(f"/mnt/said-{self.id().rsplit('.', 1)[-1]}")
+        self.output = pathlib.Path(f"/mnt/output-{self.id().rsplit('.', 1)[-1]}")
         self.jobs = []
 
     def tearDown(self):
@@ -76,21 +77,21 @@ class Mpiexec(unittest.TestCase):
             node.clear()
 
     def start(self, script, user="alice", node=None):
-        job = (node or self.head).start(user, script, self.said)
+        job = (node or self.head).start(user, script, self.output)
         self.jobs.append(job)
         return job
 
     def logs(self):
-        files = [self.said, *pathlib.Path("/home").glob("*/.local/state/lockstep/launchers/*.log"), *pathlib.Path("/mnt").glob("*.log")]
+        files = [self.output, *pathlib.Path("/home").glob("*/.local/state/lockstep/launchers/*.log"), *pathlib.Path("/mnt").glob("*.log")]
         text = "".join(f"\n--- {path}\n{path.read_text(errors='replace')[-3000:]}" for path in files if path.exists())
         for name in ("a", "b"):
             text += f"\n--- {name}\n" + self.nodes[name].sh("root", "tail -n 20 /tmp/lockstep-*/lockstepd.log", check=False).stdout
         return text
 
-    def launcher_said(self):
-        """The two options that `lockstep run --with-aggregator` prints."""
-        wait_until(lambda: "trace with: lockstep trace " in self.said.read_text(), "the aggregator", self.logs)
-        return re.search(r"trace with: lockstep trace (--aggregator \S+ --token-file \S+)", self.said.read_text()).group(1)
+    def aggregator_options(self):
+        """Returns the two options that `lockstep run --with-aggregator` prints."""
+        wait_until(lambda: "trace with: lockstep trace " in self.output.read_text(), "the aggregator", self.logs)
+        return re.search(r"trace with: lockstep trace (--aggregator \S+ --token-file \S+)", self.output.read_text()).group(1)
 
     def ranks(self, options, user="alice", node=None):
         return ranks_of((node or self.head).sh(user, f"lockstep status --format json {options}", check=False).stdout)
@@ -112,27 +113,27 @@ class Mpiexec(unittest.TestCase):
         self.assertEqual((report["capture"]["world_size"], report["capture"]["missing_ranks"]), (8, []))
         self.assertEqual({rank["rank"]: rank["host"] for rank in report["ranks"]}, {rank: "a" if rank < 4 else "b" for rank in range(8)})
 
-    def assert_all_ends(self, within):
+    def assert_all_ends(self, within=25):
         begun = time.monotonic()
         wait_until(lambda: not self.nodes.leftovers(), "everything to end", lambda: str(self.nodes.leftovers()) + self.logs(), within)
         print(f"{self.id()}: all was gone {time.monotonic() - begun:.1f} s after the job", file=sys.stderr)
 
     def end(self, launcher="mpiexec", node=None):
-        """As its user does with ^C."""
+        """Ends the launcher as ^C does."""
         (node or self.head).sh("alice", f"kill $(pgrep -u alice -x {launcher})", check=False)
         for job in self.jobs:
-            job.wait(30)
+            job.wait(60)
 
     def run_and_capture(self, script, **start):
-        """With an aggregator of its own. What the launcher said of it."""
+        """Captures a job with its own aggregator. Returns the options that the launcher printed."""
         self.start(script, **start)
-        options = self.launcher_said()
+        options = self.aggregator_options()
         self.assert_eight(self.wait_for_ranks(8, options))
         self.head.sh("alice", f"lockstep trace {options} --duration 2s -o capture --force")
         self.assert_named("/home/alice/capture")
         return options
 
-    def test_an_aggregator_that_the_job_brings_along(self):
+    def test_captures_with_the_jobs_own_aggregator(self):
         options = self.run_and_capture(block("with-aggregator"))
         denied = self.head.sh("bob", f"lockstep status {options}", check=False)
         self.assertEqual(denied.returncode, DENIED, denied.stdout + denied.stderr)
@@ -144,19 +145,19 @@ class Mpiexec(unittest.TestCase):
             self.assertEqual(denied.returncode, DENIED, denied.stdout + denied.stderr)
         self.assertEqual(token.stat().st_mode & 0o777, 0o600)
         self.end()
-        self.assert_all_ends(25)
+        self.assert_all_ends()
         self.assertFalse(token.exists())
 
-    def test_variables_that_the_user_hands_on_still_arrive(self):
-        """Open MPI refuses -x beside a list of variables in its own environment."""
+    def test_variables_of_the_user_reach_the_ranks(self):
+        """Open MPI refuses -x if its environment also has a list of variables."""
         script = block("with-aggregator").replace("mpiexec ", "mpiexec -x MINE ")
         script = script.replace("python3 train.py", "sh -c 'echo mine is $MINE; exec python3 train.py'")
         self.start(f"export MINE=7; {script}")
-        self.wait_for_ranks(8, self.launcher_said())
-        self.assertEqual(self.said.read_text().count("mine is 7"), 8)
+        self.wait_for_ranks(8, self.aggregator_options())
+        self.assertEqual(self.output.read_text().count("mine is 7"), 8)
         self.end()
 
-    def test_an_aggregator_that_stays(self):
+    def test_captures_with_a_permanent_aggregator(self):
         self.start(block("standing"))
         wait_until(lambda: self.ranks("--aggregator head:7077 --token-file ~/.lockstep-token"), "the aggregator", self.logs)
         self.assert_eight(self.wait_for_ranks(8, "--aggregator head:7077 --token-file ~/.lockstep-token"))
@@ -164,41 +165,41 @@ class Mpiexec(unittest.TestCase):
         self.assert_named("/home/alice/standing")
         self.end()
 
-    def test_the_systems_daemons_are_told_of_a_jobs_aggregator(self):
-        """Two users with a job each on the same nodes, under root's daemons."""
+    def test_the_systems_daemons_connect_to_a_jobs_aggregator(self):
+        """Two users each run a job on the same nodes, under root's daemons."""
         for name in ("a", "b"):
             self.nodes[name].sh("root", "lockstepd --log /tmp/lockstepd.log >/dev/null 2>&1 &")
             wait_until(lambda name=name: self.nodes[name].sh("root", "lockstep status", check=False).returncode == 0, f"{name}'s daemon")
         bobs = self.start(block("with-aggregator").replace("train.py", "pair.py").replace("-n 8", "-n 2"), user="bob")
-        wait_until(lambda: "trace with" in self.said.read_text(), "bob's aggregator", self.logs)
-        bob_said, self.said = self.said, self.said.with_name("said-alice")
+        wait_until(lambda: "trace with" in self.output.read_text(), "bob's aggregator", self.logs)
+        bob_output, self.output = self.output, self.output.with_name("output-alice")
         options = self.run_and_capture(block("with-aggregator"))
-        self.assertIn("daemon at /run/lockstep/client.sock", self.said.read_text())
+        self.assertIn("daemon at /run/lockstep/client.sock", self.output.read_text())
         self.assertEqual({rank["uid"] for rank in self.ranks(options)}, {12001})
-        alices, self.said = self.said, bob_said
-        self.assertEqual({rank["uid"] for rank in self.wait_for_ranks(2, self.launcher_said(), user="bob")}, {12002})
-        # On the node itself root's daemon shows each their own, and no other's aggregator.
+        alices, self.output = self.output, bob_output
+        self.assertEqual({rank["uid"] for rank in self.wait_for_ranks(2, self.aggregator_options(), user="bob")}, {12002})
+        # Root's daemon on the node shows each user the user's own ranks, and no aggregator of another user.
         self.assertEqual({rank["uid"] for rank in self.ranks("", user="bob", node=self.nodes["a"])}, {12002})
         bobs.kill()
-        self.said = alices
+        self.output = alices
         self.head.sh("root", "kill $(pgrep -x mpiexec)")
         wait_until(lambda: all("lockstepd" in line for _, line in self.nodes["a"].processes()), "the ranks' end", lambda: str(self.nodes.leftovers()))
         warned = self.nodes["a"].sh("bob", "lockstep status").stdout
         self.assertNotIn(options.split()[1], warned)
 
-    def test_a_node_that_cannot_read_the_token_says_so_and_the_job_runs(self):
+    def test_a_node_without_the_token_warns_and_the_job_runs(self):
         self.nodes["b"].sh("root", "mkdir /tmp/alone; cp -a /home/alice/hosts /home/alice/train.py /tmp/alone; chown alice: /tmp/alone; "
                                    "mount --bind /tmp/alone /home/alice")
         try:
             self.start(block("with-aggregator"))
-            options = self.launcher_said()
+            options = self.aggregator_options()
             ranks = self.wait_for_ranks(4, options)
-            wait_until(lambda: self.said.read_text().count("will not see this node's ranks") == 4, "four lines of node b", self.logs)
+            wait_until(lambda: self.output.read_text().count("cannot capture this node's ranks") == 4, "four lines of node b", self.logs)
             self.assertEqual(sorted(rank["rank"] for rank in ranks), [0, 1, 2, 3])
             partial = self.head.sh("alice", f"lockstep trace {options} --duration 1s -o partial", check=False)
             self.assertEqual(partial.returncode, 7, partial.stderr)
             self.assertRegex(partial.stdout + partial.stderr, "ranks 4-7")
-            # Its own daemon has them.
+            # The node's own daemon has them.
             self.assertEqual(sorted(rank["rank"] for rank in self.ranks("", node=self.nodes["b"])), [4, 5, 6, 7])
         finally:
             self.end()
@@ -206,7 +207,7 @@ class Mpiexec(unittest.TestCase):
 
     def test_mpich(self):
         self.start(block("hydra").replace("train.py", "alone.py"))
-        options = self.launcher_said()
+        options = self.aggregator_options()
         ranks = self.wait_for_ranks(8, options)
         self.assertEqual(sorted(rank["rank"] for rank in ranks), list(range(8)))
         self.assertEqual({(rank["world_size"], rank["rank_source"], rank["job_source"]) for rank in ranks}, {(8, "PMI", "lockstep run")})
@@ -215,22 +216,23 @@ class Mpiexec(unittest.TestCase):
         report = report_of("/home/alice/mpich")
         self.assertEqual({rank["rank"]: rank["host"] for rank in report["ranks"]}, {rank: "a" if rank < 4 else "b" for rank in range(8)})
         self.end("mpiexec.hydra")
-        self.assert_all_ends(25)
+        self.assert_all_ends()
 
     def test_mpich_with_a_socket_that_only_the_login_node_has(self):
         runtime = pathlib.Path("/run/user/12001")
         run(*self.head.inside("sh", "-ec", f"mkdir -p {runtime}; chown alice: {runtime}; chmod 700 {runtime}"))
         job = block("hydra").replace("train.py", "alone.py")
-        self.start(f"export XDG_RUNTIME_DIR={runtime}; lockstepd --log ~/lockstepd.log & sleep 1; {job}")
-        self.wait_for_ranks(8, self.launcher_said())
-        said = self.said.read_text()
-        self.assertIn(f"LOCKSTEP_SOCKET was {runtime}/lockstep/client.sock, where no daemon answers", said)
-        self.assertNotIn("runs without Lockstep", said)
+        self.start(f"export XDG_RUNTIME_DIR={runtime}; lockstepd --log ~/lockstepd.log & until lockstep status >/dev/null 2>&1; do sleep 0.1; done; {job}")
+        self.wait_for_ranks(8, self.aggregator_options())
+        output = self.output.read_text()
+        self.assertIn(f"LOCKSTEP_SOCKET was {runtime}/lockstep/client.sock, where no daemon answers", output)
+        self.assertNotIn("runs without Lockstep", output)
         self.end("mpiexec.hydra")
 
 
 if __name__ == "__main__":
-    # Beside Open MPI and not installed: Debian's alternatives know one mpiexec.
+    # MPICH is unpacked and not installed, because Debian's alternatives allow only one mpiexec beside Open
+    # MPI's.
     Debs(BIN.parent / "debs").unpack(["mpich"], MPICH)
     enter()
     del sys.argv[1:2]

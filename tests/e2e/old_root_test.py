@@ -1,9 +1,9 @@
-"""The bundle and the client in roots that are older and smaller than the machine they were built on: Debian 11 (glibc 2.31), and one that
-holds busybox, the bundle and a program with its libraries. The ranks are processes on the old glibc, with the client in them; they
-are captured from outside the root, and from inside.
+"""Tests the bundle and the client in roots that are older and smaller than the build machine. One is Debian
+11 (glibc 2.31). The other holds busybox, the bundle, and a program with its libraries. Ranks with the
+client run on the old glibc. They are captured from outside the root and from inside.
 
-Packages come from Debian's mirror, once (build/debs). Where it cannot be reached this fails and says so. Mounts, chroots and pids in
-namespaces of its own, as root or as a user under `unshare -Urm`."""
+Packages come from Debian's mirror once (build/debs). Without the mirror the test fails with a message. It
+uses its own namespaces for mounts, chroots and pids, as root or as a user under `unshare -Urm`."""
 import os
 import pathlib
 import shutil
@@ -16,7 +16,7 @@ SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SUPPORT))
 from debs import Debs  # noqa: E402
-from launch_room import Room, may_mount  # noqa: E402
+from sandbox import Sandbox, may_mount  # noqa: E402
 from waiting import wait_until  # noqa: E402
 from live_job import report_of  # noqa: E402
 from old_root import TRIPLET, link_for, make_root, newest_symbol, run  # noqa: E402
@@ -25,15 +25,15 @@ INSIDE = "LOCKSTEP_TEST_IN_NAMESPACE"
 BIN = pathlib.Path(sys.argv[1]).resolve()
 BUILD = BIN.parent
 GLIBC = (2, 31)
-# What the promise of the floor says (docs/bundle.md).
+# The oldest supported glibc (docs/bundle.md).
 FLOOR = (2, 17)
 LOCKSTEP = "/opt/lockstep/bin/lockstep"
-# What the program needs of its libc and C++ runtime, besides the loader.
+# Libraries of the C and C++ runtime that the program needs, besides the loader.
 LIBRARIES = ["libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1"]
 
 
 def enter_namespace():
-    """Runs this script again where it may mount and chroot."""
+    """Runs this script again in a namespace that permits mount and chroot."""
     if INSIDE in os.environ:
         return
     os.environ["PATH"] += ":/usr/sbin:/sbin"
@@ -79,23 +79,23 @@ class Made:
 
 
 class InARoot:
-    """What holds in each of them."""
+    """Tests that must pass in each root."""
 
     def setUp(self):
-        self.room = Room(BIN)
-        self.addCleanup(self.room.close)
+        self.sandbox = Sandbox(BIN)
+        self.addCleanup(self.sandbox.close)
         self.root = self.root_of()
-        for path, at in (("/dev", "dev"), (self.room.sockets, "run/lockstep")):
+        for path, at in (("/dev", "dev"), (self.sandbox.sockets, "run/lockstep")):
             subprocess.run(["mount", "--rbind", path, self.root / at], check=True)
-            self.room.mounts.append(self.root / at)
+            self.sandbox.mounts.append(self.root / at)
 
     def inside(self, *command):
-        """In namespaces of its own for pids and mounts, as a container is."""
+        """Returns a command that runs in its own pid and mount namespaces, as in a container."""
         return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--root", self.root, "--wd", "/", "--",
                 *map(str, command)]
 
     def start(self, socket, steps=0, ranks=2):
-        """The program under `lockstep run`, all ranks in one container."""
+        """Starts the program under `lockstep run`, with all ranks in one container."""
         for name in (self.root / "tmp").glob("id*"):
             name.unlink()
         each = f"{LOCKSTEP} run -- /app/lockstep_train_loop --id-file /tmp/id --steps {steps}"
@@ -104,7 +104,7 @@ class InARoot:
         env = {"PATH": "/bin:/usr/bin", "LD_LIBRARY_PATH": "/app", "SIMGPU_KERNELS": "*matmul*=20ms", "LOCKSTEP_JOB": "old"}
         if socket:
             env["LOCKSTEP_SOCKET"] = socket
-        return self.room.start(self.inside("/bin/sh", "-c", script), whole_env=env)
+        return self.sandbox.start(self.inside("/bin/sh", "-c", script), whole_env=env)
 
     def assert_report(self, folder, ranks=2):
         report = report_of(folder)
@@ -114,23 +114,23 @@ class InARoot:
         self.assertTrue(all(rank["compute_ns"] > 0 and rank["communication_ns"] > 0 for rank in report["ranks"]), report["ranks"])
         self.assertGreater(report["capture"]["matching"]["by"]["nccl_seq"], 0, report["capture"]["matching"])
 
-    def test_ranks_inside_are_captured_from_outside(self):
-        self.room.start_daemon()
+    def test_captures_ranks_inside_from_outside(self):
+        self.sandbox.start_daemon()
         job = self.start("/run/lockstep/client.sock")
-        wait_until(lambda: len(self.room.status()["ranks"]) == 2, "two ranks", lambda: job.said.read_text() + str(self.room.status()))
-        for rank in self.room.status()["ranks"]:
+        wait_until(lambda: len(self.sandbox.status()["ranks"]) == 2, "two ranks", lambda: job.output.read_text() + str(self.sandbox.status()))
+        for rank in self.sandbox.status()["ranks"]:
             maps = pathlib.Path(f"/proc/{rank['pid']}/maps").read_text()
             self.assertIn("/opt/lockstep/lib/liblockstep_client.so", maps)
             self.assertIn(self.LIBC, maps)
             self.assertNotIn("/opt/lockstep/lib/libc.so.6", maps, "the bundle's own libc is for its own programs")
-        done = self.room.run("trace", "--duration", "1s", "-o", self.room.folder / "capture")
+        done = self.sandbox.run("trace", "--duration", "1s", "-o", self.sandbox.folder / "capture")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assert_report(self.room.folder / "capture")
+        self.assert_report(self.sandbox.folder / "capture")
 
-    def test_the_bundle_inside_does_it_all(self):
-        """A daemon that `lockstep run` starts in there, and status and trace in there."""
+    def test_the_bundle_works_inside(self):
+        """`lockstep run` starts a daemon inside the root, and status and trace run inside it."""
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "none", self.root / "tmp"], check=True)
-        self.room.mounts.append(self.root / "tmp")
+        self.sandbox.mounts.append(self.root / "tmp")
         job = self.start(None)
         here = ["unshare", "--mount", "--root", self.root, "--wd", "/", "--", LOCKSTEP]
 
@@ -138,17 +138,17 @@ class InARoot:
             return subprocess.run([str(word) for word in (*here, *words)], capture_output=True, text=True, env={}, timeout=60)
 
         wait_until(lambda: "ranks 0, 1 of 2" in lockstep("status").stdout, "two ranks",
-                   lambda: job.said.read_text() + lockstep("status").stdout)
-        self.assertIn("daemon at /tmp/lockstep-", job.said.read_text())
+                   lambda: job.output.read_text() + lockstep("status").stdout)
+        self.assertIn("daemon at /tmp/lockstep-", job.output.read_text())
         done = lockstep("trace", "--duration", "1s", "-o", "/tmp/capture")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assert_report(self.root / "tmp/capture")
 
-    def test_the_program_runs_to_its_end_unharmed(self):
-        self.room.start_daemon()
+    def test_the_program_runs_to_its_end(self):
+        self.sandbox.start_daemon()
         job = self.start("/run/lockstep/client.sock", steps=5)
-        self.assertEqual(job.wait(60), 0, job.said.read_text())
-        self.assertEqual(job.said.read_text().count("every sum is right"), 1)
+        self.assertEqual(job.wait(60), 0, job.output.read_text())
+        self.assertEqual(job.output.read_text().count("every sum is right"), 1)
 
 
 class Debian11(InARoot, unittest.TestCase):
@@ -157,7 +157,7 @@ class Debian11(InARoot, unittest.TestCase):
     def root_of(self):
         return Made.old
 
-    def test_what_the_files_ask_for(self):
+    def test_binaries_need_no_newer_symbols(self):
         says = subprocess.run(self.inside(f"/lib/{TRIPLET}/libc.so.6"), capture_output=True, text=True, check=True).stdout
         self.assertIn("version 2.31", says)
         for path in (Made.work / "app").iterdir():
@@ -173,8 +173,8 @@ class Minimal(InARoot, unittest.TestCase):
     def root_of(self):
         return Made.minimal
 
-    def test_a_static_command_runs_as_without(self):
-        self.room.start_daemon()
+    def test_a_static_command_runs_unchanged(self):
+        self.sandbox.start_daemon()
         done = subprocess.run(self.inside(LOCKSTEP, "run", "--", "/bin/env"), capture_output=True, text=True, check=True,
                               env={"LOCKSTEP_SOCKET": "/run/lockstep/client.sock"})
         self.assertIn("CUDA_INJECTION64_PATH=/opt/lockstep/lib/liblockstep_client.so\n", done.stdout)

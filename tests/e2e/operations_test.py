@@ -1,5 +1,6 @@
-"""The five things that go wrong, as docs/operations.md has them: each is made to happen with the real programs, and what they print is the
-page's text. A block ```text symptom-NAME of the page is the text; a word in capitals in it stands for what differs each time."""
+"""Causes the five problems of docs/operations.md with the real programs, and compares their output with the
+page. A block ```text symptom-NAME of the page holds the text. A word in capitals stands for a value that
+varies."""
 import json
 import os
 import pathlib
@@ -9,13 +10,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from live_job import LiveJob  # noqa: E402
+from waiting import wait_for_check  # noqa: E402
 
 BIN = pathlib.Path(sys.argv.pop(1))
 PAGE = (ROOT / "docs/operations.md").read_text()
@@ -42,7 +43,7 @@ class Operations(unittest.TestCase):
         path.chmod(0o600)
 
     def assert_shown(self, name, printed):
-        """Each line of the page's block is a line of `printed`, from its first letter on."""
+        """Checks that each line of the page's block begins a line of `printed`."""
         SHOWN.add(name)
         lines = SYMPTOMS[name].splitlines()
         self.assertTrue(lines)
@@ -50,12 +51,12 @@ class Operations(unittest.TestCase):
             self.assertRegex(printed, re.compile("^" + pattern_of(line) + "$", re.M), f"symptom-{name}")
 
     def aggregator(self, *args, log_format="json"):
-        """Address and pages' address of one that ends with the test."""
+        """Starts an aggregator that ends with the test. Returns its address and the address of its pages."""
         self.log = self.work / "aggregator.log"
         process = subprocess.Popen(
             [str(BIN / "lockstep-aggregator"), "--listen", "127.0.0.1:0", "--token-file", str(self.token_file), "--http", "127.0.0.1:0",
              "--state-dir", str(self.work / "state"), "--log", str(self.log), "--log-format", log_format, *map(str, args)], stdin=subprocess.DEVNULL)
-        self.addCleanup(process.wait, 20)
+        self.addCleanup(process.wait, 60)
         self.addCleanup(process.terminate)
         self.wait(lambda: self.events("pages"))
         return self.events("listening")[0]["address"], self.events("metrics")[0]["address"]
@@ -69,7 +70,7 @@ class Operations(unittest.TestCase):
         return [line for line in lines if members.items() <= line.items()]
 
     def metrics(self, address, beginning, token=None):
-        """The sum of the samples whose lines begin so."""
+        """Returns the sum of the samples whose lines begin with `beginning`."""
         request = urllib.request.Request(f"http://{address}/metrics", headers={"Authorization": f"Bearer {token or self.token}"})
         with urllib.request.urlopen(request, timeout=10) as answer:
             found = re.findall("^" + re.escape(beginning) + r".*? ?(\S+)$", answer.read().decode(), re.M)
@@ -79,23 +80,28 @@ class Operations(unittest.TestCase):
     def metric(self, address, sample, token=None):
         return self.metrics(address, sample + " ", token)
 
-    def wait(self, holds, timeout=30):
-        deadline = time.monotonic() + timeout
-        while not (found := holds()) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        self.assertTrue(found)
-        return found
+    def wait(self, holds):
+        """Waits until `holds` returns something, and returns that. A program may log, count or audit an event a
+        little after its caller has the answer."""
+        def check():
+            found = holds()
+            self.assertTrue(found)
+            return found
+        return wait_for_check(check)
+
+    def wait_for_metric(self, address, sample, number, token=None):
+        wait_for_check(lambda: self.assertEqual(self.metric(address, sample, token), number, sample))
 
     def job(self, ranks=2, rank_args=(), **kwargs):
         return LiveJob(BIN, self.work / "job", ranks=ranks, rank_args=("--forever", "--seed", "11", *rank_args), **kwargs)
 
     def daemon(self, job, address, *args):
-        """Before the job's own would be started; its log."""
+        """Starts the job's daemon before LiveJob would start its own. Returns the daemon's log."""
         log = self.work / "lockstepd.log"
         process = subprocess.Popen(
             [str(BIN / "lockstepd"), "--socket", str(job.socket), "--aggregator", address, "--token-file", str(self.token_file), "--log", str(log),
              "--log-format", "json", *map(str, args)], stdin=subprocess.DEVNULL)
-        self.addCleanup(process.wait, 20)
+        self.addCleanup(process.wait, 60)
         self.addCleanup(process.terminate)
         self.wait(lambda: log.exists() and "listening" in log.read_text())
         return log
@@ -108,7 +114,7 @@ class Operations(unittest.TestCase):
 
     def test_a_rank_never_came(self):
         address, _ = self.aggregator()
-        # Two processes of a job that says it has three.
+        # The job has two processes but a world size of three.
         job = self.job(rank_command=["sh", "-c", 'LOCKSTEP_RANK=$OMPI_COMM_WORLD_RANK LOCKSTEP_WORLD_SIZE=3 exec "$0" "$@"', str(BIN / "lockstep-sim-rank"),
                                      "--truth", str(self.work), "--forever", "--seed", "11"])
         self.daemon(job, address)
@@ -121,7 +127,7 @@ class Operations(unittest.TestCase):
             trace = job.trace(self.work / "out", *self.reach(address), "--duration", "300ms")
             self.assertEqual(trace.returncode, 7, trace.stderr)
             self.assert_shown("rank-missing-trace", trace.stdout + trace.stderr)
-            self.assertTrue(self.audited(what="trace", stage="end", result="partial"))
+            self.wait(lambda: self.audited(what="trace", stage="end", result="partial"))
 
     def test_a_rank_does_not_answer(self):
         address, metrics = self.aggregator()
@@ -137,9 +143,9 @@ class Operations(unittest.TestCase):
                 os.kill(pid, signal.SIGCONT)
             self.assert_shown("rank-silent", trace.stdout + trace.stderr)
             self.assertIn(trace.returncode, (6, 7))
-            ended = self.events("capture_ended")[0]
+            ended = self.wait(lambda: self.events("capture_ended"))[0]
             self.assertIn(ended["outcome"], ("partial", "timed_out"))
-            self.assertEqual(self.metric(metrics, 'lockstep_aggregator_captures_total{outcome="%s"}' % ended["outcome"]), 1)
+            self.wait_for_metric(metrics, 'lockstep_aggregator_captures_total{outcome="%s"}' % ended["outcome"], 1)
 
     def test_the_token_is_another(self):
         address, metrics = self.aggregator()
@@ -149,25 +155,25 @@ class Operations(unittest.TestCase):
         log = self.daemon(job, address, "--metrics", "127.0.0.1:0")
         with job:
             job.wait_for_ranks()
-            status = self.wait(lambda: (s := job.cli("status")).stdout.count("is not reached: ") and s)
+            status = self.wait(lambda: (s := job.cli("status")).stdout.count("is unreachable: ") and s)
             refused = job.cli("status", *self.reach(address))
             self.assert_shown("token-status", status.stdout)
             self.assertEqual(refused.returncode, 5)
             self.assert_shown("token-cli", refused.stderr)
-            self.assertIn("uplink_down", log.read_text())
+            self.wait(lambda: "uplink_down" in log.read_text())
             daemon_metrics = next(e["address"] for e in map(json.loads, log.read_text().splitlines()) if e["event"] == "metrics")
             other = self.token_file.read_text().strip()
-            self.assertEqual(self.metric(daemon_metrics, 'lockstep_daemon_uplink_connected{aggregator="%s"}' % address, other), 0)
+            self.wait_for_metric(daemon_metrics, 'lockstep_daemon_uplink_connected{aggregator="%s"}' % address, 0, other)
             self.token_file = right
             done = self.doctor(job, address)
             self.assertEqual(done.returncode, 1)
             self.assert_shown("token-doctor", done.stdout)
-        self.assertTrue(self.audited(what="connect", result="refused"))
-        self.assertTrue(self.audited(what="status", result="refused"))
+        self.wait(lambda: self.audited(what="connect", result="refused"))
+        self.wait(lambda: self.audited(what="status", result="refused"))
         kept = (self.work / "state" / "audit.jsonl").read_text()
         self.assertNotIn(self.token, kept)
         self.assertNotIn(other, kept)
-        self.assertGreater(self.metric(metrics, 'lockstep_aggregator_rpc_requests_total{method="Ingest.Stream",code="UNAUTHENTICATED"}'), 0)
+        self.wait(lambda: self.metric(metrics, 'lockstep_aggregator_rpc_requests_total{method="Ingest.Stream",code="UNAUTHENTICATED"}') > 0)
 
     def test_records_are_lost(self):
         address, _ = self.aggregator()
@@ -179,8 +185,8 @@ class Operations(unittest.TestCase):
             self.assertEqual(trace.returncode, 0, trace.stderr)
             self.assert_shown("losses", trace.stdout)
             metrics = next(e["address"] for e in map(json.loads, log.read_text().splitlines()) if e["event"] == "metrics")
-            # Of whatever kind: which record meets a full ring is chance.
-            self.assertGreater(self.metrics(metrics, 'lockstep_daemon_lost_records_total{stage="ring",'), 0)
+            # The kind of a lost record is random, because any record can meet a full ring.
+            self.wait(lambda: self.metrics(metrics, 'lockstep_daemon_lost_records_total{stage="ring",') > 0)
 
     def test_a_capture_is_gone(self):
         address, metrics = self.aggregator("--keep-captures", "1")
@@ -196,10 +202,11 @@ class Operations(unittest.TestCase):
             asked = job.cli("report", gone["capture"], *self.reach(address))
             self.assertEqual(asked.returncode, 4, asked.stderr)
             self.assert_shown("capture-gone", asked.stderr)
-            self.assertEqual(self.metric(metrics, 'lockstep_aggregator_retired_captures_total{limit="captures"}'), 1)
-        removed = self.audited(what="retire")
+            self.wait_for_metric(metrics, 'lockstep_aggregator_retired_captures_total{limit="captures"}', 1)
+        removed = self.wait(lambda: self.audited(what="retire"))
         self.assertEqual([line["capture"] for line in removed], [gone["capture"]])
-        begun, ended = self.audited(what="fetch", id=self.audited(what="fetch", result="not_found")[0]["id"])
+        refused = self.wait(lambda: self.audited(what="fetch", result="not_found"))
+        begun, ended = self.audited(what="fetch", id=refused[0]["id"])
         self.assertEqual((begun["stage"], ended["stage"], begun["capture"]), ("begin", "end", gone["capture"]))
 
     def test_settings_do_not_fit(self):
@@ -211,7 +218,7 @@ class Operations(unittest.TestCase):
         self.assertEqual(check.stderr, start.stderr)
         self.assert_shown("settings", start.stderr)
 
-    def test_zz_every_symptom_of_the_page_was_provoked(self):
+    def test_zz_every_documented_symptom_was_provoked(self):
         self.assertEqual(SHOWN, set(SYMPTOMS))
 
 

@@ -1,4 +1,4 @@
-"""What OTF2's own otf2-print says of an exported archive, beside what the CSV export of the same capture counts."""
+"""Compares the output of OTF2's otf2-print for an exported archive with the CSV export of the same capture."""
 import csv
 import pathlib
 import re
@@ -41,7 +41,7 @@ class Otf2Print(unittest.TestCase):
     def count(self, kind):
         return sum(1 for line in self.events if line.startswith(kind + " "))
 
-    def test_every_row_is_entered_and_left(self):
+    def test_every_row_has_enter_and_leave_events(self):
         rows = sum(len(self.rows(table)) for table in ("device_activities", "api_calls", "ranges"))
         self.assertGreater(rows, 10)
         self.assertEqual(self.count("ENTER"), rows)

@@ -1,5 +1,6 @@
-"""Does a predicted gain come true? Live on the simulated CUPTI: a job with a fault is captured mid-run, `lockstep whatif` predicts
-its step with half of the fault removed and with all of it, and both jobs are then run, with the same seed, and captured too."""
+"""Compares predicted gains with real ones, live on the simulated CUPTI. It captures a job with a fault
+mid-run. `lockstep whatif` predicts its step with half of the fault removed and with all of it. Both jobs
+then run with the same seed and are captured too."""
 import argparse
 import json
 import pathlib
@@ -12,7 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from live_job import LiveJob, report_of  # noqa: E402
 
-# A machine that cannot keep the ranks' pace delivers records too late to be in a capture: then everything is stretched.
+# On a slow machine, ranks fall behind and their records come too late for the capture. All times are then
+# stretched.
 STRETCHED, SLOWEST = 4, 16
 FEWEST_MATCHED = 0.95
 FEWEST_STEPS = 10
@@ -21,13 +23,14 @@ WORK = ROOT / "build" / "predict-job"
 
 
 def plan(faults):
-    """Every kind in turn, on changing ranks, sizes spread evenly over 8 to 30 % of the step."""
+    """Returns the faults: each kind in turn, on changing ranks, with sizes evenly spread over 8 to 30 % of
+    the step."""
     return [(KINDS[i % len(KINDS)], (i * 3 + i // len(KINDS)) % 8, round(0.08 + 0.22 * ((i * 5) % faults) / max(1, faults - 1), 3))
             for i in range(faults)]
 
 
 def fix_of(kind, rank):
-    """What undoes the fault."""
+    """Returns the fix that removes the fault."""
     return f"{'link' if kind == 'slow_link' else 'rank'}={rank}"
 
 
@@ -36,7 +39,8 @@ class TooBusy(Exception):
 
 
 def run_one(seed, kind, rank, size, folder, scale, bin_dir):
-    """Runs one job, captures it and returns how long each step took in nanoseconds, and what is predicted to be gained in each."""
+    """Runs and captures one job. Returns the duration of each step in ns, and the predicted gain in each
+    step."""
     shutil.rmtree(folder, ignore_errors=True)
     rank_args = ["--forever", "--seed", seed, "--time-scale", scale, "--fault", kind if size > 0 else "none"]
     if size > 0:
@@ -75,8 +79,8 @@ def predict_one(number, kind, rank, size, scale, bin_dir):
     healthy, _ = run_one(seed, kind, rank, 0, WORK / "healthy", scale, bin_dir)
     rows = []
     for part, fixed in ((0.5, half), (1.0, healthy)):
-        # Hosts pause in the same steps of all three jobs, so only steps that two captures share are compared; and by their median, since
-        # the machine below pauses when it likes.
+        # Hosts pause in the same steps of all three jobs, so that only common steps are compared. The median
+        # removes pauses of the real machine.
         both = sorted(faulty.keys() & fixed.keys())
         if len(both) < FEWEST_STEPS:
             raise TooBusy()
@@ -118,7 +122,7 @@ def main():
           f"p90 {errors[int(0.9 * (len(errors) - 1))] * 100:.1f} %, worst {errors[-1] * 100:.1f} %")
     if args.o:
         pathlib.Path(args.o).write_text(json.dumps(rows, indent=1) + "\n")
-    # The floor that must hold: 3 % median, 8 % p90.
+    # The required accuracy is a median of 3 % and a p90 of 8 %.
     sys.exit(0 if statistics.median(errors) <= 0.03 and errors[int(0.9 * (len(errors) - 1))] <= 0.08 else 1)
 
 

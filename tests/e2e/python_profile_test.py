@@ -1,12 +1,11 @@
-"""Python profiles of running ranks: taken mid-job with a capture, one file a rank, and a rank that gives none is named."""
+"""Takes Python profiles of running ranks with a capture: one file per rank. A rank without a profile must be
+named."""
 import json
 import os
 import pathlib
 import pstats
-import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
@@ -19,7 +18,7 @@ SLOW = 2
 
 
 def row_of(path, function):
-    """(calls, self, total seconds) of a function, by its name."""
+    """Returns (calls, self seconds, total seconds) of a function by its name."""
     found = [row for key, row in pstats.Stats(str(path)).stats.items() if key[2] == function]
     assert len(found) == 1, (path, function, found)
     _, calls, self_time, total, _ = found[0]
@@ -47,7 +46,7 @@ class PythonProfile(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)["rows"]
 
-    def test_each_rank_has_a_profile_and_the_slow_function_is_named(self):
+    def test_profiles_each_rank_and_names_the_slow_function(self):
         work, job = self.job(4, "--slow", SLOW)
         with job:
             job.wait_for_ranks()
@@ -55,10 +54,10 @@ class PythonProfile(unittest.TestCase):
             manifest, _ = self.capture(job, work / "first")
             self.assertEqual(manifest["notes"], [])
             self.check(job, work / "first", manifest)
-            # Again, from the same processes.
+            # A second profile of the same processes.
             manifest, _ = self.capture(job, work / "second")
             self.check(job, work / "second", manifest)
-            # And none where none is asked for.
+            # A capture without --python-profile has no profile.
             done = job.trace(work / "third", "--duration", "300ms")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertFalse((work / "third" / "profiles").exists())
@@ -86,7 +85,8 @@ class PythonProfile(unittest.TestCase):
             self.assertGreater(calls, 10)
             self.assertLess(total, length * 1.1)
             times[process["rank"]] = self_time / calls
-            # The loop was entered before the profile began; what it calls has it for no caller, and Lockstep's own part is not there.
+            # The profile began inside the loop, so that the loop's callees have no caller in it. Lockstep's
+            # own functions are not in the profile.
             functions = {key[2] for key in pstats.Stats(str(path)).stats}
             self.assertIn("forward", functions)
             self.assertFalse([f for f in functions if "_lsprof" in f or f in ("begin", "end")], functions)
@@ -97,9 +97,9 @@ class PythonProfile(unittest.TestCase):
         self.assertEqual(rows[0]["slowest_rank"], SLOW)
         self.assertEqual(rows[0]["ranks"], 4)
         host = job.cli("host", folder)
-        self.assertIn("profiles of Python", host.stdout + host.stderr)
+        self.assertIn("Python profiles of", host.stdout + host.stderr)
 
-    def test_a_rank_that_gives_none_is_named_with_the_reason(self):
+    def test_names_a_rank_without_a_profile_with_the_reason(self):
         other = work_command(SUPPORT / "python_job.py")
         work, job = self.job(4, command=other)
         with job:
@@ -108,13 +108,13 @@ class PythonProfile(unittest.TestCase):
             self.assertEqual(sorted(p.name for p in (work / "capture" / "profiles").iterdir()), ["rank_0.cprofile"])
             notes = "\n".join(manifest["notes"])
             self.assertRegex(notes, "no Python profile of rank 1: another profiler is active: c?Prof")
-            self.assertIn("no Python profile of rank 2: its main thread ran no Python code in time", notes)
-            self.assertIn("no Python profile of rank 3: its process runs no Python", notes)
+            self.assertIn("no Python profile of rank 2: the main thread ran no Python code in time", notes)
+            self.assertIn("no Python profile of rank 3: the process runs no Python", notes)
             for rank in (1, 2, 3):
                 self.assertIn(f"no Python profile of rank {rank}", done.stdout + done.stderr)
             self.assertEqual(len(report_of(work / "capture")["ranks"]), 4)
-            # Those whose capture went wrong run on, and their own profiler with them.
-            time.sleep(0.5)
+            # Ranks without a profile continue, and so does their own profiler.
+            job.wait_for_ranks()
             self.assertIsNone(job.process.poll(), job.rank_output())
 
 

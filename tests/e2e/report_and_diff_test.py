@@ -1,5 +1,5 @@
-"""`lockstep report --open` and `lockstep diff` as programs, on two captures of one live job: in the second, one kernel takes three times as long
-on one rank."""
+"""Runs `lockstep report --open` and `lockstep diff` on two captures of one live job. In the second capture,
+one kernel takes three times as long on one rank."""
 import json
 import os
 import pathlib
@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.error
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from live_job import LiveJob, report_of  # noqa: E402
+from waiting import wait_until  # noqa: E402
 
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 RANKS = 4
@@ -23,7 +23,7 @@ KERNEL = "flash_fwd_kernel"
 
 
 def slowed(scenario):
-    """The scenario with that kernel three times as long on that rank, and the kernel's name."""
+    """Returns the scenario with that kernel three times as long on that rank, and the kernel's name."""
     names = re.findall(r"^name (\S+)$", scenario, flags=re.M)
     (number,) = [i for i, name in enumerate(names) if KERNEL in name]
     out, rank, changed = [], -1, 0
@@ -45,13 +45,13 @@ class ReportAndDiff(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.work = pathlib.Path(folder.name)
         before = cls.work / "before.scenario"
-        subprocess.run([BIN / "lockstep-sim-rank", "--ranks", str(RANKS), "--write-scenario", before], check=True)
+        subprocess.run([BIN / "lockstep-sim-rank", "--ranks", str(RANKS), "--microbatches", "2", "--write-scenario", before], check=True)
         (cls.work / "after.scenario").write_text(slowed(before.read_text()))
         for name in ("before", "after"):
             with LiveJob(BIN, cls.work / f"job_{name}", ranks=RANKS,
                          rank_args=("--forever", "--time-scale", "4", "--scenario", cls.work / f"{name}.scenario")) as job:
                 job.wait_for_ranks()
-                done = job.trace(cls.work / name, "--duration", "3s")
+                done = job.trace(cls.work / name, "--duration", "2s")
                 assert done.returncode == 0, done.stdout + done.stderr
 
     def cli(self, *args):
@@ -62,7 +62,7 @@ class ReportAndDiff(unittest.TestCase):
         self.assertIn(done.returncode, (0, 3), done.stderr)
         return done.returncode, json.loads(done.stdout)["rows"]
 
-    def test_the_changed_kernel_is_its_ranks_first_row_either_way(self):
+    def test_the_changed_kernel_is_its_ranks_first_row_in_both_directions(self):
         _, rows = self.rows("before", "after", "--ranks-a", SLOW_RANK, "--ranks-b", SLOW_RANK)
         self.assertIn(KERNEL, rows[0]["name"])
         self.assertAlmostEqual(rows[0]["ratio"], 3, delta=0.2)
@@ -77,15 +77,16 @@ class ReportAndDiff(unittest.TestCase):
         self.assertEqual(text.returncode, 0, text.stderr)
         self.assertIn(KERNEL, text.stdout)
 
-    def test_over_all_ranks_it_is_the_first_that_is_no_communication(self):
+    def test_the_changed_kernel_is_the_first_compute_row_over_all_ranks(self):
         _, rows = self.rows("before", "after")
-        # The others wait for it in collectives, in which that shows as longer kernels.
+        # The other ranks wait in collectives, which therefore become longer too.
         first = next(row for row in rows if not row["name"].startswith("nccl"))
         self.assertIn(KERNEL, first["name"])
-        # Three times as long on one rank of four, all of which run it as often: half as long again in the mean.
+        # All four ranks run the kernel equally often. On one it takes three times as long, so that the mean
+        # ratio is 1.5.
         self.assertAlmostEqual(first["ratio"], 1.5, delta=0.1)
 
-    def test_the_exit_code_tells_of_a_straggler_in_b(self):
+    def test_the_exit_code_reports_a_straggler_in_b(self):
         self.assertIn(report_of(self.work / "after")["stragglers"][0]["verdict"], ("sure", "likely"))
         self.assertEqual(self.rows("before", "after", "--exit-code")[0], 3)
         self.assertEqual(self.rows("before", "after")[0], 0)
@@ -93,48 +94,46 @@ class ReportAndDiff(unittest.TestCase):
         self.assertEqual(self.cli("diff", "before", "nowhere", "--exit-code").returncode, 2)
 
     def test_open_shows_the_page_in_the_browser_and_ends_with_a_signal(self):
-        told, browser = self.work / "told", self.work / "browser"
-        # A browser that loads the page, as one does, and says what it got.
+        page_file, browser = self.work / "page_file", self.work / "browser"
+        # A fake browser that loads the page and stores it.
         browser.write_text(f"#!{sys.executable}\nimport sys, urllib.request\n"
-                           "answer = urllib.request.urlopen(sys.argv[1], timeout=20)\n"
-                           f"open({str(told) + '.partial'!r}, 'wb').write(sys.argv[1].encode() + b'\\n' + answer.read())\n"
-                           f"import os; os.rename({str(told) + '.partial'!r}, {str(told)!r})\n")
+                           "answer = urllib.request.urlopen(sys.argv[1], timeout=60)\n"
+                           f"open({str(page_file) + '.partial'!r}, 'wb').write(sys.argv[1].encode() + b'\\n' + answer.read())\n"
+                           f"import os; os.rename({str(page_file) + '.partial'!r}, {str(page_file)!r})\n")
         browser.chmod(0o755)
         for end in (signal.SIGINT, signal.SIGTERM):
-            told.unlink(missing_ok=True)
+            page_file.unlink(missing_ok=True)
             process = subprocess.Popen([str(BIN / "lockstep"), "report", "after", "--open"], cwd=self.work, text=True, stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, env={**os.environ, "BROWSER": str(browser)})
             try:
                 url = process.stdout.readline().strip()
                 self.assertRegex(url, r"^http://127\.0\.0\.1:\d+/[0-9a-f]{64}/$")
-                deadline = time.monotonic() + 30
-                while not told.exists() and time.monotonic() < deadline:
-                    time.sleep(0.05)
-                asked, page = told.read_text().split("\n", 1)
+                wait_until(page_file.exists, "the browser's page")
+                asked, page = page_file.read_text().split("\n", 1)
                 self.assertEqual(asked, url)
                 self.assertTrue(page.startswith("<!doctype html>"))
                 self.assertIn('id="lockstep-data"', page)
                 with self.assertRaises(urllib.error.HTTPError) as refused:
                     urllib.request.urlopen(url.rsplit("/", 2)[0] + "/")
                 self.assertEqual(refused.exception.code, 404)
-                self.assertIsNone(process.poll(), "it stays until it is told to end")
+                self.assertIsNone(process.poll(), "it stays until a signal ends it")
             finally:
                 process.send_signal(end)
-                out, said = process.communicate(timeout=20)
-            self.assertEqual(process.returncode, 0, said)
-            self.assertIn("until Ctrl-C", said)
+                out, output = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, output)
+            self.assertIn("until Ctrl-C", output)
             with self.assertRaises(urllib.error.URLError):
-                urllib.request.urlopen(url, timeout=5)
+                urllib.request.urlopen(url, timeout=60)
 
-    def test_open_without_a_browser_says_where_the_page_is(self):
+    def test_open_without_a_browser_prints_the_address(self):
         process = subprocess.Popen([str(BIN / "lockstep"), "report", "after", "--open"], cwd=self.work, text=True, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, env={**os.environ, "BROWSER": "/nowhere/browser"})
         url = process.stdout.readline().strip()
-        self.assertTrue(urllib.request.urlopen(url, timeout=20).read().startswith(b"<!doctype html>"))
+        self.assertTrue(urllib.request.urlopen(url, timeout=60).read().startswith(b"<!doctype html>"))
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
-        self.assertEqual(process.returncode, 0, said)
-        self.assertIn("no browser was started", said)
+        _, output = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, output)
+        self.assertIn("no browser was started", output)
 
 
 if __name__ == "__main__":

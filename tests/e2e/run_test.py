@@ -1,7 +1,8 @@
-"""`lockstep run` as the contract has it ("How the client gets in"), with real processes on the simulated stack: in a container, with
-variables already set, under launchers that drop the environment, with daemons that are not there, die, or must not be trusted.
+"""Tests `lockstep run` according to docs/launching.md, with real processes on the simulated stack. Cases: in
+a container, with variables already set, under launchers that drop the environment, and with daemons that
+are absent, die or are not trusted.
 
-Mounts in a mount namespace of its own, as root or as a user under `unshare -Urm`."""
+It mounts in its own mount namespace, as root or as a user under `unshare -Urm`."""
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ import unittest
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
-from launch_room import Container, Room, may_mount  # noqa: E402
+from sandbox import Container, Sandbox, may_mount  # noqa: E402
 from waiting import wait_until  # noqa: E402
 from live_job import report_of  # noqa: E402
 
@@ -27,7 +28,8 @@ FORWARD = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUG
 
 
 def enter_namespace():
-    """Runs this script again where it may mount and chroot. Where it may not, the tests that need it say so."""
+    """Runs this script again in a namespace that permits mount and chroot. Without one, it leaves out the
+    tests that need it."""
     if INSIDE in os.environ:
         return
     os.environ["PATH"] += ":/usr/sbin:/sbin"
@@ -38,189 +40,192 @@ def enter_namespace():
     os.environ[INSIDE] = ""
 
 
-class RoomTest(unittest.TestCase):
+class SandboxTest(unittest.TestCase):
     def setUp(self):
-        self.room = Room(BIN)
-        self.addCleanup(self.room.close)
+        self.sandbox = Sandbox(BIN)
+        self.addCleanup(self.sandbox.close)
 
     def assert_captured(self, ranks=1):
-        done = self.room.run("trace", "--duration", "1s", "-o", self.room.folder / "capture")
+        done = self.sandbox.run("trace", "--duration", "1s", "-o", self.sandbox.folder / "capture")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        report = report_of(self.room.folder / "capture")
+        report = report_of(self.sandbox.folder / "capture")
         self.assertEqual(len(report["ranks"]), ranks)
         self.assertTrue(all(rank["compute_ns"] > 0 for rank in report["ranks"]), report["ranks"])
         return report
 
     def assert_trained(self, process):
-        """To its end, unharmed."""
-        self.assertEqual(process.wait(60), 0, process.said.read_text())
-        self.assertIn("every sum is right", process.said.read_text())
+        """Checks that the program ran to its end without an error."""
+        self.assertEqual(process.wait(60), 0, process.output.read_text())
+        self.assertIn("every sum is right", process.output.read_text())
 
 
-class Command(RoomTest):
-    """What the command sees of its wrapper."""
+class Command(SandboxTest):
+    """Tests the effects of the wrapper on the command."""
 
-    def test_exit_codes_are_the_commands_or_a_shells(self):
-        script = self.room.folder / "not-executable"
+    def test_exit_codes_are_those_of_the_command_or_a_shell(self):
+        script = self.sandbox.folder / "not-executable"
         script.write_text("#!/bin/sh\n")
         for command, code in ((["sh", "-c", "exit 37"], 37), (["no-such-command"], 127), ([script], 126)):
-            self.assertEqual(self.room.run("run", "--", *command).returncode, code, command)
+            self.assertEqual(self.sandbox.run("run", "--", *command).returncode, code, command)
 
     def test_signals_reach_the_command(self):
-        trap = self.room.start(self.room.lockstep("run", "--", "sh", "-c", "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done"))
-        sleeping = self.room.start(self.room.lockstep("run", "--", "sleep", "60"))
-        wait_until(lambda: "ready" in trap.said.read_text(), "the trap")
+        trap = self.sandbox.start(self.sandbox.lockstep("run", "--", "sh", "-c", "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done"))
+        sleeping = self.sandbox.start(self.sandbox.lockstep("run", "--", "sleep", "60"))
+        wait_until(lambda: "ready" in trap.output.read_text(), "the trap")
         wait_until(lambda: pathlib.Path(f"/proc/{sleeping.pid}/comm").read_text() == "sleep\n", "the command under the wrapper's pid")
         trap.send_signal(signal.SIGTERM)
         sleeping.kill()
-        self.assertEqual(trap.wait(10), 5)
-        self.assertEqual(sleeping.wait(10), -signal.SIGKILL)
+        self.assertEqual(trap.wait(60), 5)
+        self.assertEqual(sleeping.wait(60), -signal.SIGKILL)
 
-    def test_bytes_pass_untouched_and_no_pipe_is_held(self):
+    def test_passes_bytes_unchanged_and_holds_no_pipe(self):
         data = os.urandom(1 << 20)
-        done = self.room.run("run", "--", "sh", "-c", "cat; echo its own >&2", input=data, text=False)
+        done = self.sandbox.run("run", "--", "sh", "-c", "cat; echo its own >&2", input=data, text=False)
         self.assertEqual(done.stdout, data)
-        said = done.stderr.decode().splitlines()
-        self.assertEqual(said[-1], "its own")
-        self.assertRegex(said[0], "^lockstep: set ")
-        self.assertEqual(len(said), 2, said)
+        output = done.stderr.decode().splitlines()
+        self.assertEqual(output[-1], "its own")
+        self.assertRegex(output[0], "^lockstep: set ")
+        self.assertEqual(len(output), 2, output)
 
     def test_closed_streams_stay_closed(self):
-        answer = self.room.folder / "answer"
+        answer = self.sandbox.folder / "answer"
         look = f'for i in 0 1 2 3 4 5 6; do [ -e /proc/$$/fd/$i ] && open="$open $i"; done; echo "open:$open" > {answer}; exit 37'
-        # The daemon is started by the first, found by the second.
+        # The first run starts the daemon, and the second one finds it.
         for closed, left in (((0, 1, 2), ""), ((1,), " 0 2")):
             streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            code = subprocess.call(self.room.lockstep("run", "--", "sh", "-c", look), env=self.room.env, **streams,
+            code = subprocess.call(self.sandbox.lockstep("run", "--", "sh", "-c", look), env=self.sandbox.env, **streams,
                                    preexec_fn=lambda closed=closed: [os.close(fd) for fd in closed])
             self.assertEqual((code, answer.read_text()), (37, f"open:{left}\n"))
-        self.assertEqual(len(self.room.daemons()), 1)
+        self.assertEqual(len(self.sandbox.daemons()), 1)
         for fd in range(3):
-            self.assertNotIn(str(self.room.sockets / "start.lock"), os.readlink(f"/proc/{self.room.daemons()[0]}/fd/{fd}"))
+            self.assertNotIn(str(self.sandbox.sockets / "start.lock"), os.readlink(f"/proc/{self.sandbox.daemons()[0]}/fd/{fd}"))
 
 
-class Variables(RoomTest):
-    """Somebody else has set them."""
+class Variables(SandboxTest):
+    """Tests variables that are already set."""
 
     def start_job(self, *run_args, launcher=(), steps=0, **env):
-        return self.room.start([*launcher, *self.room.lockstep("run", *run_args, "--", *self.room.gpu_program("--steps", steps))],
-                               env={**self.room.gpu_env(), **env})
+        return self.sandbox.start([*launcher, *self.sandbox.lockstep("run", *run_args, "--", *self.sandbox.gpu_program("--steps", steps))],
+                               env={**self.sandbox.gpu_env(), **env})
 
     def value_in(self, process, name):
         values = pathlib.Path(f"/proc/{process.pid}/environ").read_bytes().decode().split("\0")
         return dict(v.split("=", 1) for v in values if v).get(name)
 
-    def test_another_cuda_tool_is_left_alone_and_the_rank_captured_by_preload(self):
-        tool, says = self.room.folder / "tool.so", self.room.folder / "tool-says"
+    def test_keeps_another_cuda_tool_and_captures_by_preload(self):
+        tool, says = self.sandbox.folder / "tool.so", self.sandbox.folder / "tool-says"
         subprocess.run(["gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", tool, SUPPORT / "injected_tool.c"], check=True)
         job = self.start_job("--preload", CUDA_INJECTION64_PATH=str(tool), INJECTED_TOOL_SAYS=str(says))
-        self.room.wait_for_ranks()
+        self.sandbox.wait_for_ranks()
         self.assertEqual(self.value_in(job, "CUDA_INJECTION64_PATH"), str(tool))
-        self.assertIn(f"CUDA_INJECTION64_PATH is set already ({tool}) and left alone", job.said.read_text())
+        self.assertIn(f"CUDA_INJECTION64_PATH is already set ({tool}) and unchanged", job.output.read_text())
         self.assertEqual(says.read_text(), "called\n")
         self.assert_captured()
 
-    def test_nvtx_and_nccl_tools_are_chained_and_both_see_the_calls(self):
+    def test_chains_other_nvtx_and_nccl_tools(self):
         plugin, nvtx = (TESTING / f"liblockstep_sim_nccl_test_{name}.so" for name in ("plugin", "nvtx_tool"))
-        saw = {name: self.room.folder / name for name in ("plugin", "nvtx")}
-        # Alone in its world a rank has no collective to match.
+        saw = {name: self.sandbox.folder / name for name in ("plugin", "nvtx")}
+        # A rank alone in its world has no collective to match.
         job = self.start_job(launcher=MPIEXEC, steps=40, NCCL_PROFILER_PLUGIN=str(plugin), NVTX_INJECTION64_PATH=str(nvtx),
                              LOCKSTEP_TEST_PLUGIN_MASK="2", LOCKSTEP_TEST_PLUGIN_OUT=str(saw["plugin"]), LOCKSTEP_TEST_NVTX_OUT=str(saw["nvtx"]))
-        self.room.wait_for_ranks(2)
+        self.sandbox.wait_for_ranks(2)
         report = self.assert_captured(ranks=2)
         self.assertGreater(report["capture"]["matching"]["by"]["nccl_seq"], 0, report["capture"]["matching"])
-        # The tools write their last lines at the program's end.
+        # The tools write their last lines when the program ends.
         self.assert_trained(job)
         self.assertIn("\nstart ", saw["plugin"].read_text())
         self.assertIn("push ncclAllReduce", saw["nvtx"].read_text())
         for name, path in (("NVTX_INJECTION64_PATH", nvtx), ("NCCL_PROFILER_PLUGIN", plugin)):
-            self.assertIn(f"{name} was {path}: Lockstep goes before it", job.said.read_text())
+            self.assertIn(f"{name} was {path}: Lockstep replaces it", job.output.read_text())
 
-    def test_what_is_set_is_kept_and_named_in_a_line_each(self):
-        preload = str(self.room.stack / "libcuda.so.1")
-        done = self.room.run("run", "--", "env", env={"KINETO_USE_DAEMON": "0", "CUDA_INJECTION64_PATH": "/opt/other.so",
+    def test_keeps_set_variables_and_prints_a_line_for_each(self):
+        preload = str(self.sandbox.stack / "libcuda.so.1")
+        done = self.sandbox.run("run", "--", "env", env={"KINETO_USE_DAEMON": "0", "CUDA_INJECTION64_PATH": "/opt/other.so",
                                                       "NCCL_PROFILER_PLUGIN": "none", "LD_PRELOAD": preload})
         seen = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
         kept = {"KINETO_USE_DAEMON": "0", "CUDA_INJECTION64_PATH": "/opt/other.so", "NCCL_PROFILER_PLUGIN": "none",
-                "LD_PRELOAD": preload, "LOCKSTEP_SOCKET": str(self.room.socket)}
+                "LD_PRELOAD": preload, "LOCKSTEP_SOCKET": str(self.sandbox.socket)}
         self.assertEqual({name: seen[name] for name in kept}, kept)
         lines = done.stderr.splitlines()
         for name in ("KINETO_USE_DAEMON", "CUDA_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN"):
-            self.assertEqual(len([line for line in lines if line.startswith(f"lockstep: {name} is set already")]), 1, lines)
-        self.assertEqual(lines[-1], f"lockstep: set NVTX_INJECTION64_PATH, LOCKSTEP_SOCKET; daemon at {self.room.socket}")
+            self.assertEqual(len([line for line in lines if line.startswith(f"lockstep: {name} is already set")]), 1, lines)
+        self.assertEqual(lines[-1], f"lockstep: set NVTX_INJECTION64_PATH, LOCKSTEP_SOCKET; daemon at {self.sandbox.socket}")
         self.assertEqual(len(lines), 4, lines)
 
 
-class Daemons(RoomTest):
-    def test_eight_at_once_start_one(self):
-        ranks = [self.room.start(self.room.lockstep("run", "--", "sleep", "1")) for _ in range(8)]
-        self.assertEqual([rank.wait(20) for rank in ranks], [0] * 8)
-        self.assertEqual(len(self.room.daemons()), 1)
-        self.assertEqual([rank.said.read_text().count(f"daemon at {self.room.socket}") for rank in ranks], [1] * 8)
+class Daemons(SandboxTest):
+    def test_eight_concurrent_runs_start_one_daemon(self):
+        ranks = [self.sandbox.start(self.sandbox.lockstep("run", "--", "sleep", "1")) for _ in range(8)]
+        self.assertEqual([rank.wait(60) for rank in ranks], [0] * 8)
+        self.assertEqual(len(self.sandbox.daemons()), 1)
+        self.assertEqual([rank.output.read_text().count(f"daemon at {self.sandbox.socket}") for rank in ranks], [1] * 8)
 
-    def test_a_socket_that_nobody_serves_is_replaced(self):
+    def test_replaces_an_unused_socket(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as dead:
-            dead.bind(str(self.room.socket))
-        done = self.room.run("run", "--", "true")
+            dead.bind(str(self.sandbox.socket))
+        done = self.sandbox.run("run", "--", "true")
         self.assertEqual(done.returncode, 0)
-        self.assertIn(f"daemon at {self.room.socket}", done.stderr)
-        self.assertEqual(len(self.room.daemons()), 1)
+        self.assertIn(f"daemon at {self.sandbox.socket}", done.stderr)
+        self.assertEqual(len(self.sandbox.daemons()), 1)
 
-    def test_a_folder_that_others_may_change_is_refused_by_name(self):
+    def test_refuses_a_folder_that_others_may_change(self):
         def refused(why):
-            done = self.room.run("run", "--", "echo", "ran")
+            done = self.sandbox.run("run", "--", "echo", "ran")
             self.assertEqual((done.returncode, done.stdout), (0, "ran\n"))
-            self.assertIn(str(self.room.socket), done.stderr)
+            self.assertIn(str(self.sandbox.socket), done.stderr)
             self.assertIn(why, done.stderr)
             self.assertIn("the command runs without Lockstep", done.stderr)
-            self.assertEqual(self.room.daemons(), [])
+            self.assertEqual(self.sandbox.daemons(), [])
 
-        self.room.sockets.chmod(0o770)
+        self.sandbox.sockets.chmod(0o770)
         refused("writable for group or others")
-        self.room.sockets.chmod(0o700)
+        self.sandbox.sockets.chmod(0o700)
         try:
-            os.chown(self.room.sockets, os.geteuid() + 54321, -1)
+            os.chown(self.sandbox.sockets, os.geteuid() + 54321, -1)
         except OSError as error:
             print(f"a folder of another user was not tried: {error}")
             return
         refused("belongs to another user")
-        os.chown(self.room.sockets, os.geteuid(), -1)
+        os.chown(self.sandbox.sockets, os.geteuid(), -1)
 
-    def test_ranks_come_back_to_the_daemon_that_follows_one_that_died(self):
-        # Without its last words: the socket stays behind.
-        job = self.room.start(self.room.lockstep("run", "--", *self.room.gpu_program("--steps", "0")), env=self.room.gpu_env())
-        pid = self.room.wait_for_ranks()[0]["pid"]
+    def test_ranks_reconnect_to_a_restarted_daemon(self):
+        # SIGKILL leaves the socket behind.
+        job = self.sandbox.start(self.sandbox.lockstep("run", "--", *self.sandbox.gpu_program("--steps", "0")), env=self.sandbox.gpu_env())
+        pid = self.sandbox.wait_for_ranks()[0]["pid"]
         self.assertEqual(pid, job.pid)
-        done = self.room.run("doctor", "--pid", pid)
+        done = self.sandbox.run("doctor", "--pid", pid)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        for words in (f"client: loaded from {self.room.client}, by CUDA_INJECTION64_PATH", "libcudart: ", "libnccl: ",
-                      f"{self.room.socket} has it as rank 0"):
+        for words in (f"client: loaded from {self.sandbox.client}, by CUDA_INJECTION64_PATH", "libcudart: ", "libnccl: ",
+                      f"{self.sandbox.socket} knows it as rank 0"):
             self.assertIn(f"ok      {words}" if "rank" not in words else words, done.stdout)
-        self.room.end_daemons(signal.SIGKILL)
-        self.assertTrue(stat.S_ISSOCK(self.room.socket.stat().st_mode))
+        self.sandbox.end_daemons(signal.SIGKILL)
+        self.assertTrue(stat.S_ISSOCK(self.sandbox.socket.stat().st_mode))
         self.assertIsNone(job.poll())
-        self.assertEqual(self.room.run("run", "--", "true").returncode, 0)
-        self.assertEqual([rank["pid"] for rank in self.room.wait_for_ranks()], [pid])
+        self.assertEqual(self.sandbox.run("run", "--", "true").returncode, 0)
+        self.assertEqual([rank["pid"] for rank in self.sandbox.wait_for_ranks()], [pid])
         self.assert_captured()
 
 
-class Unreached(RoomTest):
-    """Ranks that are told of a daemon and do not come: unharmed, and named after ten seconds."""
+class Unreached(SandboxTest):
+    """Tests ranks that know a daemon but never register. They must run on, and status must name them after
+    ten seconds."""
 
     def start_job(self, before, env=None, container=None):
-        """Under its own launcher; 14 s of work, so that status has an answer before it ends."""
-        program = (container or self.room).gpu_program("--steps", "35", "--matmuls", "20")
-        return self.room.start([*before, *program], whole_env={**self.room.env, **(env or {})})
+        """Starts a job under its own launcher, with 18 s of work. Status can name the rank after 10 s, and a busy
+        machine needs some more."""
+        program = (container or self.sandbox).gpu_program("--steps", "45", "--matmuls", "20")
+        return self.sandbox.start([*before, *program], whole_env={**self.sandbox.env, **(env or {})})
 
     def assert_named(self, jobs):
-        """`jobs`: by name, a process and what status has to say of it. All run at once, the wait is the same."""
+        """`jobs` maps a name to a process and the words of its warning. All jobs run at once and share one
+        wait."""
         began = time.monotonic()
-        wait_until(lambda: all(self.room.warnings_of(job.named_pid or job.pid) for job, _ in jobs.values()), "every warning",
-                   lambda: json.dumps(self.room.status(), indent=1) + "".join(job.said.read_text() for job, _ in jobs.values()), 25)
+        wait_until(lambda: all(self.sandbox.warnings_of(job.named_pid or job.pid) for job, _ in jobs.values()), "every warning",
+                   lambda: json.dumps(self.sandbox.status(), indent=1) + "".join(job.output.read_text() for job, _ in jobs.values()))
         self.assertGreater(time.monotonic() - began, 5, "a young process may still come")
         for name, (job, says) in jobs.items():
             with self.subTest(name):
-                warnings = self.room.warnings_of(job.named_pid or job.pid)
+                warnings = self.sandbox.warnings_of(job.named_pid or job.pid)
                 self.assertEqual(len(warnings), 1, warnings)
                 for words in says:
                     self.assertIn(words, warnings[0])
@@ -228,135 +233,136 @@ class Unreached(RoomTest):
             self.assert_trained(job)
 
 
-def dropping(room, **left):
-    """`env -i`, with what the program itself needs."""
-    return ["env", "-i", *(f"{name}={value}" for name, value in room.gpu_env(**left).items())]
+def dropping(sandbox, **left):
+    """Returns `env -i` with the variables that the program itself needs."""
+    return ["env", "-i", *(f"{name}={value}" for name, value in sandbox.gpu_env(**left).items())]
 
 
 class Launchers(Unreached):
-    def test_ranks_whose_launcher_drops_the_environment_run_and_are_named(self):
-        srun = self.room.folder / "srun"
+    def test_warns_of_ranks_without_the_environment(self):
+        srun = self.sandbox.folder / "srun"
         srun.write_text("#!/bin/sh\n# srun --export=NONE: the step gets Slurm's variables and nothing of the caller's.\n" +
-                        "exec " + " ".join(dropping(self.room, SLURM_PROCID="0")) + ' "$@"\n')
-        launcher = self.room.folder / "launcher"
+                        "exec " + " ".join(dropping(self.sandbox, SLURM_PROCID="0")) + ' "$@"\n')
+        launcher = self.sandbox.folder / "launcher"
         launcher.write_text("#!/bin/sh\n# As mpiexec does, a child per rank; as sudo does, with another environment.\n" +
-                            " ".join(dropping(self.room)) + ' "$@" &\necho child $!\nwait $!\n')
+                            " ".join(dropping(self.sandbox)) + ' "$@" &\necho child $!\nwait $!\n')
         for script in (srun, launcher):
             script.chmod(0o755)
-        run = self.room.lockstep("run", "--")
+        run = self.sandbox.lockstep("run", "--")
         remedy = "put `lockstep run --` directly before the program"
         jobs = {
-            "env -i": (self.start_job([*run, *dropping(self.room)]), ["what `lockstep run` became has dropped", remedy]),
+            "env -i": (self.start_job([*run, *dropping(self.sandbox)]), ["the command of `lockstep run` has dropped", remedy]),
             "srun": (self.start_job([*run, srun]), ["rank 0 (pid", remedy]),
             "a child": (self.start_job([*run, launcher]), ["a launcher below launcher (pid", remedy]),
-            # What sshd or a daemon of the launcher starts has no ancestor that knows Lockstep.
-            "ssh": (self.start_job(dropping(self.room, OMPI_COMM_WORLD_RANK="0")), ["rank 0 (pid", "no `lockstep run` told it", remedy]),
+            # A process of sshd or of a launcher's daemon has no ancestor with Lockstep's variables.
+            "ssh": (self.start_job(dropping(self.sandbox, OMPI_COMM_WORLD_RANK="0")), ["rank 0 (pid", "it has no daemon's address", remedy]),
         }
         for job, _ in jobs.values():
             job.named_pid = None
         child = jobs["a child"][0]
-        wait_until(lambda: "child " in child.said.read_text(), "the launcher's child")
-        child.named_pid = int(child.said.read_text().split("child ")[1].split()[0])
+        wait_until(lambda: "child " in child.output.read_text(), "the launcher's child")
+        child.named_pid = int(child.output.read_text().split("child ")[1].split()[0])
         self.assert_named(jobs)
-        # Nobody of them was told by environment: the daemon lived on because one of them had asked for it.
-        self.assertEqual(len(self.room.daemons()), 1)
+        # No rank got the daemon's address from its environment. The daemon stayed alive because one of them
+        # had connected to it.
+        self.assertEqual(len(self.sandbox.daemons()), 1)
 
     def test_one_wrapper_around_mpiexec_is_enough_on_one_node(self):
-        work = self.room.gpu_program("--steps", "0")
-        job = self.room.start(self.room.lockstep("run", "--", *MPIEXEC, *work), env=self.room.gpu_env())
-        ranks = self.room.wait_for_ranks(2)
+        work = self.sandbox.gpu_program("--steps", "0")
+        job = self.sandbox.start(self.sandbox.lockstep("run", "--", *MPIEXEC, *work), env=self.sandbox.gpu_env())
+        ranks = self.sandbox.wait_for_ranks(2)
         self.assertEqual(sorted(rank["rank"] for rank in ranks), [0, 1])
         self.assertEqual({rank["rank_source"] for rank in ranks}, {"OMPI"})
         job.terminate()
-        job.wait(20)
+        job.wait(60)
 
 
 class Containers(Unreached):
     CLIENT = "/opt/elsewhere/liblockstep_client.so"
 
     def container(self, name):
-        return Container(self.room, name)
+        return Container(self.sandbox, name)
 
-    def told(self, container, socket_path, **more):
-        """What `docker run -e` would hand on."""
+    def container_env(self, container, socket_path, **more):
+        """Returns the environment that `docker run -e` would pass."""
         return {**container.gpu_env(LOCKSTEP_SOCKET=str(socket_path), **dict.fromkeys(FORWARD, self.CLIENT)), **more}
 
-    def test_a_rank_with_library_and_socket_at_other_places_is_captured(self):
-        self.room.start_daemon()
+    def test_captures_a_container_with_other_paths(self):
+        self.sandbox.start_daemon()
         box = self.container("whole")
-        box.put(self.room.client, str(pathlib.Path(self.CLIENT).parent))
-        box.mount(self.room.sockets, "/run/mounted")
-        env = self.told(box, "/run/mounted/client.sock", RANK="0", WORLD_SIZE="1", LOCKSTEP_JOB="boxed")
-        # A pid namespace of its own is no hindrance while the daemon is in one above.
-        job = self.room.start(box.command(*box.gpu_program("--steps", "0"), namespaces=("--mount", "--pid", "--fork", "--kill-child")),
+        box.put(self.sandbox.client, str(pathlib.Path(self.CLIENT).parent))
+        box.mount(self.sandbox.sockets, "/run/mounted")
+        env = self.container_env(box, "/run/mounted/client.sock", RANK="0", WORLD_SIZE="1", LOCKSTEP_JOB="boxed")
+        # A rank may have its own pid namespace if the daemon is in a parent namespace.
+        job = self.sandbox.start(box.command(*box.gpu_program("--steps", "0"), namespaces=("--mount", "--pid", "--fork", "--kill-child")),
                               whole_env=env)
-        rank = self.room.wait_for_ranks()[0]
+        rank = self.sandbox.wait_for_ranks()[0]
         self.assertEqual((rank["job"], rank["program"]), ("boxed", "lockstep_train_"))
         self.assertEqual(pathlib.Path(f"/proc/{rank['pid']}/status").read_text().split("PPid:\t")[1].split()[0], str(job.pid))
         self.assert_captured()
 
     def examine(self, pid):
-        done = self.room.run("doctor", "--pid", pid)
+        done = self.sandbox.run("doctor", "--pid", pid)
         return done.returncode, done.stdout + done.stderr
 
-    def test_what_is_missing_in_the_container_is_named(self):
-        self.room.start_daemon()
+    def test_names_the_missing_parts_in_a_container(self):
+        self.sandbox.start_daemon()
         bare, deaf = self.container("bare"), self.container("deaf")
-        bare.mount(self.room.sockets, "/run/mounted")
-        deaf.put(self.room.client, str(pathlib.Path(self.CLIENT).parent))
+        bare.mount(self.sandbox.sockets, "/run/mounted")
+        deaf.put(self.sandbox.client, str(pathlib.Path(self.CLIENT).parent))
         jobs = {
-            "no library": (self.start_job(bare.command(), self.told(bare, "/run/mounted/client.sock"), bare),
-                           [f"{self.CLIENT} is not there for it: mount the folder into the container"]),
-            "no socket": (self.start_job(deaf.command(), self.told(deaf, self.room.socket), deaf),
-                          ["the client is loaded, but", f"{self.room.socket} is not there for it: mount its folder into the container"]),
+            "no library": (self.start_job(bare.command(), self.container_env(bare, "/run/mounted/client.sock"), bare),
+                           [f"{self.CLIENT} is not visible to it: mount the folder into the container"]),
+            "no socket": (self.start_job(deaf.command(), self.container_env(deaf, self.sandbox.socket), deaf),
+                          ["the client is loaded, but", f"{self.sandbox.socket} is not visible to it: mount its folder into the container"]),
         }
         rootless = self.container("rootless")
-        rootless.put(self.room.client, str(pathlib.Path(self.CLIENT).parent))
-        rootless.mount(self.room.sockets, "/run/mounted")
+        rootless.put(self.sandbox.client, str(pathlib.Path(self.CLIENT).parent))
+        rootless.mount(self.sandbox.sockets, "/run/mounted")
         if subprocess.run(rootless.rootless_command("true"), capture_output=True).returncode == 0:
-            jobs["no trust"] = (self.start_job(rootless.rootless_command(), self.told(rootless, "/run/mounted/client.sock"), rootless),
+            jobs["no trust"] = (self.start_job(rootless.rootless_command(), self.container_env(rootless, "/run/mounted/client.sock"), rootless),
                                 ["user 0, to whom the folder of /run/mounted/client.sock belongs, does not exist"])
         else:
             print("this user may not become another, or that one not root of a user namespace: a rootless container was not tried")
         for job, _ in jobs.values():
             job.named_pid = None
         wait_until(lambda: "client: loaded" in self.examine(jobs["no socket"][0].pid)[1], "CUDA in the container")
-        code, said = self.examine(jobs["no socket"][0].pid)
-        self.assertEqual(code, 1, said)
-        self.assertIn(f"broken  socket: LOCKSTEP_SOCKET is {self.room.socket}, which is not there for it", said)
-        code, said = self.examine(jobs["no library"][0].pid)
-        self.assertEqual(code, 1, said)
-        self.assertIn(f"broken  client: not loaded; {self.CLIENT} is not there for it", said)
-        self.assertIn("ok      socket: /run/mounted/client.sock is there for it", said)
+        code, output = self.examine(jobs["no socket"][0].pid)
+        self.assertEqual(code, 1, output)
+        self.assertIn(f"broken  socket: LOCKSTEP_SOCKET is {self.sandbox.socket}, which is not visible to it", output)
+        code, output = self.examine(jobs["no library"][0].pid)
+        self.assertEqual(code, 1, output)
+        self.assertIn(f"broken  client: not loaded; {self.CLIENT} is not visible to it", output)
+        self.assertIn("ok      socket: /run/mounted/client.sock is visible to it", output)
         self.assert_named(jobs)
 
-    def test_the_whole_installation_inside_starts_a_daemon_of_its_own(self):
+    def test_an_installation_in_a_container_starts_its_own_daemon(self):
         box = self.container("installed")
         for program in ("lockstep", "lockstepd", "lockstep-aggregator"):
             box.put(BIN / program, "/opt/lockstep/bin")
-        box.put(self.room.client, "/opt/lockstep/lib")
-        # As an outer `lockstep run` leaves them: paths that only the host has.
-        env = self.told(box, "/tmp/inside/client.sock", **dict.fromkeys(FORWARD, str(self.room.client)))
-        job = self.room.start(box.command("/opt/lockstep/bin/lockstep", "run", "--", *box.gpu_program("--steps", "0")), whole_env=env)
+        box.put(self.sandbox.client, "/opt/lockstep/lib")
+        # An outer `lockstep run` leaves paths that exist only on the host.
+        env = self.container_env(box, "/tmp/inside/client.sock", **dict.fromkeys(FORWARD, str(self.sandbox.client)))
+        job = self.sandbox.start(box.command("/opt/lockstep/bin/lockstep", "run", "--", *box.gpu_program("--steps", "0")), whole_env=env)
         inside = box.command("/opt/lockstep/bin/lockstep", "status", "--format", "json")
 
         def ranks():
             done = subprocess.run(inside, env=env, capture_output=True, text=True)
             return json.loads(done.stdout)["daemons"][0]["ranks"] if done.returncode == 0 else []
 
-        wait_until(lambda: len(ranks()) == 1, "the rank", lambda: job.said.read_text())
+        wait_until(lambda: len(ranks()) == 1, "the rank", lambda: job.output.read_text())
         self.assertEqual(ranks()[0]["pid"], job.pid)
-        self.assertIn("daemon at /tmp/inside/client.sock", job.said.read_text())
+        self.assertIn("daemon at /tmp/inside/client.sock", job.output.read_text())
 
-    def test_a_rank_that_the_daemon_cannot_see_is_refused_with_the_reason(self):
-        daemon = self.room.start(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", self.room.bin / "lockstepd", "--socket",
-                                  self.room.socket])
-        wait_until(self.room.socket.exists, "the daemon's socket", lambda: daemon.said.read_text())
-        job = self.room.start(self.room.lockstep("run", "--", *self.room.gpu_program("--steps", "40")),
-                              env={**self.room.gpu_env(), "RANK": "0", "WORLD_SIZE": "1"})
-        wait_until(lambda: self.room.status()["warnings"], "a warning")
-        (warning,) = self.room.status()["warnings"]
-        for words in ("rank 0 (lockstep_train_, pid ", f"pid {job.pid} to itself", "was refused", "hostPID"):
+    def test_refuses_an_invisible_rank_with_the_reason(self):
+        daemon = self.sandbox.start(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", self.sandbox.bin / "lockstepd", "--socket",
+                                  self.sandbox.socket])
+        wait_until(self.sandbox.socket.exists, "the daemon's socket", lambda: daemon.output.read_text())
+        job = self.sandbox.start(self.sandbox.lockstep("run", "--", *self.sandbox.gpu_program("--steps", "40")),
+                              env={**self.sandbox.gpu_env(), "RANK": "0", "WORLD_SIZE": "1"})
+        wait_until(lambda: self.sandbox.status()["warnings"], "a warning")
+        (warning,) = self.sandbox.status()["warnings"]
+        for words in ("rank 0 (lockstep_train_, pid ", f"pid {job.pid} in its own namespace", "was refused", "hostPID"):
             self.assertIn(words, warning)
         self.assert_trained(job)
 

@@ -1,5 +1,6 @@
-"""docs/pbs.md, lsf.md, flux.md and torchrun.md followed by their own commands, on two nodes. The schedulers are stood in for by scripts
-that start the job where they would, with the variables they set; the launcher under PBS and LSF is Open MPI's own."""
+"""Runs the commands of docs/pbs.md, lsf.md, flux.md and torchrun.md on two nodes. Scripts simulate the
+schedulers: they start the job at the same place with the same variables. The launcher under PBS and LSF is
+Open MPI's own."""
 import pathlib
 import re
 import shutil
@@ -17,16 +18,16 @@ BIN = pathlib.Path(sys.argv[1]).resolve()
 SLOW_RANK = 5
 TRAIN = f"""\
 import os
-os.execv("/opt/lockstep/bin/lockstep-sim-rank", "lockstep-sim-rank --forever --seed 7 --ranks-per-host 4 --fault slow_gpu "
-         "--fault-rank {SLOW_RANK} --fault-size 0.2".split())
+os.execv("/opt/lockstep/bin/lockstep-sim-rank", "lockstep-sim-rank --forever --seed 7 --time-scale 4 --microbatches 2 --ranks-per-host 4 "
+         "--fault slow_gpu --fault-rank {SLOW_RANK} --fault-size 0.2".split())
 """
-# Works on its own, without MPI: Open MPI's library would look for a Flux that is not there.
+# A rank without MPI, because Open MPI's library would look for Flux, which is not installed.
 ALONE = """\
 import os
 os.environ["LD_LIBRARY_PATH"] = "/opt/lockstep/lib/sim_stack"
 os.execv("/opt/lockstep/bin/lockstep_cuda_loop", ["lockstep_cuda_loop", "300"])
 """
-# On the first node, without the caller's environment, as a batch system starts a script.
+# Starts a script on the first node without the caller's environment, as a batch system does.
 QSUB = """\
 #!/bin/sh
 [ "$1" = -e ] && errors=$2 && shift 2
@@ -60,7 +61,7 @@ sys.exit(max(task.wait() for task in tasks))
 TORCHRUN = """\
 #!/bin/sh
 [ "$1 $2" = "--standalone --nproc-per-node" ] || exit 2
-exec python3 /opt/bin/torchrun_stand_in.py --rdzv-id 5f0c-standalone --nproc-per-node $3 -- python3 $4
+exec python3 /opt/bin/fake_torchrun.py --rdzv-id 5f0c-standalone --nproc-per-node $3 -- python3 $4
 """
 
 
@@ -75,10 +76,11 @@ class Schedulers(unittest.TestCase):
         for name, text in (("qsub", QSUB), ("bsub", BSUB), ("flux", FLUX), ("torchrun", TORCHRUN)):
             (program := pathlib.Path("/opt/bin", name)).write_text(text)
             program.chmod(0o755)
-        shutil.copy(REPOSITORY / "tests/support/torchrun_stand_in.py", "/opt/bin")
+        shutil.copy(REPOSITORY / "tests/support/fake_torchrun.py", "/opt/bin")
 
     def follow(self, page, program, count):
-        """Script, submission, and the capture when `count` ranks are there. The ranks, and what the capture says."""
+        """Writes and submits the page's script, and captures it when `count` ranks are there. Returns the
+        ranks and the report."""
         text = (REPOSITORY / "docs" / page).read_text()
         blocks = dict(re.findall(r"<!-- run: (\S+) -->\n```sh\n(.*?)```", text, re.S))
         self.assertEqual(set(blocks), {"script", "submit", "trace"})
@@ -92,7 +94,7 @@ class Schedulers(unittest.TestCase):
         def ranks():
             return ranks_of(self.head.sh("alice", ask, check=False).stdout)
 
-        wait_until(lambda: len(ranks()) == count, f"{count} ranks", lambda: self.logs() + str(ranks()), 40)
+        wait_until(lambda: len(ranks()) == count, f"{count} ranks", lambda: self.logs() + str(ranks()))
         found = ranks()
         self.head.sh("alice", f"rm -rf capture; JOB='{job}'\n" + blocks["trace"], timeout=90)
         report = report_of("/home/alice/capture")

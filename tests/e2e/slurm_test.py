@@ -1,5 +1,6 @@
-"""Lockstep on a real Slurm cluster: docs/slurm.md is followed by its own commands, as administrator and as user; another user is
-refused; arrays, several steps, lost and forged environments, a plugin that cannot work, and the prologs that stand in for it."""
+"""Tests Lockstep on a real Slurm cluster with the commands of docs/slurm.md, as administrator and as user.
+Other cases: an unauthorised user, arrays, several steps, lost and forged environments, a plugin that
+cannot work, and the prologs that replace it."""
 import json
 import pathlib
 import re
@@ -20,14 +21,14 @@ DENIED, NOT_FOUND = 5, 4
 SIM_RANK = "/opt/lockstep/bin/lockstep-sim-rank"
 TRAIN = f"""\
 import os, sys
-os.execv("{SIM_RANK}", ["lockstep-sim-rank", "--forever", "--seed", "7", *sys.argv[1:]])
+os.execv("{SIM_RANK}", ["lockstep-sim-rank", "--forever", "--seed", "7", "--time-scale", "4", "--microbatches", "2", *sys.argv[1:]])
 """
-# A rank alone, whose environment has nothing of Slurm's left but what is given.
+# A single rank. Its environment has no variables of Slurm except those that the arguments give.
 ALONE = f"""\
 import os, sys
 kept = {{name: value for name, value in os.environ.items() if name.startswith(("CUDA_", "NVTX_", "NCCL_", "KINETO_", "LOCKSTEP_", "HOME", "PATH"))}}
 given = dict(word.split("=", 1) for word in sys.argv[1:])
-os.execve("{SIM_RANK}", "lockstep-sim-rank --forever --dp 1 --tp 1 --pp 1".split(), {{**kept, **given}})
+os.execve("{SIM_RANK}", "lockstep-sim-rank --forever --time-scale 4 --microbatches 2 --dp 1 --tp 1 --pp 1".split(), {{**kept, **given}})
 """
 SLOW_RANK = 5
 SLOWED = f"--ranks-per-host 4 --fault slow_gpu --fault-rank {SLOW_RANK} --fault-size 0.2"
@@ -35,7 +36,7 @@ PAIR = "--dp 2 --tp 1 --pp 1 --ranks-per-host 2"
 
 
 def block(name):
-    """The commands of docs/slurm.md behind <!-- run: name -->."""
+    """Returns the commands of docs/slurm.md after <!-- run: name -->."""
     found = re.search(rf"<!-- run: {name} -->\n```sh\n(.*?)```", PAGE, re.S)
     if not found:
         raise AssertionError(f"docs/slurm.md has no block {name}")
@@ -61,9 +62,9 @@ class Slurm(unittest.TestCase):
 
     def tearDown(self):
         self.cluster.root("scancel -u alice; scancel -u bob")
-        wait_until(lambda: not self.cluster.root("squeue -h").stdout.strip(), "an empty queue", self.cluster.logs, seconds=40)
+        wait_until(lambda: not self.cluster.root("squeue -h").stdout.strip(), "an empty queue", self.cluster.logs)
 
-    # ---- what the tests say
+    # ---- helpers of the tests
 
     @classmethod
     def status(cls, user, job=""):
@@ -88,7 +89,7 @@ class Slurm(unittest.TestCase):
 
     def assert_ended(self, name, job):
         wait_until(lambda: f"job_ended job={job} " in self.daemon_log(name),
-                                f"{name}'s daemon to forget {job}", self.cluster.logs, seconds=10)
+                                f"{name}'s daemon to forget {job}", self.cluster.logs)
 
     def assert_denied(self, done, text):
         self.assertEqual(done.returncode, DENIED, done.stdout + done.stderr)
@@ -96,7 +97,7 @@ class Slurm(unittest.TestCase):
 
     # ---- tests
 
-    def test_a_job_of_eight_ranks_over_two_nodes(self):
+    def test_captures_eight_ranks_over_two_nodes(self):
         script = block("user-script").replace("train.py", f"train.py {SLOWED}")
         job = self.cluster.login("alice", script + block("user-submit") + 'echo "$JOB"').stdout.split()[-1]
         ranks = self.wait_for_ranks(8, job=job)
@@ -122,25 +123,25 @@ class Slurm(unittest.TestCase):
         capture = report["capture"]["id"]
         self.assert_denied(self.cluster.login("bob", f"lockstep report {capture} --aggregator head:7077", check=False), "is user 12001's")
         self.assertEqual(self.cluster.login("alice", f"lockstep report {capture} --aggregator head:7077 --top 1").returncode, 0)
-        told = self.cluster.root("/opt/lockstep/bin/lockstep status --format json --aggregator head:7077 --token-file /etc/lockstep/token")
-        self.assertEqual(sum(len(d["ranks"]) for d in json.loads(told.stdout)["daemons"]), 8)
+        status = self.cluster.root("/opt/lockstep/bin/lockstep status --format json --aggregator head:7077 --token-file /etc/lockstep/token")
+        self.assertEqual(sum(len(d["ranks"]) for d in json.loads(status.stdout)["daemons"]), 8)
 
         self.cluster.login("alice", f"scancel {job}")
         for name in NODES:
             self.assert_ended(name, f"{job}.0")
             wait_until(lambda: not self.leftover(name), f"{name} to be empty", lambda: str(self.leftover(name)))
-        said = pathlib.Path(f"/home/alice/slurm-{job}.out").read_text()
-        lines = [line for line in said.splitlines() if line.startswith("lockstep: set ")]
-        self.assertEqual(len(lines), 1, f"the script's, which its tasks inherit: {said}")
+        output = pathlib.Path(f"/home/alice/slurm-{job}.out").read_text()
+        lines = [line for line in output.splitlines() if line.startswith("lockstep: set ")]
+        self.assertEqual(len(lines), 1, f"the script's, which its tasks inherit: {output}")
 
     def leftover(self, name):
-        """Processes that are neither Slurm's nor the daemon, and rings that the daemon still holds."""
+        """Returns processes other than Slurm's and the daemon, and rings that the daemon still holds."""
         node = self.cluster.nodes[name]
         processes = [p for p in node.processes() if p[1] not in ("slurmd", "lockstepd")]
         rings = node.sh("ls -l /proc/$(pgrep lockstepd)/fd | grep memfd || true").stdout.splitlines()
         return processes + rings
 
-    def test_several_steps_are_listed_and_chosen(self):
+    def test_lists_and_selects_job_steps(self):
         job = self.submit("alice", f"srun --mpi=pmix -n2 --overlap python3 train.py {PAIR} &\n"
                                    f"srun --mpi=pmix -n2 --overlap python3 train.py {PAIR} &\nwait", "--lockstep", "-n2")
         self.wait_for_ranks(4, job=job)
@@ -151,7 +152,7 @@ class Slurm(unittest.TestCase):
         self.cluster.login("alice", f"lockstep trace --job {job}.1 --duration 500ms -o step")
         self.assertEqual(report_of("/home/alice/step")["capture"]["job"], f"{job}.1")
 
-    def test_an_array_by_task_by_array_and_by_its_own_number(self):
+    def test_selects_array_tasks_by_each_number(self):
         array = self.submit("alice", f"echo $SLURM_JOB_ID > number-$SLURM_ARRAY_TASK_ID\nsrun --mpi=pmix -n2 python3 train.py {PAIR}",
                             "--lockstep", "--array=3,4", "-n2")
         self.wait_for_ranks(4)
@@ -170,11 +171,11 @@ class Slurm(unittest.TestCase):
         ranks = self.wait_for_ranks(2)
         self.assertEqual([(r["job"], r["job_by_scheduler"]) for r in ranks], [(f"{job}.0", True)] * 2)
 
-    def test_lost_and_forged_environments(self):
+    def test_handles_lost_and_forged_environments(self):
         job = self.submit("alice", "srun -n1 python3 alone.py", "--lockstep", "-n1", "-w n1")
         lost = self.wait_for_ranks(1)
         self.assertEqual([(r["job"], r["job_by_scheduler"]) for r in lost], [(f"{job}.0", True)])
-        # On the same node, under her job's name, and with her variables.
+        # Bob uses the same node, the name of alice's job, and her variables.
         forged = self.submit("bob", f"srun -n1 --overlap python3 alone.py LOCKSTEP_JOB={job}.0 &\n"
                                     f"srun -n1 --overlap python3 alone.py SLURM_JOB_ID={job} &\nwait",
                              "--lockstep", "-n1", "-w n1")
@@ -182,12 +183,12 @@ class Slurm(unittest.TestCase):
         self.assertEqual(len(mine), 1)
         self.assertIn(mine[0]["job"], (f"{forged}.0", f"{forged}.1"), "set right")
         warned = self.cluster.nodes["n1"].sh("setpriv --reuid=12002 --clear-groups /opt/lockstep/bin/lockstep status").stdout
-        self.assertIn(f"it says that it belongs to job {job}.0, which is user 12001's", warned)
+        self.assertIn(f"it claims job {job}.0, which is user 12001's", warned)
         self.assertEqual([r["job"] for r in self.ranks("alice")], [f"{job}.0"])
-        told = self.cluster.nodes["n1"].inside("setpriv", "--reuid=12002", "--clear-groups", "/opt/lockstep/bin/lockstep", "job", "end", "--id", job)
-        self.assert_denied(run(*told, check=False), "only root")
+        command = self.cluster.nodes["n1"].inside("setpriv", "--reuid=12002", "--clear-groups", "/opt/lockstep/bin/lockstep", "job", "end", "--id", job)
+        self.assert_denied(run(*command, check=False), "only root")
 
-    def test_a_step_that_is_killed_is_forgotten(self):
+    def test_forgets_a_killed_step(self):
         job = self.submit("alice", f"srun --mpi=pmix -n2 python3 train.py {PAIR}", "--lockstep", "-n2", "-w n2")
         self.wait_for_ranks(2)
         node = self.cluster.nodes["n2"]
@@ -195,7 +196,7 @@ class Slurm(unittest.TestCase):
         self.assert_ended("n2", f"{job}.0")
         node.sh("pkill -9 lockstep-sim-ra || true")
 
-    def test_a_job_without_the_option_is_left_alone(self):
+    def test_ignores_a_job_without_the_option(self):
         done = self.cluster.login("alice", "srun -n1 env")
         self.assertNotIn("LOCKSTEP_SOCKET", done.stdout)
         asked = self.cluster.login("alice", "srun --lockstep=nccl -n1 env")
@@ -205,26 +206,33 @@ class Slurm(unittest.TestCase):
         self.assertNotEqual(wrong.returncode, 0)
         self.assertIn("give auto, cupti, nccl or off", wrong.stderr)
 
-    def test_a_plugin_that_cannot_work_costs_the_job_nothing(self):
+    def test_a_broken_plugin_does_not_affect_the_job(self):
         plugstack = pathlib.Path("/etc/slurm/plugstack.conf")
         before = plugstack.read_text()
         self.addCleanup(plugstack.write_text, before)
         hangs = pathlib.Path("/opt/hangs/bin/lockstep")
         hangs.parent.mkdir(parents=True)
-        hangs.write_text("#!/bin/sh\nexec sleep 60\n")
+        hangs.write_text("#!/bin/sh\nexec sleep 600\n")
         hangs.chmod(0o755)
-        for prefix, most_s in (("/opt/nothing", 3), ("/opt/hangs", 6)):
-            plugstack.write_text(f"optional /opt/lockstep/lib/spank_lockstep.so prefix={prefix} default=on\n")
+        plugstack.write_text("")
+        bare_s = None  # duration of the job without a plugin, which depends on the machine's load
+        for prefix, most_s in ((None, 60), ("/opt/nothing", 3), ("/opt/hangs", 6)):
+            if prefix:
+                plugstack.write_text(f"optional /opt/lockstep/lib/spank_lockstep.so prefix={prefix} default=on\n")
             begun = time.monotonic()
             done = self.cluster.login("alice", "srun -n2 sh -c 'exit 7'", check=False)
+            took_s = time.monotonic() - begun
             self.assertEqual(done.returncode, 7, done.stderr)
-            self.assertLess(time.monotonic() - begun, most_s, prefix)
+            self.assertLess(took_s - (bare_s or 0), most_s, prefix)
+            if not prefix:
+                bare_s = took_s
+                continue
             self.assertEqual(done.stderr.count("the job runs without Lockstep"), 1, done.stderr)
         plugstack.write_text(before.replace("\n", " default=on\n"))
         self.assertIn("LOCKSTEP_SOCKET", self.cluster.login("alice", "srun -n1 env").stdout)
         self.assertNotIn("LOCKSTEP_SOCKET", self.cluster.login("alice", "srun --lockstep=off -n1 env").stdout)
 
-    def test_z_prologs_instead_of_the_plugin(self):
+    def test_z_prologs_replace_the_plugin(self):
         pathlib.Path("/etc/slurm/plugstack.conf").write_text("")
         self.cluster.root(block("admin-prolog"))
         job = self.submit("alice", f"srun --mpi=pmix -n2 python3 train.py {PAIR}", "-n2", "-w n1", env={"LOCKSTEP": "1"})
@@ -232,7 +240,7 @@ class Slurm(unittest.TestCase):
         self.cluster.login("alice", f"lockstep trace --job {job} --duration 500ms -o prolog")
         self.assertEqual(len(report_of("/home/alice/prolog")["ranks"]), 2)
         self.submit("bob", f"srun -n1 python3 alone.py LOCKSTEP_JOB={job}", "-n1", "-w n1", env={"LOCKSTEP": "1"})
-        wait_until(lambda: f"belongs to job {job}, which is user 12001's" in self.daemon_log("n1"), "the refusal", self.cluster.logs)
+        wait_until(lambda: f"claims job {job}, which is user 12001's" in self.daemon_log("n1"), "the refusal", self.cluster.logs)
         self.cluster.login("alice", f"scancel {job}")
         self.assert_ended("n1", job)
         self.assertNotIn("LOCKSTEP_SOCKET", self.cluster.login("alice", "srun -n1 env").stdout)

@@ -1,8 +1,10 @@
-"""Two nodes on one machine: each daemon in a network namespace of its own, the aggregator reached over a veth, node b with
-another CLOCK_REALTIME. A capture mid-job names the right rank, and finds b's clock within the bound it states.
+"""Tests two nodes on one machine. Each daemon has its own network namespace and reaches the aggregator over a
+veth. Node b has another CLOCK_REALTIME. A capture mid-job must name the right rank, and its clock error
+for b must be within the stated bound.
 
-The ranks stay under one mpiexec in the outer namespace (PMIx listens on the launcher's loopback) and reach their node's
-daemon by socket path. The test runs in namespaces of its own, as root or as a user under `unshare -Urnm`."""
+The ranks run under one mpiexec in the outer namespace, because PMIx listens on the launcher's loopback.
+They reach their node's daemon by socket path. The test runs in its own namespaces, as root or as a user
+under `unshare -Urnm`."""
 import json
 import os
 import pathlib
@@ -17,8 +19,10 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from late_ranks import repeat_when_late  # noqa: E402
 from live_job import LiveJob, report_of  # noqa: E402
 from verdict import CAUSES  # noqa: E402
+from waiting import wait_until  # noqa: E402
 
 INSIDE = "LOCKSTEP_TEST_IN_NAMESPACE"
 BIN = pathlib.Path(sys.argv[1]).resolve()
@@ -27,7 +31,7 @@ AHEAD_NS, DRIFT_PPM = 10_000_000, 50
 
 
 def enter_namespaces():
-    """Runs this script again inside new namespaces; says so where the machine allows none."""
+    """Runs this script again in new namespaces. Prints a message if the machine does not allow them."""
     if os.environ.get(INSIDE):
         return
     missing = [tool for tool in ("ip", "unshare", "nsenter") if not shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin:/sbin")]
@@ -44,19 +48,17 @@ def enter_namespaces():
 
 
 class Node:
-    """A network namespace with a daemon in it."""
+    """A network namespace with a daemon."""
 
     def __init__(self, name, number, folder, aggregator_port, token, env=None):
         self.name = name
-        self.holder = subprocess.Popen(["unshare", "-n", "sleep", "1000"])
+        self.holder = subprocess.Popen(["unshare", "-n", "sleep", "infinity"])
         self.address, gateway = f"10.77.{number}.2", f"10.77.{number}.1"
         self.folder = folder
         folder.mkdir(mode=0o700)
         self.socket = folder / "client.sock"
-        deadline = time.monotonic() + 5
         outer = os.readlink("/proc/self/ns/net")
-        while os.readlink(f"/proc/{self.holder.pid}/ns/net") == outer and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: os.readlink(f"/proc/{self.holder.pid}/ns/net") != outer, f"{name}'s namespace")
         ip = lambda *args: subprocess.run(["ip", *args], check=True)  # noqa: E731
         ip("link", "add", f"veth-{name}", "type", "veth", "peer", "name", "eth0", "netns", str(self.holder.pid))
         ip("addr", "add", f"{gateway}/30", "dev", f"veth-{name}")
@@ -76,7 +78,7 @@ class Node:
     def close(self):
         for process in (self.daemon, self.holder):
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(60)
         self.log.close()
         subprocess.run(["ip", "link", "del", f"veth-{self.name}"], capture_output=True)
 
@@ -103,7 +105,7 @@ class TwoNodes(unittest.TestCase):
         if "listening on" not in line:
             raise RuntimeError((cls.work / "aggregator.log").read_text() + line)
         cls.port = int(line.rsplit(":", 1)[1].split()[0])
-        # b's clock is right at this moment but for 10 ms, and drifts from then on.
+        # At this moment b's clock is 10 ms ahead. It drifts from then on.
         cls.reference = time.monotonic_ns()
         clock = f"{AHEAD_NS}:{DRIFT_PPM * 1000}:{cls.reference}"
         cls.nodes = []
@@ -115,12 +117,12 @@ class TwoNodes(unittest.TestCase):
     @classmethod
     def end_aggregator(cls):
         cls.aggregator.terminate()
-        cls.aggregator.wait(20)
+        cls.aggregator.wait(60)
         cls.aggregator.stdout.close()
         cls.log.close()
 
     def job(self, *rank_args):
-        """Ranks 0-3 on node a, 4-7 on node b, one mpiexec."""
+        """Returns a job with ranks 0-3 on node a and 4-7 on node b, under one mpiexec."""
         work = pathlib.Path(tempfile.mkdtemp(dir=self.work))
         job = LiveJob(BIN, work, rank_args=rank_args)
         rank = [str(BIN / "lockstep"), "run", "--", str(BIN / "lockstep-sim-rank"), "--forever", "--truth", str(job.truth),
@@ -128,13 +130,22 @@ class TwoNodes(unittest.TestCase):
         clock = ["--clock-offset-ns", str(AHEAD_NS), "--clock-drift-ppm", str(DRIFT_PPM), "--clock-reference-ns", str(self.reference)]
         a, b = (["-n", "4", "env", f"LOCKSTEP_SOCKET={node.socket}"] for node in self.nodes)
         job.command = ["mpiexec", "--oversubscribe", "--bind-to", "none", *a, *rank, ":", *b, *rank, *clock]
-        # In a user's namespace this is user 0, whose session folder in /tmp may be that of the real root.
+        # In a user namespace this is user 0. Its default session folder in /tmp may belong to the real root.
         job.env["OMPI_MCA_orte_tmpdir_base"] = str(self.work)
         job.env.update({"LOCKSTEP_AGGREGATOR": f"127.0.0.1:{self.port}", "LOCKSTEP_TOKEN_FILE": str(self.token)})
         return job
 
+    def check(self, judge, *rank_args):
+        """Captures a job, checks its clock, and calls `judge(report)`. Repeats all if the machine's load spoiled
+        them."""
+        def attempt(pace):
+            report = self.capture(*pace, *rank_args)
+            self.assert_clock(report)
+            judge(report)
+        repeat_when_late(attempt, lambda: self.latest.output())
+
     def capture(self, *rank_args):
-        job = self.job(*rank_args)
+        job = self.latest = self.job(*rank_args)
         with job:
             status = job.wait_for_ranks()
             out = job.work / "capture"
@@ -143,9 +154,7 @@ class TwoNodes(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr + done.stdout + logs)
         by_node = {d["node_id"]: sorted(r["rank"] for r in d["ranks"]) for d in status["daemons"]}
         self.assertEqual(by_node, {"a": [0, 1, 2, 3], "b": [4, 5, 6, 7]}, status)
-        report = report_of(out)
-        self.assert_clock(report)
-        return report
+        return report_of(out)
 
     def assert_clock(self, report):
         capture = report["capture"]
@@ -161,9 +170,10 @@ class TwoNodes(unittest.TestCase):
               f"{hosts['b']['drift_ppm'] - hosts['a']['drift_ppm']:.2f} ppm of {DRIFT_PPM}; methods "
               f"{hosts['a']['method']}/{hosts['b']['method']}", file=sys.stderr)
         self.assertLessEqual(abs(estimated - injected), clock["bound_ns"], clock)
-        # How much smaller one is depends on how soon a busy machine answers (docs/measurements.md); all together: the last test.
+        # The bound depends on the response time of a busy machine (docs/measurements.md). The last test
+        # checks all bounds together.
         self.bounds_ns.append(clock["bound_ns"])
-        self.assertLess(clock["bound_ns"], AHEAD_NS / 2, "a bound that does not tell b's clock from a's says nothing")
+        self.assertLess(clock["bound_ns"], AHEAD_NS / 2, "the bound must be less than the difference of the clocks")
 
     def assert_named(self, report, rank, fault):
         self.assertTrue(report["stragglers"], json.dumps(report["slowdown"]))
@@ -172,26 +182,26 @@ class TwoNodes(unittest.TestCase):
         self.assertIn(first["cause"], CAUSES[fault], first)
 
     def check_fault(self, fault, rank, size):
-        report = self.capture("--seed", "7", "--fault", fault, "--fault-rank", rank, "--fault-size", size)
-        self.assert_named(report, rank, fault)
+        self.check(lambda report: self.assert_named(report, rank, fault), "--seed", "7", "--fault", fault, "--fault-rank", rank,
+                   "--fault-size", size)
 
-    def test_a_slow_gpu_on_node_a(self):
+    def test_names_a_slow_gpu_on_node_a(self):
         self.check_fault("slow_gpu", 2, 0.2)
 
-    def test_a_slow_gpu_on_node_b(self):
+    def test_names_a_slow_gpu_on_node_b(self):
         self.check_fault("slow_gpu", 5, 0.2)
 
-    def test_a_stalled_host_on_node_b(self):
+    def test_names_a_stalled_host_on_node_b(self):
         self.check_fault("host_stall", 7, 0.15)
 
-    def test_a_slow_link_on_node_b(self):
+    def test_names_a_slow_link_on_node_b(self):
         self.check_fault("slow_link", 6, 0.15)
 
-    def test_slow_copies_on_node_a(self):
+    def test_names_slow_copies_on_node_a(self):
         self.check_fault("copy", 1, 0.15)
 
-    def test_a_healthy_job_is_not_blamed(self):
-        self.assertEqual(self.capture("--seed", "7", "--fault", "none")["stragglers"], [])
+    def test_a_healthy_job_has_no_straggler(self):
+        self.check(lambda report: self.assertEqual(report["stragglers"], []), "--seed", "7", "--fault", "none")
 
     def test_z_most_bounds_are_below_a_millisecond(self):
         if not self.bounds_ns:

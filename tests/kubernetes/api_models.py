@@ -1,6 +1,7 @@
-"""Is an object what the API takes? Built-in kinds against the models of Kubernetes' Python client, more strictly than it does itself: no
-field that a model lacks, none missing that it requires, each of its type. Other kinds against the schemas beside this file, and the pods
-in them against the models."""
+"""Checks whether the Kubernetes API accepts an object. Built-in kinds are compared with the models of Kubernetes'
+Python client, more strictly than the client does. Each field must be known and have the right type, and no
+required field may be missing. Other kinds are compared with the schemas beside this file, and their pods with the
+models."""
 import json
 import pathlib
 import re
@@ -15,7 +16,7 @@ BUILT_IN = {("v1", "Namespace"): "V1Namespace", ("v1", "ServiceAccount"): "V1Ser
             ("apps/v1", "DaemonSet"): "V1DaemonSet", ("apps/v1", "Deployment"): "V1Deployment", ("batch/v1", "Job"): "V1Job",
             ("scheduling.k8s.io/v1", "PriorityClass"): "V1PriorityClass", ("networking.k8s.io/v1", "NetworkPolicy"): "V1NetworkPolicy",
             ("rbac.authorization.k8s.io/v1", "Role"): "V1Role", ("rbac.authorization.k8s.io/v1", "RoleBinding"): "V1RoleBinding"}
-# Where pods and jobs are in those of others: a path whose * is any key or index.
+# Paths of pods and jobs in other kinds. A * in a path stands for any key or index.
 CUSTOM = {("kubeflow.org/v2beta1", "MPIJob"): ("mpijob", {"spec.mpiReplicaSpecs.*.template": "V1PodTemplateSpec"}),
           ("kubeflow.org/v1", "PyTorchJob"): ("pytorchjob", {"spec.pytorchReplicaSpecs.*.template": "V1PodTemplateSpec"}),
           ("jobset.x-k8s.io/v1alpha2", "JobSet"): ("jobset", {"spec.replicatedJobs.*.template": "V1JobTemplateSpec"}),
@@ -28,7 +29,7 @@ UNCHECKED.client_side_validation = False
 
 
 def problems(thing):
-    """Sentences, with the place of each."""
+    """Returns a sentence for each problem, with its place."""
     kind = (thing.get("apiVersion"), thing.get("kind"))
     found = list(name_problems(thing))
     if kind in BUILT_IN:
@@ -70,15 +71,15 @@ def model_problems(value, kind, place):
     if inner:
         is_list = kind.startswith("list")
         if not isinstance(value, list if is_list else dict):
-            yield f"{place}: {value!r} is no {kind}"
+            yield f"{place}: {value!r} is not of type {kind}"
             return
         for key, part in enumerate(value) if is_list else value.items():
             yield from model_problems(part, inner[2], f"{place}.{key}")
     elif kind in SIMPLE:
         if not isinstance(value, SIMPLE[kind]) or (kind == "int" and isinstance(value, bool)):
-            yield f"{place}: {value!r} is no {kind}"
+            yield f"{place}: {value!r} is not of type {kind}"
     elif kind == "object":
-        # A number or a text; the model knows no more.
+        # A number or a text; the model has no more detail.
         if not isinstance(value, (int, str)) or isinstance(value, bool):
             yield f"{place}: {value!r} is neither number nor text"
     else:
@@ -87,7 +88,7 @@ def model_problems(value, kind, place):
 
 def fields_problems(value, model, place):
     if not isinstance(value, dict):
-        yield f"{place}: {value!r} is no {model.__name__}"
+        yield f"{place}: {value!r} is not of type {model.__name__}"
         return
     attributes = {name: attribute for attribute, name in model.attribute_map.items()}
     for name, part in value.items():

@@ -1,6 +1,6 @@
-"""What a container's process is before it is the container's: run inside its new namespaces by pod_runner.py, it mounts the container's
-file system, gives up what the security context takes, and becomes the command. With "enter" in the specification the mounts are there
-already: that is `kubectl exec`."""
+"""Runs in a container's new namespaces before its program. pod_runner.py starts it. It mounts the container's
+file system, gives up rights according to the security context, and executes the command. With "enter" the
+mounts exist already; this is `kubectl exec`."""
 import ctypes
 import json
 import os
@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 38, 24
-# In the kernel's order (linux/capability.h).
+# In the order of the kernel (linux/capability.h).
 CAPABILITIES = """CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE NET_BROADCAST
 NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME
 SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF
@@ -45,7 +45,7 @@ def build(spec):
     (root / "dev/shm").mkdir()
     mount("-t", "tmpfs", "-o", "mode=1777", "none", root / "dev/shm")
     (root / "etc/hosts").write_text(spec["hosts"])
-    # Outer ones first: a mount may lie in another.
+    # Outer mounts come first, because a mount may be inside another.
     for volume in sorted(spec["mounts"], key=lambda m: m["path"]):
         target = mount_point(root, volume["path"], pathlib.Path(volume["source"]))
         mount("--bind", volume["source"], target)
@@ -56,7 +56,7 @@ def build(spec):
     subprocess.run(["hostname", spec["hostname"]], check=True)
 
 
-def give_up_rights(spec):
+def drop_privileges(spec):
     libc = ctypes.CDLL(None, use_errno=True)
     last = int(pathlib.Path("/proc/sys/kernel/cap_last_cap").read_text())
     for number in range(last + 1):
@@ -74,10 +74,10 @@ def main():
     spec = json.loads(sys.argv[1])
     if not spec["enter"]:
         build(spec)
-    # Before /proc is the container's.
+    # This must happen before /proc is the container's.
     os.chdir(spec["root"])
     os.chroot(".")
-    give_up_rights(spec)
+    drop_privileges(spec)
     os.chdir(spec["folder"])
     os.umask(0o022)
     os.execvpe(spec["argv"][0], spec["argv"], spec["env"])

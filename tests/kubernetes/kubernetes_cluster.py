@@ -1,5 +1,6 @@
-"""A stand-in for a cluster of one node: what `kubectl apply` is given becomes pods of pod_runner.py, as the controllers of each kind would
-make them. Namespaces admit what their PodSecurity level admits. Everything else that the API server would do is not done."""
+"""Simulates a cluster of one node. Objects from `kubectl apply` become pods of pod_runner.py, as the
+controllers of each kind would create them. Namespaces enforce their PodSecurity level. No other function
+of the API server is simulated."""
 import base64
 import json
 import pathlib
@@ -16,7 +17,7 @@ from pod_runner import ADDRESS, Node, run
 from waiting import wait_until
 
 WITHOUT_PODS = {"ServiceAccount", "PersistentVolumeClaim", "PersistentVolume", "NetworkPolicy", "Role", "RoleBinding", "PriorityClass"}
-# A program of the image under test: hands what it is called with to the cluster, and says what that answers.
+# A kubectl in the tested user's PATH. It sends its command line to the cluster and prints the answer.
 KUBECTL = f"""\
 #!{sys.executable}
 import json, os, socket, sys
@@ -33,7 +34,8 @@ sys.exit(code)
 
 
 class Cluster:
-    """`kubectl`: the real one, which renders. `programs`: the folder of the user's own `lockstep`."""
+    """`kubectl` is the real program, used for rendering. `programs` is the folder of the user's own
+    `lockstep`."""
 
     def __init__(self, kubectl, images, programs, node_name="gpu-node-1"):
         self.kubectl, self.programs = kubectl, programs
@@ -53,7 +55,7 @@ class Cluster:
         self.node.stop()
         self.server.close()
 
-    # ---- what a user types
+    # ---- commands of the user
 
     def sh(self, script, folder, check=True, timeout=120):
         env = {"PATH": f"{self.shell}:{self.programs}:/usr/local/bin:/usr/bin:/bin", "HOME": str(folder),
@@ -70,12 +72,12 @@ class Cluster:
                 words, folder, given = json.loads(caller.makefile().read())
                 try:
                     answer = self.command(words, pathlib.Path(folder), given)
-                except Exception as error:  # The user's terminal is where it belongs.
+                except Exception as error:  # The error belongs on the user's terminal.
                     answer = (1, "", f"{type(error).__name__}: {error}\n")
                 caller.sendall(json.dumps(answer).encode())
 
     def command(self, words, folder, given):
-        """Of kubectl's commands, those of docs/kubernetes.md."""
+        """Executes one command of kubectl, of those that docs/kubernetes.md uses."""
         words = list(words)
         namespace = "default"
         before = words[:words.index("--")] if "--" in words else words
@@ -111,17 +113,18 @@ class Cluster:
         if words[:3] == ["get", "secret", words[2]] and words[3:] == ["-o", "jsonpath={.data.token}"]:
             return 0, base64.b64encode(self.node.secrets[(namespace, words[2])]["token"]).decode(), ""
         if words[0] == "port-forward":
-            # All pods are at one address, the user's machine too.
+            # All pods and the user's machine share one address.
             self.pod(namespace, words[1])
             return 0, "", ""
-        if words[0] == "rollout":
+        if words[:2] == ["rollout", "status"]:
+            self.wait_ready(namespace, words[2])
             return 0, "", ""
         raise ValueError(f"no such command here: kubectl {shlex.join(words)}")
 
     def rendered(self, path, folder):
         return list(yaml.safe_load_all(run(self.kubectl, "kustomize", folder / path).stdout))
 
-    # ---- what the controllers do
+    # ---- actions of the controllers
 
     def apply(self, thing):
         kind, name = thing["kind"], thing["metadata"]["name"]
@@ -156,11 +159,12 @@ class Cluster:
         self.pods.setdefault((namespace, owner), pod)
 
     def start_mpi_job(self, job, name, namespace):
-        """As MPI operator v2 does: workers by number, the launcher with a list of them, and Open MPI's settings."""
+        """Acts as MPI operator v2: numbered workers, a launcher with their list, and Open MPI's settings."""
         replicas, slots = job["spec"]["mpiReplicaSpecs"], job["spec"]["slotsPerWorker"]
         workers = [f"{name}-worker-{i}" for i in range(replicas["Worker"]["replicas"])]
         addresses = [f"{worker}.{name}.{namespace}.svc" for worker in workers]
-        # Their names are in no /etc/hosts here: with one network for all pods mpirun would take them for itself.
+        # The workers' names are not in /etc/hosts. All pods share one network, so that mpirun would take them
+        # for itself.
         for worker in workers:
             template = with_metadata(replicas["Worker"]["template"], labels_of(name, "worker"))
             self.start(worker, namespace, template, f"MPIJob/{name}")
@@ -182,7 +186,7 @@ class Cluster:
         return container
 
     def wait_ready(self, namespace, name):
-        """As a kubelet with its startup probe."""
+        """Waits like a kubelet with the startup probe."""
         container = self.container(namespace, name)
 
         def ready():

@@ -1,5 +1,6 @@
-"""deploy/kubernetes/ as files: everything is rendered by kubectl's kustomize and by helm, both render the same, each object is one that the
-API takes, names that refer to others find them, and so is the page's YAML. tests/e2e/kubernetes_test.py runs them."""
+"""Checks the files of deploy/kubernetes/ and the YAML of docs/kubernetes.md. kubectl's kustomize and helm
+render all of them, with equal results. The API accepts each object, and each reference finds its object.
+tests/e2e/kubernetes_test.py runs them."""
 import json
 import pathlib
 import re
@@ -11,7 +12,6 @@ import unittest
 import yaml
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "tests" / "support"))
 import pod_security  # noqa: E402
 from api_models import problems  # noqa: E402
 
@@ -42,13 +42,13 @@ def kustomize(folder):
 
 
 def helm(*options):
-    """What an installation as the page has it would make."""
+    """Returns the objects that an installation with the page's command would create."""
     words = re.search(r"<!-- helm: install -->\n```sh\n(.*?)```", PAGE, re.S)[1].replace("helm install", "template").split()
     return documents(run(TOOLS / "helm", *words, *options, cwd=REPOSITORY).stdout)
 
 
 def job_with(component):
-    """A user's kustomization, whose Job has nothing of ours; rendered."""
+    """Returns a user's Job without Lockstep's settings, and the same Job rendered with the component."""
     job = re.search(rf"cat > train/job.yaml <<'END'\n((?:(?!\nEND\n).)*)\nEND\n(?:(?!\nEND\n).)*components/{component}\nEND\n", PAGE, re.S)
     with tempfile.TemporaryDirectory(dir=REPOSITORY / "build") as folder:
         (pathlib.Path(folder) / "job.yaml").write_text(job[1])
@@ -65,7 +65,7 @@ def with_monitors():
 
 
 def pods(thing):
-    """Pod templates in it, wherever they are."""
+    """Yields all pod templates in an object."""
     if isinstance(thing, dict):
         if isinstance(thing.get("spec"), dict) and "containers" in thing["spec"]:
             yield thing
@@ -92,7 +92,7 @@ class ObjectsTest(unittest.TestCase):
         names = by_name(things)
         self.assertEqual(len(names), len(things), "each once")
         for (kind, namespace, _), thing in names.items():
-            self.assertNotEqual(kind, "Secret", "whoever installs makes it")
+            self.assertNotEqual(kind, "Secret", "the administrator creates it")
             for pod in pods(thing):
                 self.assert_pod(pod["spec"], names, namespace)
             if kind in ("DaemonSet", "Deployment"):
@@ -123,7 +123,7 @@ class ObjectsTest(unittest.TestCase):
     def assert_selects(self, thing, names, namespace):
         spec = thing["spec"]
         wanted = spec["selector"] if thing["kind"] == "Service" else (spec.get("selector") or spec["podSelector"])["matchLabels"]
-        if "job-name" in wanted:  # given by the Job's controller
+        if "job-name" in wanted:  # set by the Job's controller
             self.assertIn(("Job", namespace, wanted["job-name"]), names)
             return
         found = [pod for (_, place, _), other in names.items() if place == namespace for pod in pods(other)
@@ -161,7 +161,7 @@ class Objects(ObjectsTest):
                 self.assert_sound(things)
                 found = [pod["spec"] for thing in things for pod in pods(thing)]
                 for spec in found:
-                    # The MPI launcher is no rank and mounts nothing.
+                    # The MPI launcher is not a rank and mounts nothing.
                     self.assertIn(pod_security.baseline(spec), ([], ["hostPath volume lockstep-socket"]))
                 commands = [" ".join(container["command"]) for spec in found for container in spec["containers"]]
                 self.assertTrue(any("/opt/lockstep/bin/lockstep run -- " in command for command in commands), commands)
@@ -169,7 +169,7 @@ class Objects(ObjectsTest):
                 names = [e["name"] for spec in found for c in spec["containers"] for e in c.get("env", [])]
                 self.assertIn("LOCKSTEP_JOB", names)
 
-    def test_components_change_what_they_say_and_nothing_else(self):
+    def test_components_change_only_what_they_document(self):
         for component, level in (("inject", "privileged"), ("inject_in_pod", "restricted")):
             with self.subTest(component):
                 (before,), (after,) = job_with(component)
@@ -183,7 +183,7 @@ class Objects(ObjectsTest):
                 ours = {"containers", "initContainers", "volumes"}
                 self.assertEqual({k: v for k, v in is_now.items() if k not in ours}, {k: v for k, v in was.items() if k not in ours})
 
-    def test_levels_are_what_the_page_says(self):
+    def test_security_levels_equal_the_documentation(self):
         for thing in kustomize(KUBERNETES / "base"):
             for pod in pods(thing):
                 if thing["kind"] == "Deployment":
@@ -195,7 +195,7 @@ class Objects(ObjectsTest):
         self.assertEqual({name: labels["pod-security.kubernetes.io/enforce"] for name, labels in spaces.items()},
                          {"lockstep": "restricted", "lockstep-daemon": "privileged"})
 
-    def test_what_is_wrong_is_found(self):
+    def test_finds_errors_in_manifests(self):
         (deployment,) = [t for t in kustomize(KUBERNETES / "base") if t["kind"] == "Deployment"]
 
         def broken(change):
@@ -205,24 +205,24 @@ class Objects(ObjectsTest):
 
         self.assertEqual(broken(lambda t, c: None), "")
         self.assertIn("no field comand", broken(lambda t, c: c.update(comand=[])))
-        self.assertIn("is no int", broken(lambda t, c: t["spec"].update(replicas="1")))
-        self.assertIn("is no int", broken(lambda t, c: t["spec"].update(replicas=True)))
+        self.assertIn("is not of type int", broken(lambda t, c: t["spec"].update(replicas="1")))
+        self.assertIn("is not of type int", broken(lambda t, c: t["spec"].update(replicas=True)))
         self.assertIn("needs selector", broken(lambda t, c: t["spec"].pop("selector")))
-        self.assertIn("is no list[str]", broken(lambda t, c: c.update(command="lockstepd")))
-        self.assertIn("is no str", broken(lambda t, c: c["env"].append({"name": "PORT", "value": 1})))
+        self.assertIn("is not of type list[str]", broken(lambda t, c: c.update(command="lockstepd")))
+        self.assertIn("is not of type str", broken(lambda t, c: c["env"].append({"name": "PORT", "value": 1})))
         (job,) = documents((KUBERNETES / "examples/jobset.yaml").read_text())
         job["spec"]["replicatedJobs"][0]["template"]["spec"]["paralelism"] = 2
         job["spec"]["replicas"] = 2
-        said = " ".join(problems(job))
-        self.assertIn("no field paralelism", said)
-        self.assertIn("'replicas' was unexpected", said)
+        message = " ".join(problems(job))
+        self.assertIn("no field paralelism", message)
+        self.assertIn("'replicas' was unexpected", message)
 
 
 class Chart(ObjectsTest):
-    def test_it_makes_what_kustomize_makes(self):
+    def test_the_chart_gives_the_same_objects_as_kustomize(self):
         mine = by_name(without_helm(helm()))
         theirs = by_name(kustomize(KUBERNETES / "base"))
-        # Namespaces are there before a release is.
+        # The namespaces exist before a release is installed.
         theirs = {key: thing for key, thing in theirs.items() if key[0] != "Namespace"}
         self.assertEqual(sorted(map(str, mine)), sorted(map(str, theirs)))
         for key, thing in theirs.items():
@@ -231,7 +231,7 @@ class Chart(ObjectsTest):
         self.assertEqual({k: v for k, v in monitors.items() if k[0] == "PodMonitor"},
                          {k: v for k, v in by_name(with_monitors()).items() if k[0] == "PodMonitor"})
 
-    def test_values_do_what_they_say(self):
+    def test_values_have_their_documented_effect(self):
         def one(options, kind):
             things = helm(*(word for option in options for word in ("--set-json", option)))
             self.assert_sound(things)
@@ -268,7 +268,7 @@ class Chart(ObjectsTest):
         (policy,) = one(['networkPolicy.httpNamespace="prom"'], "NetworkPolicy")
         self.assertIn("prom", json.dumps(policy))
 
-    def test_a_wrong_value_is_refused(self):
+    def test_the_chart_refuses_a_wrong_value(self):
         for option in ("daemon.tolerrations=[]", 'daemon.namespace="No Name"', "podMonitor=3", 'image.pullPolicy="Sometimes"',
                        'daemon.maxUnavailable="0%"', 'aggregator.storage.size="big"'):
             done = run(TOOLS / "helm", "template", "lockstep", CHART, "--set-json", option, check=False)
@@ -278,7 +278,7 @@ class Chart(ObjectsTest):
     def test_lint(self):
         run(TOOLS / "helm", "lint", "--strict", CHART)
 
-    def test_the_release_is_named_once(self):
+    def test_the_release_is_stated_once(self):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
         self.assertEqual((chart["version"], chart["appVersion"]), (VERSION, VERSION))
         others = [KUBERNETES / "image/Containerfile", REPOSITORY / "docs/kubernetes.md"]
@@ -288,7 +288,7 @@ class Chart(ObjectsTest):
 
 
 class Page(unittest.TestCase):
-    def test_every_block_is_run_or_named_here(self):
+    def test_every_documented_block_is_tested_or_listed(self):
         blocks = re.findall(r"(<!-- (?:run|helm): [\w-]+ -->\n)?```(\w*)\n(.*?)```", PAGE, re.S)
         self.assertGreater(len(blocks), 8)
         left = [text for marked, _, text in blocks if not marked]
@@ -298,7 +298,7 @@ class Page(unittest.TestCase):
         for name in re.findall(r"<!-- run: ([\w-]+) -->", PAGE):
             self.assertIn(f'"{name}"', ran)
 
-    def test_yaml_in_it_is_what_the_api_takes(self):
+    def test_documented_yaml_is_valid(self):
         texts = re.findall(r"<<'END'\n(.*?)\nEND\n", PAGE, re.S)
         self.assertGreater(len(texts), 3)
         for text in texts:
@@ -306,7 +306,7 @@ class Page(unittest.TestCase):
                 if thing["kind"] != "Kustomization":
                     self.assertEqual(problems(thing), [])
 
-    def test_files_that_it_names_are_there(self):
+    def test_documented_files_exist(self):
         for path in re.findall(r"deploy/kubernetes/[\w/.-]*\w", PAGE):
             self.assertTrue((REPOSITORY / path).exists(), path)
 

@@ -1,8 +1,9 @@
-"""Runs pods on this machine as a kubelet would, for tests of manifests without a cluster: volumes, init containers, command, environment,
-security context, namespaces. A field that it neither honours nor knows to be without meaning here is an error, so that no manifest passes
-by being ignored.
+"""Runs pods on this machine as a kubelet would, to test manifests without a cluster: volumes, init
+containers, command, environment, security context, namespaces. An unknown field is an error, so that no
+manifest passes because a field was ignored. Some fields are known to have no meaning here.
 
-Needs root. `enter` runs the calling script again as the first process of new namespaces: whatever is left running ends with it."""
+Needs root. `enter` runs the calling script again as the first process of new namespaces, so that all its
+processes end with it."""
 import json
 import os
 import pathlib
@@ -15,11 +16,12 @@ import time
 import uuid
 
 from container_init import CAPABILITIES
+from waiting import wait_until
 
 INSIDE = "LOCKSTEP_TEST_IN_NODE"
 ADDRESS = "10.79.0.1"
 INIT = pathlib.Path(__file__).with_name("container_init.py")
-# What containerd and CRI-O leave to a container that says nothing.
+# Capabilities that containerd and CRI-O give to a container by default.
 DEFAULT_CAPABILITIES = {"CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP",
                         "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE"}
 HONOURED = {
@@ -31,7 +33,7 @@ HONOURED = {
     "mount": {"name", "mountPath", "subPath", "readOnly"},
     "volume": {"name", "emptyDir", "hostPath", "secret", "persistentVolumeClaim", "configMap"},
 }
-# Of the scheduler, the API server, or this machine's lack of a second network and of cgroups.
+# Fields for the scheduler and the API server, and fields that need a second network or cgroups.
 WITHOUT_MEANING = {
     "pod": {"nodeSelector", "affinity", "tolerations", "priorityClassName", "serviceAccountName", "automountServiceAccountToken",
             "enableServiceLinks", "terminationGracePeriodSeconds", "restartPolicy", "subdomain"},
@@ -44,12 +46,12 @@ WITHOUT_MEANING = {
 
 
 def enter():
-    """Only returns inside. Exits with 77, ctest's "skipped", where that cannot be had."""
+    """Returns only inside the namespaces. Exits with 77, ctest's "skipped", if they are not available."""
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     if os.environ.get(INSIDE):
         run("mount", "--make-rprivate", "/")
         run("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/mnt")
-        # Open MPI wants an interface besides the loopback.
+        # Open MPI needs an interface besides the loopback.
         for words in ("link set lo up", "link add node0 type veth peer name node1", f"addr add {ADDRESS}/24 dev node0", "link set node0 up",
                       "link set node1 up"):
             run("ip", *words.split())
@@ -79,14 +81,14 @@ def known(kind, fields):
 
 
 class Image:
-    """Root folders, the uppermost first, and what a Containerfile says besides."""
+    """Root folders, with the uppermost first, and the environment of a Containerfile."""
 
     def __init__(self, *layers, env=None):
         self.layers, self.env = [str(layer) for layer in layers], env or {}
 
     @staticmethod
     def build(containerfile, context, bases, into):
-        """Of the instructions, those that deploy/kubernetes/image/Containerfile uses."""
+        """Builds an image. It supports only the instructions of deploy/kubernetes/image/Containerfile."""
         values, image = {}, None
         for line in containerfile.read_text().splitlines():
             word, _, rest = re.sub(r"\$\{(\w+)\}", lambda m: values[m[1]], line).partition(" ")
@@ -110,7 +112,8 @@ class Image:
 
 
 class Node:
-    """One node: images, secrets, and hostPaths below a folder of its own. Its process namespace is the calling script's."""
+    """One node: images, secrets, and hostPaths in a folder of its own. It shares the calling script's process
+    namespace."""
 
     def __init__(self, name):
         self.name = name
@@ -119,11 +122,11 @@ class Node:
         self.images, self.secrets, self.claims, self.pods = {}, {}, {}, []
         self.host = self.work / "host"
         (self.host / "run").mkdir(parents=True)
-        # Names that the cluster's DNS would know.
+        # Names that the cluster's DNS would resolve.
         self.names = {"localhost": "127.0.0.1"}
 
     def start(self, name, namespace, template):
-        """A pod of this template: its init containers, one after the other, then its containers."""
+        """Starts a pod from a template: its init containers one after the other, then its containers."""
         pod = Pod(self, name, namespace, template)
         self.pods.append(pod)
         pod.start()
@@ -194,7 +197,7 @@ class Pod:
         return {"metadata.name": self.name, "metadata.namespace": self.namespace, "metadata.uid": self.uid,
                 "spec.nodeName": self.node.name, "status.podIP": ADDRESS}[path]
 
-    # ---- volumes, as the kubelet makes them
+    # ---- volumes, as the kubelet creates them
 
     def make_volume(self, volume):
         (kind,) = set(volume) - {"name"}
@@ -222,7 +225,8 @@ class Pod:
             path.chmod(mode)
 
     def write_files(self, folder, files, mode):
-        """Links to a folder that is exchanged as a whole when the secret changes."""
+        """Writes the files of a secret as links to a folder, which a kubelet replaces as a whole when the
+        secret changes."""
         inner = folder / "..2026_01_01_00_00_00.1"
         inner.mkdir()
         (folder / "..data").symlink_to(inner.name)
@@ -241,14 +245,14 @@ class Container:
         self.scratch = pod.work / f"scratch-{spec['name']}"
         for folder in (self.root, self.scratch / "upper", self.scratch / "work"):
             folder.mkdir(parents=True)
-        self.said = pod.work / f"log-{spec['name']}"
+        self.output = pod.work / f"log-{spec['name']}"
         self.process = None
 
     def start(self):
         namespaces = ["--mount", "--uts", "--ipc", "--propagation", "private"]
         if not self.pod.spec.get("hostPID"):
             namespaces += ["--pid", "--fork", "--kill-child"]
-        with open(self.said, "w") as out:
+        with open(self.output, "w") as out:
             self.process = subprocess.Popen(["unshare", *namespaces, *self.init(self.argv(), enter=False)], stdin=subprocess.DEVNULL,
                                             stdout=out, stderr=out, start_new_session=True)
         return self.process
@@ -257,25 +261,43 @@ class Container:
         try:
             if self.process.poll() is None:
                 os.kill(self.pid(), how)
-        except (ProcessLookupError, FileNotFoundError, IndexError):
-            pass  # it has just ended
+        except (ProcessLookupError, FileNotFoundError):
+            pass  # it ended in the meantime
 
     def log(self):
-        return self.said.read_text(errors="replace")
+        return self.output.read_text(errors="replace")
 
     def pid(self):
-        """Of its first process, on the node."""
+        """Returns the node's pid of the container's first process. It waits until that process runs the
+        container's own program, because mounts are not complete before. Raises ProcessLookupError if the
+        container has ended."""
+        wait_until(lambda: self.process.poll() is not None or self.runs(), f"{self.spec['name']} starts", self.log)
+        if self.process.poll() is not None:
+            raise ProcessLookupError(f"{self.spec['name']} has ended: {self.log()}")
+        return self.first_process()
+
+    def first_process(self):
+        """Returns None until unshare has forked the process."""
+        if self.pod.spec.get("hostPID"):
+            return self.process.pid
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return self.process.pid if self.pod.spec.get("hostPID") else int(children[0])
+        return int(children[0]) if children else None
+
+    def runs(self):
+        try:
+            command = pathlib.Path(f"/proc/{self.first_process()}/cmdline").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            return False  # not forked yet, or it ended in the meantime
+        return command[0] not in (b"", b"unshare") and str(INIT).encode() not in command
 
     def exec(self, *command, check=True, **kwargs):
-        """`kubectl exec`: in its namespaces and with its rights."""
+        """Acts as `kubectl exec`: runs a command in the container's namespaces with its rights."""
         pid = self.pid()
         namespaces = ["--mount", "--uts", "--ipc"] + ([] if self.pod.spec.get("hostPID") else ["--pid"])
         return run("nsenter", "-t", pid, *namespaces, "--", *self.init(command, enter=True), check=check, **kwargs)
 
     def probe(self, name):
-        """How long it took, in seconds. Raises where it fails or takes longer than it may."""
+        """Runs a probe and returns its duration in seconds. Raises an error if it fails or exceeds its limit."""
         probe = self.spec[name]
         if set(probe) - {"exec", "periodSeconds", "timeoutSeconds", "failureThreshold"}:
             raise ValueError(f"{name}: {probe}")
@@ -338,5 +360,5 @@ class Container:
 
 
 def expand(text, env):
-    """$(NAME) of what stands before it; a name that is not there stays as it is."""
+    """Replaces $(NAME) by a variable that is defined already. An unknown name is left unchanged."""
     return re.sub(r"\$\((\w+)\)", lambda m: env.get(m[1], m[0]), text)

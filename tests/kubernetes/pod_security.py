@@ -1,4 +1,5 @@
-"""Kubernetes' PodSecurity standards, as far as these manifests could break them: why a pod is not admitted at a level."""
+"""The rules of Kubernetes' PodSecurity standards that concern these manifests. Returns the reasons why a
+level refuses a pod."""
 
 BASELINE_CAPABILITIES = {"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
                          "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"}

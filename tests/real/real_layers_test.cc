@@ -1,34 +1,35 @@
-// Views of traces recorded by others, against arithmetic over the same files' rows and against what the
-// predecessors print.
+// Compares views of recorded traces with sums over the same files' rows and with the output of the earlier
+// tools.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <map>
 #include <optional>
 
-#include "aggregator/trace/readers.h"
 #include "capture/align/clock_model.h"
+#include "formats/common/read_options.h"
+#include "formats/input/read_input.h"
 #include "views/device/host_waits.h"
 #include "views/device/trace_diff.h"
 #include "views/host/layers.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
-std::optional<store::Capture> Read(const std::string& path) {
+std::optional<capture::Capture> ReadShared(const std::string& path) {
   const std::filesystem::path file =
       std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "traces" / path;
   if (!std::filesystem::exists(file)) return std::nullopt;
   auto capture =
-      trace::ReadInput(std::vector<std::string>{file.string()}, {.host = trace::HostDetail::kFrames});
+      formats::ReadInput(std::vector<std::string>{file.string()}, {.host = formats::HostDetail::kFrames});
   EXPECT_TRUE(capture.ok()) << capture.status();
   return capture.ok() ? std::optional(std::move(*capture)) : std::nullopt;
 }
 
-analysis::Steps StepsOf(const store::Capture& capture) {
+analysis::Steps StepsOf(const capture::Capture& capture) {
   std::vector<analysis::CallIndex> calls;
-  for (const store::RankData& rank : capture.ranks) calls.emplace_back(rank);
-  return analysis::FindSteps(capture, align::ClockModel(), calls);
+  for (const capture::RankData& rank : capture.ranks) calls.emplace_back(rank);
+  return analysis::FindSteps(capture, capture::ClockModel(), calls);
 }
 
 const views::LayerRow* Find(const views::Layers& layers, std::string_view op, views::Direction direction) {
@@ -38,13 +39,15 @@ const views::LayerRow* Find(const views::Layers& layers, std::string_view op, vi
   return nullptr;
 }
 
-// ResNet-50, 6 steps of 32 images. A script over the file's rows: each aten::cudnn_convolution with the first
-// input of the CudnnConvolutionBackward of its number as output; of the backward pass
-// cudnn_convolution_backward(_input); aten::mm and addmm. The forward convolutions are 8.17 GFLOP an image:
-// the network's published 4.09 GFLOP of multiply-adds, less its linear layer.
-TEST(RealLayers, OperatorsOfResNet50AddUp) {
+// ResNet-50, 6 steps of 32 images. A script computed the expected values from the file's rows.
+//
+// It counts each aten::cudnn_convolution, with the first input of the CudnnConvolutionBackward of the same
+// number as output. In the backward pass it counts cudnn_convolution_backward(_input). It also counts
+// aten::mm and addmm. The forward convolutions have 8.17 GFLOP per image. That is two per published
+// multiply-add of the network (4.09 G), without its linear layer.
+TEST(RealLayers, OperatorsOfResNet50SumToTheModel) {
   const auto capture =
-      Read("tb_plugin_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz");
+      ReadShared("tb_plugin_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz");
   if (!capture) GTEST_SKIP() << "the trace is not there (../shared/traces)";
   const views::Layers layers = views::LayersOf(*capture, views::LayerGrouping::kOperator);
   const views::LayerRow* forward = Find(layers, "conv2d", views::Direction::kForward);
@@ -59,15 +62,15 @@ TEST(RealLayers, OperatorsOfResNet50AddUp) {
   Nanos all;
   for (const views::LayerRow& row : layers.rows) all += row.time;
   Nanos kernels;
-  for (const store::DeviceActivity& a : capture->ranks[0].activities) {
-    if (a.kind == store::ActivityKind::kKernel) kernels += a.end - a.start;
+  for (const capture::DeviceActivity& a : capture->ranks[0].activities) {
+    if (a.kind == capture::ActivityKind::kKernel) kernels += a.end - a.start;
   }
   EXPECT_EQ(all, kernels);
 }
 
-// Its operators are NVTX ranges of emit_nvtx without shapes.
+// The operators of the export are NVTX ranges of emit_nvtx without shapes.
 TEST(RealLayers, AnNsysExportHasOperators) {
-  const auto capture = Read("nsys_h100_2gpu/mfu_2gpu_before.sqlite.gz");
+  const auto capture = ReadShared("nsys_h100_2gpu/mfu_2gpu_before.sqlite.gz");
   if (!capture) GTEST_SKIP() << "the export is not there (../shared/traces)";
   const views::Layers layers = views::LayersOf(*capture, views::LayerGrouping::kOperator);
   const views::LayerRow* linear = Find(layers, "linear", views::Direction::kForward);
@@ -78,8 +81,8 @@ TEST(RealLayers, AnNsysExportHasOperators) {
 // HTA's TraceDiff of the same five steps (device ops, commit f4d0062) prints these counts, sums in
 // microseconds and numbers of names.
 TEST(RealDiff, AgreesWithHta) {
-  const auto control = Read("v100_step_pair_rank3/control.json.gz");
-  const auto test = Read("v100_step_pair_rank1/test.json.gz");
+  const auto control = ReadShared("v100_step_pair_rank3/control.json.gz");
+  const auto test = ReadShared("v100_step_pair_rank1/test.json.gz");
   if (!control || !test) GTEST_SKIP() << "the traces are not there (../shared/traces)";
   const analysis::Steps before = StepsOf(*control);
   const analysis::Steps after = StepsOf(*test);
@@ -100,11 +103,11 @@ TEST(RealDiff, AgreesWithHta) {
   EXPECT_EQ(first.after.total, Nanos::Micros(77270));
 }
 
-TEST(RealHost, EveryCallIsSharedOutToTheNanosecond) {
-  const auto capture = Read("v100_step_pair_rank1/test.json.gz");
+TEST(RealHost, DividesEveryCallExactly) {
+  const auto capture = ReadShared("v100_step_pair_rank1/test.json.gz");
   if (!capture) GTEST_SKIP() << "the trace is not there (../shared/traces)";
   const analysis::CollectiveTimes times =
-      analysis::TimeCollectives(*capture, align::Match(*capture), align::ClockModel());
+      analysis::TimeCollectives(*capture, capture::Match(*capture), capture::ClockModel());
   const views::HostWaits waits = views::HostWaitsOf(*capture, times, {});
   ASSERT_FALSE(waits.rows.empty());
   for (const views::HostWaitRow& r : waits.rows) {
@@ -116,4 +119,4 @@ TEST(RealHost, EveryCallIsSharedOutToTheNanosecond) {
 }
 
 }  // namespace
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

@@ -1,6 +1,6 @@
-// Real traces, where they lie beside the repository (../shared), for tests.
-#ifndef LOCKSTEP_AGGREGATOR_TABLES_REAL_TRACE_FIXTURE_H_
-#define LOCKSTEP_AGGREGATOR_TABLES_REAL_TRACE_FIXTURE_H_
+// Finds real traces in ../shared, for tests.
+#ifndef LOCKSTEP_TESTS_REAL_REAL_TRACE_FIXTURE_H_
+#define LOCKSTEP_TESTS_REAL_REAL_TRACE_FIXTURE_H_
 
 #include <gtest/gtest.h>
 
@@ -10,13 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "aggregator/trace/readers.h"
+#include "formats/common/read_options.h"
+#include "formats/input/read_input.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 
 inline std::filesystem::path Shared() { return std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared"; }
 
-// Files of a set, sorted; empty where it is not there.
+// Returns the sorted files of a set, or nothing if the set is not there.
 inline std::vector<std::string> FilesOf(const std::string& set) {
   std::vector<std::string> files;
   const std::filesystem::path at = Shared() / "traces" / set;
@@ -27,13 +28,13 @@ inline std::vector<std::string> FilesOf(const std::string& set) {
   return files;
 }
 
-// With every frame of the host.
-inline store::Capture Read(const std::vector<std::string>& files) {
-  auto capture = trace::ReadInput(files, {.host = trace::HostDetail::kFrames});
+// Reads every frame of the host.
+inline capture::Capture Read(const std::vector<std::string>& files) {
+  auto capture = formats::ReadInput(files, {.host = formats::HostDetail::kFrames});
   EXPECT_TRUE(capture.ok()) << capture.status();
-  return capture.ok() ? *std::move(capture) : store::Capture{};
+  return capture.ok() ? *std::move(capture) : capture::Capture{};
 }
 
-}  // namespace lockstep::tables
+}  // namespace lockstep::views
 
-#endif  // LOCKSTEP_AGGREGATOR_TABLES_REAL_TRACE_FIXTURE_H_
+#endif  // LOCKSTEP_TESTS_REAL_REAL_TRACE_FIXTURE_H_

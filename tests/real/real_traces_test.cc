@@ -1,4 +1,4 @@
-// What real traces say, where they lie beside the repository: the numbers others published for them.
+// Compares reports of real traces, if ../shared is there, with the numbers that others published for them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 #include <iostream>
 #include <random>
 
-#include "aggregator/trace/readers.h"
 #include "capture/infer/infer_groups.h"
 #include "formats/common/byte_source.h"
+#include "formats/input/read_input.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "report/report.h"
@@ -21,14 +21,14 @@ namespace {
 
 using testing::HasSubstr;
 
-std::optional<store::Capture> Real(const std::string& set) {
+std::optional<capture::Capture> Real(const std::string& set) {
   const std::filesystem::path folder =
       std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "traces" / set;
   if (!std::filesystem::exists(folder)) {
     std::cout << "not tested: " << set << " is not there (../shared/traces)\n";
     return std::nullopt;
   }
-  auto capture = trace::ReadInput(std::vector<std::string>{folder.string()}, {});
+  auto capture = formats::ReadInput(std::vector<std::string>{folder.string()}, {});
   EXPECT_TRUE(capture.ok()) << capture.status();
   if (!capture.ok()) return std::nullopt;
   return std::move(*capture);
@@ -39,11 +39,11 @@ struct TrueClock {
   double drift;
 };
 
-// Every rank's clock is set off by up to 10 ms and drifts by up to 50 ppm.
-std::vector<TrueClock> SetClocksOff(store::Capture& capture, std::mt19937_64& random) {
+// Shifts every rank's clock by up to 10 ms, with a drift of up to 50 ppm.
+std::vector<TrueClock> SetClocksOff(capture::Capture& capture, std::mt19937_64& random) {
   std::uniform_real_distribution<double> unit(-1, 1);
   std::vector<TrueClock> clocks;
-  for (store::RankData& rank : capture.ranks) {
+  for (capture::RankData& rank : capture.ranks) {
     const TrueClock clock{unit(random) * 1e7, unit(random) * 50e-6};
     const HostTime base = rank.window.start;
     const auto off = [&](HostTime t) {
@@ -67,7 +67,7 @@ std::vector<TrueClock> SetClocksOff(store::Capture& capture, std::mt19937_64& ra
 
 double Millis(Nanos n) { return n.millis(); }
 
-// Latest-start waits on the common clock these traces have, in microseconds.
+// Latest-start waits on the common clock of these traces, in microseconds.
 constexpr double kDlrmWaitUs[8] = {5580, 11125, 3280, 9571, 6370, 6041, 3342, 1534};
 
 void ExpectDlrm(const Report& report) {
@@ -99,11 +99,11 @@ TEST(RealTraces, EightRanksOfDlrmWaitForRankSeven) {
   const Analysis analysis = Analyze(*capture);
   ExpectDlrm(analysis.report);
   EXPECT_EQ(analysis.report.capture.matching.matched_fraction, 1.0);
-  // The clocks agree, so whatever is claimed about them must allow for 0.
+  // The clocks agree, so that every bound must include 0.
   for (const auto& clock : analysis.clock.hosts()) EXPECT_LE(std::llabs(clock.offset.ns()), clock.bound.ns());
 }
 
-TEST(RealTraces, DlrmSaysTheSameWithEveryClockOffByTenMilliseconds) {
+TEST(RealTraces, ClockOffsetsOfTenMillisecondsDoNotChangeDlrmsReport) {
   std::mt19937_64 random(4);
   for (int trial = 0; trial < 6; ++trial) {
     auto capture = Real("param_dlrm_8rank");
@@ -113,7 +113,7 @@ TEST(RealTraces, DlrmSaysTheSameWithEveryClockOffByTenMilliseconds) {
   }
 }
 
-// The eight files as text, by rank; empty where they are not there.
+// Returns the eight files as text by rank, or nothing if they are not there.
 std::vector<std::string> DlrmTexts() {
   const std::filesystem::path folder =
       std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "traces" / "param_dlrm_8rank";
@@ -126,7 +126,7 @@ std::vector<std::string> DlrmTexts() {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   for (const auto& path : paths) {
-    auto opened = trace::OpenTrace(path.string());
+    auto opened = formats::OpenTrace(path.string());
     EXPECT_TRUE(opened.ok()) << opened.status();
     if (!opened.ok()) return {};
     std::string text, piece(1 << 16, '\0');
@@ -145,7 +145,7 @@ class Folder {
   ~Folder() { std::filesystem::remove_all(path_); }
   void Write(const std::string& name, const std::string& text) const { std::ofstream(path_ / name) << text; }
   Report Analyzed() const {
-    auto capture = trace::ReadInput(std::vector<std::string>{path_.string()}, {});
+    auto capture = formats::ReadInput(std::vector<std::string>{path_.string()}, {});
     EXPECT_TRUE(capture.ok()) << capture.status();
     return capture.ok() ? Analyze(*capture).report : Report{};
   }
@@ -162,7 +162,7 @@ std::string WithRank(std::string text, int was, int is) {
                                  : text.replace(at, stated.size(), "\"rank\": " + std::to_string(is) + ",");
 }
 
-// The events of a file in another order.
+// Returns the file with its events in random order.
 std::string Shuffled(const std::string& text, std::mt19937_64& random) {
   const std::string begin = "\"traceEvents\": [\n", between = "\n  },\n";
   const size_t first = text.find(begin) + begin.size(), last = text.rfind("\n  }");
@@ -179,7 +179,7 @@ std::string Shuffled(const std::string& text, std::mt19937_64& random) {
   return out + text.substr(last);
 }
 
-TEST(RealTraces, DlrmsStragglerFollowsItsRankNumberAndNotItsFilesNameOrTheOrderOfEvents) {
+TEST(RealTraces, DlrmsStragglerFollowsItsRankNumber) {
   const std::vector<std::string> texts = DlrmTexts();
   if (texts.empty()) return;
   std::mt19937_64 random(12);
@@ -203,7 +203,7 @@ TEST(RealTraces, DlrmsStragglerFollowsItsRankNumberAndNotItsFilesNameOrTheOrderO
   }
 }
 
-TEST(RealTraces, DlrmsStragglerIsNamedThoughRanksAreMissingAndTheTextSaysWithinWhatBounds) {
+TEST(RealTraces, NamesDlrmsStragglerWithBoundsWhenRanksAreMissing) {
   const std::vector<std::string> texts = DlrmTexts();
   if (texts.empty()) return;
   for (const std::vector<int>& missing :
@@ -221,7 +221,7 @@ TEST(RealTraces, DlrmsStragglerIsNamedThoughRanksAreMissingAndTheTextSaysWithinW
     EXPECT_THAT(text, HasSubstr("collectives lack ranks or records: what the others waited for each other is "
                                 "the least it can be"));
     EXPECT_THAT(text, HasSubstr("MISSING rank"));
-    EXPECT_FALSE(report.ranks[0].wait.has_value()) << "what lacks a member is not split";
+    EXPECT_FALSE(report.ranks[0].wait.has_value()) << "an instance without a member is not split";
     if (missing[0] == 7) continue;
     EXPECT_THAT(text, HasSubstr("the others wait for rank 7"));
     ASSERT_FALSE(report.stragglers.empty());
@@ -229,7 +229,7 @@ TEST(RealTraces, DlrmsStragglerIsNamedThoughRanksAreMissingAndTheTextSaysWithinW
   }
 }
 
-TEST(RealTraces, TwoRanksOfDdpGetNoFalseOffset) {
+TEST(RealTraces, TwoRanksOfDdpHaveNoFalseOffset) {
   for (const std::string set : {"bert_ddp_2rank", "resnet50_ddp_2rank"}) {
     const auto capture = Real(set);
     if (!capture) return;
@@ -244,7 +244,7 @@ TEST(RealTraces, TwoRanksOfDdpGetNoFalseOffset) {
   }
 }
 
-TEST(RealTraces, TheBoundCoversTheTruthWhenDdpClocksAreSetOff) {
+TEST(RealTraces, TheBoundCoversAddedClockOffsetsOfDdp) {
   std::mt19937_64 random(8);
   for (const std::string set : {"bert_ddp_2rank", "resnet50_ddp_2rank"}) {
     for (int trial = 0; trial < 3; ++trial) {
@@ -254,7 +254,7 @@ TEST(RealTraces, TheBoundCoversTheTruthWhenDdpClocksAreSetOff) {
       const auto truth = SetClocksOff(*capture, random);
       const Analysis analysis = Analyze(*capture);
       for (const double share : {0.0, 0.5, 1.0}) {
-        // The same moment on both clocks, which agreed before.
+        // The same moment on both clocks, which agreed before the shift.
         const auto length =
             static_cast<double>((capture->ranks[0].window.end - capture->ranks[0].window.start).ns());
         const int64_t at = base[0].ns() + static_cast<int64_t>(share * length);
@@ -265,30 +265,30 @@ TEST(RealTraces, TheBoundCoversTheTruthWhenDdpClocksAreSetOff) {
         }
         const Nanos error = on_job[0] - on_job[1];
         EXPECT_LE(std::llabs(error.ns()), analysis.clock.bound().ns()) << set;
-        // The small all-reduces of one set tell much; the other has none, and three clear waits in 24 s tell
-        // no drift.
+        // One set has small all-reduces, which determine the clocks well. The other has none, and its three
+        // clear waits in 24 s do not determine the drift.
         EXPECT_LT(std::llabs(error.ns()), set == "bert_ddp_2rank" ? 300'000 : 1'500'000) << set;
       }
     }
   }
 }
 
-TEST(RealTraces, AWindowThatLostCollectivesIsAlignedAndTheRestReported) {
+TEST(RealTraces, AlignsAWindowWithLostCollectivesAndReportsTheLoss) {
   auto capture = Real("bert_ddp_2rank");
   if (!capture) return;
-  const align::Matches whole = align::Match(*capture);
+  const capture::Matches whole = capture::Match(*capture);
   EXPECT_EQ(whole.MatchedFraction(), 1.0);
-  // Rank 1's window begins two collectives later, as in the sets with 27 against 29.
-  store::RankData& rank = capture->ranks[1];
+  // Rank 1's window begins two collectives later, as in the recorded sets with 27 and 29 collectives.
+  capture::RankData& rank = capture->ranks[1];
   const HostTime from = rank.activities[rank.collectives[2].activity].start;
   std::erase_if(rank.activities, [&](const auto& a) { return a.start < from; });
   capture->groups.clear();
-  for (store::RankData& each : capture->ranks) {
+  for (capture::RankData& each : capture->ranks) {
     each.collectives.clear();
-    for (auto& a : each.activities) a.collective = store::kNone;
+    for (auto& a : each.activities) a.collective = capture::kNone;
   }
-  store::Finish(*capture);
-  const align::Matches cut = align::Match(*capture);
+  capture::Finish(*capture);
+  const capture::Matches cut = capture::Match(*capture);
   EXPECT_EQ(cut.by_order, whole.by_inferred - 2);
   EXPECT_EQ(cut.cut_by_window, 2u);
   EXPECT_EQ(cut.unmatched, 0u);
@@ -298,22 +298,22 @@ TEST(RealTraces, AWindowThatLostCollectivesIsAlignedAndTheRestReported) {
   }
 }
 
-TEST(RealTraces, RenumberedRanksAndShuffledRowsGiveTheSameAnswers) {
+TEST(RealTraces, RenumberedRanksAndShuffledRowsGiveTheSameResults) {
   auto capture = Real("param_dlrm_8rank");
   if (!capture) return;
   const Report before = Analyze(*capture).report;
   std::mt19937_64 random(6);
   capture->groups.clear();
-  for (store::RankData& rank : capture->ranks) {
+  for (capture::RankData& rank : capture->ranks) {
     rank.rank = RankId((rank.rank.value() + 3) % 8);
-    for (auto& a : rank.activities) a.collective = store::kNone;
+    for (auto& a : rank.activities) a.collective = capture::kNone;
     rank.collectives.clear();
     std::shuffle(rank.activities.begin(), rank.activities.end(), random);
     std::shuffle(rank.api_calls.begin(), rank.api_calls.end(), random);
     std::shuffle(rank.ranges.begin(), rank.ranges.end(), random);
   }
-  store::Finish(*capture);
-  align::InferGroups(*capture);
+  capture::Finish(*capture);
+  capture::InferGroups(*capture);
   const Report after = Analyze(*capture).report;
   ASSERT_FALSE(after.stragglers.empty());
   EXPECT_EQ(after.stragglers[0].ranks, std::vector<RankId>{RankId(2)});
@@ -326,7 +326,7 @@ TEST(RealTraces, RenumberedRanksAndShuffledRowsGiveTheSameAnswers) {
   }
 }
 
-TEST(RealTraces, SingleRanksOfLargerJobsGiveAnHonestReport) {
+TEST(RealTraces, SingleRanksOfLargerJobsGiveAReportWithLimits) {
   for (const std::string set : {"a100_collective_args", "v100_2020_allreduce", "ns_timestamps",
                                 "v100_step_pair_rank1", "v100_step_pair_rank3"}) {
     const auto capture = Real(set);
@@ -334,13 +334,13 @@ TEST(RealTraces, SingleRanksOfLargerJobsGiveAnHonestReport) {
     const Report report = Analyze(*capture).report;
     tests::CheckedJson(report);
     tests::ExpectConsistent(report);
-    EXPECT_TRUE(report.stragglers.empty()) << set << ": one rank has nobody to hold back";
+    EXPECT_TRUE(report.stragglers.empty()) << set << ": one rank cannot delay others";
   }
 }
 
-// Training on one GPU: a rank is held against its own steps. The few milliseconds its host lost in some of
-// them may be named, nothing larger: what is the same in every step has nothing to be compared with.
-TEST(RealTraces, AJobOfOneRankIsComparedWithItsOwnSteps) {
+// A job on one GPU is compared with its own steps. The report may name the few milliseconds that the host
+// lost in some of them. It must name nothing larger, because the same cost in every step cannot be detected.
+TEST(RealTraces, ComparesAJobOfOneRankWithItsOwnSteps) {
   for (const std::string set :
        {"resnet50_num_workers_0/worker0.1623143089861", "resnet50_num_workers_0/worker0.1623143566756",
         "resnet50_num_workers_4/worker0.1623212756351", "resnet50_num_workers_4/worker0.1623213129365"}) {
@@ -357,14 +357,14 @@ TEST(RealTraces, AJobOfOneRankIsComparedWithItsOwnSteps) {
   }
 }
 
-// An export of Nsight Systems: what was counted of it with exact intervals, by others.
+// Compares an export of Nsight Systems with published counts over exact intervals.
 TEST(RealTraces, NsysOfTwoGpus) {
   const auto capture = Real("nsys_h100_2gpu");
   if (!capture) GTEST_SKIP() << "the trace is not there, or could not be read and has failed the test above";
   const Report report = Analyze(*capture).report;
   tests::CheckedJson(report);
   tests::ExpectConsistent(report);
-  // GPU 0's timer lies 14 us beside its host's clock in most steps.
+  // GPU 0's timer differs by 14 us from its host's clock in most steps.
   ASSERT_TRUE(report.slowdown.ratio.has_value());
   EXPECT_GT(*report.slowdown.ratio, 1.0);
   EXPECT_LT(*report.slowdown.ratio, 1.1);
@@ -380,10 +380,10 @@ TEST(RealTraces, NsysOfTwoGpus) {
   EXPECT_EQ(capture->hosts[0].name, "modal");
   // 2026-05-26T07:59:22 UTC.
   EXPECT_EQ(capture->ranks[1].activities[0].start, HostTime(1779782362033915943));
-  const bool told = std::any_of(capture->notes.begin(), capture->notes.end(), [](const std::string& note) {
-    return note.find("--include-blobs") != std::string::npos;
-  });
-  EXPECT_TRUE(told);
+  const bool has_note =
+      std::any_of(capture->notes.begin(), capture->notes.end(),
+                  [](const std::string& note) { return note.find("--include-blobs") != std::string::npos; });
+  EXPECT_TRUE(has_note);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The views of real traces, where they lie beside the repository (../shared), against sums over the rows of
-// the file that are counted here in another way, slowly.
+// Compares the views of real traces, if ../shared is there, with sums over the file's rows. The sums are
+// computed here in another, slower way.
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -11,19 +11,19 @@
 #include <tuple>
 #include <vector>
 
-#include "aggregator/views/links.h"
 #include "analysis/time/occupancy.h"
 #include "formats/common/byte_source.h"
 #include "tests/real/real_trace_fixture.h"
 #include "views/device/kernels.h"
+#include "views/device/links.h"
 #include "views/host/memory.h"
 #include "views/host/operators.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 std::string TextOf(const std::string& path) {
-  auto opened = trace::OpenTrace(path);
+  auto opened = formats::OpenTrace(path);
   EXPECT_TRUE(opened.ok()) << opened.status();
   std::string text, piece(1 << 20, '\0');
   while (const size_t n = opened.ok() ? opened->source->Read(piece) : 0) text.append(piece, 0, n);
@@ -36,7 +36,7 @@ struct Event {
   int64_t start = 0, end = 0;
   std::string thread;
   int64_t correlation = -1;
-  int64_t bytes = 0;  // of "[memory]"
+  int64_t bytes = 0;  // only for "[memory]"
   int64_t memory_device = 0;
   double blocks = -1, occupancy = -1;
 };
@@ -54,7 +54,7 @@ std::string Lower(std::string text) {
 int64_t NanosOf(simdjson::dom::element value) {
   int64_t whole = 0;
   if (value.get_int64().get(whole) == simdjson::SUCCESS) return whole * 1000;
-  // Of a time since 1970 a double holds a quarter of a microsecond.
+  // A double holds times since 1970 only to a quarter of a microsecond.
   double number = 0;
   if (value.get_double().get(number) != simdjson::SUCCESS) return 0;
   return static_cast<int64_t>(std::llround(static_cast<long double>(number) * 1000));
@@ -126,8 +126,8 @@ struct Sums {
   uint64_t allocations = 0;
 };
 
-// The operators of the thread that hold the moment, the innermost last: of two the one that began later or
-// ends earlier is inside.
+// Returns the thread's operators around a moment, the innermost last. Of two operators, the one that begins
+// later or ends earlier is the inner one.
 std::vector<const Event*> Around(const std::vector<const Event*>& operators, int64_t at) {
   std::vector<const Event*> around;
   for (const Event* op : operators) {
@@ -145,7 +145,7 @@ std::map<std::string, std::vector<const Event*>> ByThread(const std::vector<Even
   return by;
 }
 
-// Each piece of time between two stamps of a thread is the innermost operator's own.
+// The time between two consecutive stamps of a thread belongs to the innermost operator.
 void AddSelfHost(std::vector<const Event*> operators, std::map<std::string, Sums>& sums) {
   std::stable_sort(operators.begin(), operators.end(), [](const Event* a, const Event* b) {
     return std::tie(a->start, b->end) < std::tie(b->start, a->end);
@@ -190,16 +190,16 @@ constexpr const char* kWithOperators[] = {
     "tb_plugin_samples/resnet50_num_workers_4/worker0.1623212756351.pt.trace.json.gz", "ns_timestamps",
     "v100_step_pair_rank3"};
 
-// Stamps of whole microseconds let an operator seem to end after, or a call to begin before, the one that it
-// lies in.
+// With stamps of whole microseconds, an operator may seem to end after the operator around it. A call may
+// seem to begin before it.
 int64_t Allowed(uint64_t calls) { return 1000 + 2000 * static_cast<int64_t>(calls); }
 
-TEST(RealViews, OperatorsAreWhatTheRowsOfTheFileSumTo) {
+TEST(RealViews, OperatorsEqualTheSumsOfTheFilesRows) {
   for (const std::string set : kWithOperators) {
     const std::vector<std::string> files = FilesOf(set);
     if (files.empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
     const std::map<std::string, Sums> sums = OperatorSums(Parsed(files[0]));
-    const store::Capture capture = Read({files[0]});
+    const capture::Capture capture = Read({files[0]});
     std::map<std::string, Sums> seen;
     for (const views::OperatorRow& row : views::OperatorsOf(capture, {}).rows) {
       Sums& s = seen[std::string(row.name)];
@@ -225,7 +225,7 @@ TEST(RealViews, OperatorsAreWhatTheRowsOfTheFileSumTo) {
   }
 }
 
-TEST(RealViews, KernelsAreWhatTheRowsOfTheFileSumTo) {
+TEST(RealViews, KernelsEqualTheSumsOfTheFilesRows) {
   for (const std::string set : kWithOperators) {
     const std::vector<std::string> files = FilesOf(set);
     if (files.empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
@@ -246,7 +246,7 @@ TEST(RealViews, KernelsAreWhatTheRowsOfTheFileSumTo) {
       k.blocks += a.blocks * static_cast<double>(length);
       k.occupancy += a.occupancy * static_cast<double>(length);
     }
-    const store::Capture capture = Read({files[0]});
+    const capture::Capture capture = Read({files[0]});
     const std::vector<views::KernelRow> rows = views::KernelsOf(capture, {});
     EXPECT_EQ(rows.size(), kernels.size()) << set;
     for (const views::KernelRow& row : rows) {
@@ -265,7 +265,7 @@ TEST(RealViews, KernelsAreWhatTheRowsOfTheFileSumTo) {
   }
 }
 
-TEST(RealViews, MemoryIsWhatTheRowsOfTheFileSumTo) {
+TEST(RealViews, MemoryEqualsTheSumsOfTheFilesRows) {
   const std::vector<std::string> files =
       FilesOf("tb_plugin_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz");
   if (files.empty()) GTEST_SKIP() << "not tested: the samples are not there (../shared/traces)";
@@ -285,7 +285,7 @@ TEST(RealViews, MemoryIsWhatTheRowsOfTheFileSumTo) {
     }
     if (!around.empty()) sums[{m.memory_device, around.back()->name}].self_increase += m.bytes;
   }
-  const store::Capture capture = Read(files);
+  const capture::Capture capture = Read(files);
   const views::Memory memory = views::MemoryOf(capture);
   EXPECT_EQ(memory.allocator_events, file.memory.size());
   EXPECT_EQ(memory.without_address, file.memory.size()) << "PyTorch 1.9";
@@ -301,7 +301,7 @@ TEST(RealViews, MemoryIsWhatTheRowsOfTheFileSumTo) {
   }
 }
 
-TEST(RealViews, OccupancyIsWhatKinetoEstimated) {
+TEST(RealViews, OccupancyEqualsKinetosEstimate) {
   uint64_t all = 0, agree = 0, too_much_shared = 0;
   for (const std::string set :
        {"param_dlrm_8rank", "a100_collective_args", "ns_timestamps", "v100_step_pair_rank1",
@@ -309,14 +309,14 @@ TEST(RealViews, OccupancyIsWhatKinetoEstimated) {
         "tb_plugin_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz"}) {
     const std::vector<std::string> files = FilesOf(set);
     if (files.empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
-    const store::Capture capture = Read(files);
-    for (const store::RankData& rank : capture.ranks) {
-      for (store::KernelDetail detail : rank.kernel_details) {
+    const capture::Capture capture = Read(files);
+    for (const capture::RankData& rank : capture.ranks) {
+      for (capture::KernelDetail detail : rank.kernel_details) {
         if (detail.occupancy_percent < 0 || !rank.has_properties) continue;
         const float stated = detail.occupancy_percent;
         detail.occupancy_percent = -1;
         const double estimate = analysis::EstimatedOccupancy(detail, rank.properties).value_or(-1) * 100;
-        // Kineto asks for what fits without the kernel's having asked for more than 48 KiB, and is told 0.
+        // Above 48 KiB Kineto does not use the kernel's extended limit, and its occupancy is 0.
         if (detail.static_shared_bytes + detail.dynamic_shared_bytes > 49152) {
           ++too_much_shared;
           EXPECT_EQ(stated, 0) << set;
@@ -334,7 +334,7 @@ TEST(RealViews, OccupancyIsWhatKinetoEstimated) {
   EXPECT_EQ(agree, all);
 }
 
-TEST(RealViews, EveryArrowFromForwardToBackwardIsALink) {
+TEST(RealViews, EveryFwdbwdArrowIsALink) {
   for (const std::string set : {"ns_timestamps", "a100_collective_args"}) {
     const std::vector<std::string> files = FilesOf(set);
     if (files.empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
@@ -343,4 +343,4 @@ TEST(RealViews, EveryArrowFromForwardToBackwardIsALink) {
 }
 
 }  // namespace
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

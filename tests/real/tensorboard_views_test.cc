@@ -1,5 +1,5 @@
-// The overview and the distributed view by torch-tb-profiler's rule, against what it said of the same files
-// itself (../shared/reference).
+// Compares the overview and the distributed view by torch-tb-profiler's rule with its own results for the
+// same files (../shared/reference).
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -16,7 +16,7 @@
 #include "views/device/distributed.h"
 #include "views/device/overview.h"
 
-namespace lockstep::tables {
+namespace lockstep::views {
 namespace {
 
 simdjson::dom::element Get(simdjson::dom::element of, const std::string& key) {
@@ -45,7 +45,7 @@ double Double(simdjson::dom::element of) {
   return value;
 }
 
-// The same of torch-tb-profiler, read once.
+// The results of torch-tb-profiler, read once.
 class Reference {
  public:
   Reference() {
@@ -54,7 +54,7 @@ class Reference {
     if (!there_) return;
     std::ifstream file(path);
     std::string text(std::istreambuf_iterator<char>(file), {});
-    // Of a trace without steps it wrote a length that 64 bits do not hold.
+    // For a trace without steps it wrote a length that does not fit into 64 bits.
     const std::string too_long = "-18446744073709551615";
     for (size_t at = text.find(too_long); at != std::string::npos; at = text.find(too_long))
       text.replace(at, too_long.size(), "0");
@@ -69,20 +69,21 @@ class Reference {
   bool there_ = false;
 };
 
-double Us(Nanos time) { return static_cast<double>(time.ns()) / 1000; }
+double Micros(Nanos time) { return static_cast<double>(time.ns()) / 1000; }
 
 double At(simdjson::dom::element list, size_t i) { return Double(ListOf(list).at(i)); }
 
-// Traces of single ranks are read under their own number; the reference calls each worker0.
-std::string WorkerOf(const store::Capture& capture, RankId rank) {
+// A trace of a single rank keeps its own rank number here. The reference calls each worker0.
+std::string WorkerOf(const capture::Capture& capture, RankId rank) {
   return "worker" + std::to_string(capture.ranks.size() == 1 ? 0 : rank.value());
 }
 
-// It keeps stamps as doubles of microseconds since 1970, a quarter of one apart; ours are whole nanoseconds.
-// Thousands of kernels that touch make that much of a step.
+// The reference stores stamps as doubles in microseconds since 1970, with a resolution of a quarter of a
+// microsecond. Lockstep stores whole nanoseconds. With thousands of adjacent kernels, the difference per step
+// reaches this value.
 double Slack(const std::string& set) { return set == "ns_timestamps" ? 7 : 0.001; }
 
-// A figure of the worker's one GPU; null: unknown.
+// A figure of the worker's one GPU. A null in the reference means unknown.
 void ExpectFigure(simdjson::dom::element worker, const char* key, std::optional<double> got, double unit) {
   for (const simdjson::dom::element field : FieldsOf(Get(worker, key))) {
     double want = 0;
@@ -97,7 +98,7 @@ void ExpectFigure(simdjson::dom::element worker, const char* key, std::optional<
 constexpr const char* kReferenceSets[] = {"bert_ddp_2rank", "param_dlrm_8rank", "ns_timestamps",
                                           "v100_step_pair_rank3", "resnet50_ddp_2rank"};
 
-TEST(TensorBoardViews, TheOverviewIsTensorBoardsByItsRule) {
+TEST(TensorBoardViews, TheOverviewEqualsTensorBoards) {
   Reference reference;
   if (!reference.there()) GTEST_SKIP() << "not tested: ../shared/reference/tb_plugin.json is not there";
   constexpr std::pair<const char*, Nanos analysis::StepBreakdown::*> kKinds[] = {
@@ -112,7 +113,7 @@ TEST(TensorBoardViews, TheOverviewIsTensorBoardsByItsRule) {
   for (const std::string set : kReferenceSets) {
     const std::vector<std::string> files = FilesOf(set);
     if (files.empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
-    const store::Capture capture = Read(files);
+    const capture::Capture capture = Read(files);
     for (const views::RankOverview& row : views::OverviewOf(capture, {}, views::OverviewRule::kTensorBoard)) {
       const simdjson::dom::element want =
           Get(Get(reference.Set(set), "workers"), WorkerOf(capture, row.rank));
@@ -120,7 +121,7 @@ TEST(TensorBoardViews, TheOverviewIsTensorBoardsByItsRule) {
       ASSERT_EQ(row.steps.size(), steps.size()) << set;
       for (size_t i = 0; i < steps.size(); ++i) {
         for (const auto& [name, kind] : kKinds) {
-          EXPECT_NEAR(Us(row.steps[i].breakdown.*kind), Double(Get(steps[i], name)), Slack(set))
+          EXPECT_NEAR(Micros(row.steps[i].breakdown.*kind), Double(Get(steps[i], name)), Slack(set))
               << set << " rank " << row.rank.value() << " " << name;
         }
       }
@@ -131,13 +132,13 @@ TEST(TensorBoardViews, TheOverviewIsTensorBoardsByItsRule) {
   }
 }
 
-TEST(TensorBoardViews, TheDistributedViewIsTensorBoardsByItsRule) {
+TEST(TensorBoardViews, TheDistributedViewEqualsTensorBoards) {
   Reference reference;
   if (!reference.there()) GTEST_SKIP() << "not tested: ../shared/reference/tb_plugin.json is not there";
   for (const std::string set : kReferenceSets) {
     const std::vector<std::string> files = FilesOf(set);
     if (files.empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
-    const store::Capture capture = Read(files);
+    const capture::Capture capture = Read(files);
     const simdjson::dom::element want = Get(reference.Set(set), "distributed");
     const views::Distributed got = views::DistributedOf(
         {capture, {}, {}, {}}, views::CommunicationRule::kTensorBoard, views::OpRanks::kEach);
@@ -145,17 +146,18 @@ TEST(TensorBoardViews, TheDistributedViewIsTensorBoardsByItsRule) {
       const std::string worker = WorkerOf(capture, row.rank);
       const std::string step = row.mean ? "all" : row.step ? std::to_string(*row.step) : "null";
       simdjson::dom::element values;
-      const double slack = Slack(set) + (row.mean ? 1 : 0);  // it cuts means to whole microseconds
+      // The reference truncates means to whole microseconds.
+      const double slack = Slack(set) + (row.mean ? 1 : 0);
       if (want["steps_to_overlap"][step][worker].get(values) == simdjson::SUCCESS) {
-        EXPECT_NEAR(Us(row.computation), At(values, 0), slack) << set << " " << step << " " << worker;
-        EXPECT_NEAR(Us(row.overlap), At(values, 1), slack) << set << " " << step << " " << worker;
-        EXPECT_NEAR(Us(row.communication), At(values, 2), slack) << set << " " << step << " " << worker;
-        EXPECT_NEAR(Us(row.other), At(values, 3), slack) << set << " " << step << " " << worker;
+        EXPECT_NEAR(Micros(row.computation), At(values, 0), slack) << set << " " << step << " " << worker;
+        EXPECT_NEAR(Micros(row.overlap), At(values, 1), slack) << set << " " << step << " " << worker;
+        EXPECT_NEAR(Micros(row.communication), At(values, 2), slack) << set << " " << step << " " << worker;
+        EXPECT_NEAR(Micros(row.other), At(values, 3), slack) << set << " " << step << " " << worker;
       }
       ASSERT_EQ(want["steps_to_wait"][step][worker].get(values), simdjson::SUCCESS)
           << set << " " << step << " " << worker;
-      EXPECT_NEAR(Us(row.transfer), At(values, 0), slack) << set << " " << step << " " << worker;
-      EXPECT_NEAR(Us(row.wait), At(values, 1), slack) << set << " " << step << " " << worker;
+      EXPECT_NEAR(Micros(row.transfer), At(values, 0), slack) << set << " " << step << " " << worker;
+      EXPECT_NEAR(Micros(row.wait), At(values, 1), slack) << set << " " << step << " " << worker;
     }
     size_t ops = 0;
     for (const simdjson::dom::element worker : FieldsOf(Get(want, "comm_ops")))
@@ -166,11 +168,11 @@ TEST(TensorBoardViews, TheDistributedViewIsTensorBoardsByItsRule) {
           Get(Get(Get(want, "comm_ops"), WorkerOf(capture, op.rank)), std::string(op.name));
       EXPECT_EQ(static_cast<double>(op.calls), Double(Get(of, "Calls"))) << set;
       EXPECT_EQ(static_cast<double>(op.bytes.value_or(-1)), Double(Get(of, "Total Size (bytes)"))) << set;
-      EXPECT_NEAR(Us(op.latency), Double(Get(of, "Total Latency (us)")), Slack(set)) << set;
-      EXPECT_NEAR(Us(*op.transfer), Double(Get(of, "Data Transfer Time (us)")), Slack(set)) << set;
+      EXPECT_NEAR(Micros(op.latency), Double(Get(of, "Total Latency (us)")), Slack(set)) << set;
+      EXPECT_NEAR(Micros(*op.transfer), Double(Get(of, "Data Transfer Time (us)")), Slack(set)) << set;
     }
   }
 }
 
 }  // namespace
-}  // namespace lockstep::tables
+}  // namespace lockstep::views

@@ -1,4 +1,4 @@
-// What `lockstep export --format scenario` writes, replayed: the stamps of the capture come back.
+// Replays the output of `lockstep export --format scenario`. The time stamps must equal those of the capture.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,10 +7,9 @@
 #include <map>
 #include <tuple>
 
-#include "aggregator/trace/readers.h"
-#include "aggregator/trace/writers.h"
 #include "capture/align/clock_model.h"
 #include "capture/align/match.h"
+#include "formats/input/read_input.h"
 #include "formats/scenario/scenario_writer.h"
 #include "scenario/generator.h"
 #include "sim/engine/dry_run.h"
@@ -23,21 +22,21 @@ using scenario::Op;
 using scenario::OpKind;
 using scenario::Scenario;
 
-// Start and end of one thing, as a multiset over kinds and streams.
+// Kind, stream, start and end of each device activity and call, as a multiset.
 using Stamps = std::vector<std::tuple<int, uint32_t, int64_t, int64_t>>;
 
-// The capture's device work and calls, from the earliest stamp of any rank.
-std::vector<Stamps> Recorded(const store::Capture& capture, const align::ClockModel& clock) {
+// Returns the capture's device work and calls, from the earliest stamp of any rank.
+std::vector<Stamps> Recorded(const capture::Capture& capture, const capture::ClockModel& clock) {
   JobTime origin = JobTime::Max();
   std::vector<Nanos> shifts;
-  for (const store::RankData& rank : capture.ranks) {
+  for (const capture::RankData& rank : capture.ranks) {
     const HostTime middle = rank.activities[rank.activities.size() / 2].start;
     const Nanos shift = clock.ToJob(rank.host, middle) - JobTime(middle.ns());
     shifts.push_back(shift);
     for (const auto& a : rank.activities) origin = std::min(origin, JobTime(a.start.ns()) + shift);
     for (const auto& c : rank.api_calls) origin = std::min(origin, JobTime(c.start.ns()) + shift);
     for (const auto& s : rank.ranges) {
-      if (s.kind == store::RangeKind::kStep && !s.start_unknown && !s.end_unknown)
+      if (s.kind == capture::RangeKind::kStep && !s.start_unknown && !s.end_unknown)
         origin = std::min(origin, JobTime(s.start.ns()) + shift);
     }
   }
@@ -54,15 +53,15 @@ std::vector<Stamps> Recorded(const store::Capture& capture, const align::ClockMo
   return all;
 }
 
-// The same of one turn of a dry run, from that turn's origin.
-std::vector<Stamps> Replayed(const Scenario& s, const sim::WorldHistory& world, uint32_t turn) {
+// Returns the same for one iteration of a dry run, from the iteration's origin.
+std::vector<Stamps> Replayed(const Scenario& s, const sim::WorldHistory& world, uint32_t iteration) {
   std::vector<Stamps> all;
   for (size_t r = 0; r < s.ranks.size(); ++r) {
     Stamps stamps;
-    const int64_t origin = s.period.ns() * turn;
+    const int64_t origin = s.period.ns() * iteration;
     for (const sim::TrueRecord& record : world.ranks[r].records) {
       const Op& op = s.ranks[r].program[record.op];
-      if (record.step != turn || op.kind == OpKind::kPush || op.kind == OpKind::kPop) continue;
+      if (record.step != iteration || op.kind == OpKind::kPush || op.kind == OpKind::kPop) continue;
       const bool device = op.IsDevice();
       stamps.emplace_back(device ? 1 : 0, device ? s.ranks[r].streams[op.stream] : 0,
                           record.start.ns() - origin, record.end.ns() - origin);
@@ -81,31 +80,31 @@ size_t Collectives(const Scenario& s) {
   return n;
 }
 
-void ExpectExactReplay(const store::Capture& capture, Scenario* out) {
-  const align::Matches matches = align::Match(capture);
-  const align::ClockModel clock = align::EstimateClocks(capture, matches);
-  absl::StatusOr<Scenario> s = trace::MakeScenario(capture, matches, clock);
+void ExpectExactReplay(const capture::Capture& capture, Scenario* out) {
+  const capture::Matches matches = capture::Match(capture);
+  const capture::ClockModel clock = capture::EstimateClocks(capture, matches);
+  absl::StatusOr<Scenario> s = formats::MakeScenario(capture, matches, clock);
   ASSERT_TRUE(s.ok()) << s.status();
   const sim::WorldHistory world = sim::DryRun(*s, {}, 3);
   ASSERT_EQ(world.stuck, "");
   const std::vector<Stamps> recorded = Recorded(capture, clock);
-  for (uint32_t turn = 0; turn < 3; ++turn) {
-    const std::vector<Stamps> replayed = Replayed(*s, world, turn);
+  for (uint32_t iteration = 0; iteration < 3; ++iteration) {
+    const std::vector<Stamps> replayed = Replayed(*s, world, iteration);
     for (size_t r = 0; r < recorded.size(); ++r) {
       ASSERT_EQ(replayed[r].size(), recorded[r].size()) << "rank " << r;
       size_t different = 0;
       for (size_t i = 0; i < recorded[r].size(); ++i) different += replayed[r][i] != recorded[r][i];
-      EXPECT_EQ(different, 0u) << "of " << recorded[r].size() << " records of rank " << r << " in turn "
-                               << turn;
+      EXPECT_EQ(different, 0u) << "of " << recorded[r].size() << " records of rank " << r << " in iteration "
+                               << iteration;
     }
   }
   *out = *std::move(s);
 }
 
-store::Capture Simulated(const sim::Knobs& knobs, const tests::SimCaptureOptions& options,
-                         const scenario::TransformerShape& shape = {}) {
+capture::Capture Simulated(const sim::ModelSettings& settings, const tests::SimCaptureOptions& options,
+                           const scenario::TransformerShape& shape = {}) {
   const Scenario s = *scenario::MakeTransformer(shape);
-  return tests::CaptureOf(s, sim::DryRun(s, knobs, 5), options);
+  return tests::CaptureOf(s, sim::DryRun(s, settings, 5), options);
 }
 
 TEST(ScenarioReplay, ACaptureWithEverythingReplaysToTheNanosecond) {
@@ -115,7 +114,7 @@ TEST(ScenarioReplay, ACaptureWithEverythingReplaysToTheNanosecond) {
   EXPECT_NE(s.groups.at(0).comm, 0u);
 }
 
-TEST(ScenarioReplay, ACaptureThatKnowsOnlyNamesAndTimesReplaysToTheNanosecond) {
+TEST(ScenarioReplay, ACaptureOfNamesAndTimesReplaysToTheNanosecond) {
   tests::SimCaptureOptions options;
   options.with_sequences = false;
   options.with_events = false;
@@ -123,7 +122,7 @@ TEST(ScenarioReplay, ACaptureThatKnowsOnlyNamesAndTimesReplaysToTheNanosecond) {
   ExpectExactReplay(
       Simulated({}, options, {.data_parallel = 4, .tensor_parallel = 1, .pipeline_parallel = 1}), &s);
   EXPECT_GT(Collectives(s), 0u);
-  EXPECT_EQ(s.groups.at(0).comm, 0u) << "NCCL is not told of groups that were only inferred";
+  EXPECT_EQ(s.groups.at(0).comm, 0u) << "NCCL does not receive inferred groups";
 }
 
 TEST(ScenarioReplay, AWindowCutOutOfTheMiddleReplaysToTheNanosecond) {
@@ -134,32 +133,32 @@ TEST(ScenarioReplay, AWindowCutOutOfTheMiddleReplaysToTheNanosecond) {
   ExpectExactReplay(Simulated({}, options), &s);
 }
 
-TEST(ScenarioReplay, AFaultInTheReplayMovesWhatDependsOnIt) {
+TEST(ScenarioReplay, AFaultDelaysDependentOperations) {
   Scenario s;
   ExpectExactReplay(Simulated({}, {}), &s);
-  sim::Knobs slow;
+  sim::ModelSettings slow;
   ASSERT_TRUE(sim::SizeFault(s, sim::FaultKind::kSlowGpu, 2, 0.10, s.period, &slow.fault));
   const sim::WorldHistory healthy = sim::DryRun(s, {}, 3), faulty = sim::DryRun(s, slow, 3);
-  const double longer = (sim::MeanTurn(s, faulty) - sim::MeanTurn(s, healthy)).millis();
+  const double longer = (sim::MeanIteration(s, faulty) - sim::MeanIteration(s, healthy)).millis();
   EXPECT_GT(longer, 0.03 * s.period.millis());
   EXPECT_GT((faulty.ranks[7].end - healthy.ranks[7].end).ns(), 0) << "the others wait";
 }
 
 TEST(ScenarioReplay, TheTextReadsBackAndRunsTheSame) {
-  const store::Capture capture = Simulated({}, {});
-  const align::Matches matches = align::Match(capture);
-  const align::ClockModel clock = align::EstimateClocks(capture, matches);
-  store::StringSink sink;
-  ASSERT_TRUE(trace::WriteScenario(capture, matches, clock, sink).ok());
+  const capture::Capture capture = Simulated({}, {});
+  const capture::Matches matches = capture::Match(capture);
+  const capture::ClockModel clock = capture::EstimateClocks(capture, matches);
+  StringSink sink;
+  ASSERT_TRUE(formats::WriteScenario(capture, matches, clock, sink).ok());
   const absl::StatusOr<Scenario> parsed = scenario::Parse(sink.text(), "t");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  const Scenario made = *trace::MakeScenario(capture, matches, clock);
+  const Scenario made = *formats::MakeScenario(capture, matches, clock);
   EXPECT_EQ(sim::DryRun(*parsed, {}, 2).ranks[3].records, sim::DryRun(made, {}, 2).ranks[3].records);
 }
 
-TEST(ScenarioReplay, AnEmptyCaptureIsRefusedWithASentence) {
-  const store::Capture capture;
-  const absl::StatusOr<Scenario> s = trace::MakeScenario(capture, {}, {});
+TEST(ScenarioReplay, RefusesAnEmptyCapture) {
+  const capture::Capture capture;
+  const absl::StatusOr<Scenario> s = formats::MakeScenario(capture, {}, {});
   EXPECT_THAT(std::string(s.status().message()), ::testing::HasSubstr("no device work"));
 }
 
@@ -173,7 +172,7 @@ TEST_P(RealTrace, ReplaysToTheNanosecond) {
     return;
   }
   const std::string paths[] = {folder};
-  absl::StatusOr<store::Capture> capture = trace::ReadInput(paths, {});
+  absl::StatusOr<capture::Capture> capture = formats::ReadInput(paths, {});
   ASSERT_TRUE(capture.ok()) << capture.status();
   Scenario s;
   ExpectExactReplay(*capture, &s);

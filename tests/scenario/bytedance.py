@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""ByteDance's public job timeline (StragglerAnalysis, Chrome events of operations) as a timeline of the product.
+"""Converts ByteDance's public job timeline (StragglerAnalysis, Chrome events of operations) to a Lockstep
+timeline.
 
     bytedance.py timeline-ST.json.gz meta-ST.yaml OUT.timeline
 
-Eight workers in two replicas of four stages. A worker's threads come in fives: compute, pipeline, tensor, data, other. Their list holds
-sampled steps with what lay between them left out but for a gap; here a step begins where the one before it ended. In their list all
-members of a transfer begin when the last of them was ready; here each begins when it was ready itself, with the delay after its
-previous operation that the last one had, so that its stay holds its waiting, as a kernel's does."""
+The job has eight workers: two replicas of four stages. Each worker has five threads: compute, pipeline,
+tensor, data, other. ByteDance's list has sampled steps, with a gap in place of the steps between them. In
+the output, a step begins where the previous one ended.
+
+In the list, all members of a transfer begin when the last of them was ready. In the output, each member
+begins when it was ready itself, plus the delay that the last one had after its previous operation. Its
+interval then includes its waiting, as a kernel's does."""
 import bisect
 import collections
 import gzip
@@ -19,7 +23,7 @@ GROUPED = {"layernorm-grads-all-reduce": ("tp", "all_reduce"), "params-all-gathe
            "embedding-grads-all-reduce": ("embedding", "all_reduce"), "optimizer-clip-main-grad": ("world", "all_reduce")}
 MESSAGES = {"forward-send": ("send", 1), "forward-recv": ("receive", -1), "backward-send": ("send", -1), "backward-recv": ("receive", 1)}
 THREADS = 5
-CLOSE = 10.0  # ends are stamped up to this much after what follows has begun, in microseconds
+CLOSE = 10.0  # in microseconds; an operation's end may be stamped this much after the start of the next one
 
 
 def meta_of(text):
@@ -27,7 +31,8 @@ def meta_of(text):
 
 
 class Kernel:
-    """Microseconds on the stitched timeline. Grouped messages are one kernel, which their list has once for each message."""
+    """One kernel, with times in microseconds on the stitched timeline. Grouped messages are one kernel. The
+    list has it once per message."""
 
     def __init__(self, event, start):
         self.events, self.start, self.end, self.ready = [event], start, start + event["dur"], 0.0
@@ -41,9 +46,9 @@ def _kernels(events, shift):
             kernels[-1].events.append(e)
         else:
             kernels.append(Kernel(e, e["ts"] + shift[e["args"]["step"]]))
-    ended = []  # in order
+    ended = []  # sorted
     for kernel in kernels:
-        # What still runs beside it is not what it waited for.
+        # A kernel did not wait for kernels that still run at its start.
         before = bisect.bisect_right(ended, kernel.start + CLOSE)
         kernel.ready = ended[before - 1] if before else 0.0
         bisect.insort(ended, kernel.end)
@@ -68,13 +73,13 @@ def _put_starts(kernels, dp, number):
     for same in members.values():
         last = max(kernel.ready for kernel in same)
         for kernel in same:
-            # A kernel with two messages is met twice, with the same partner.
+            # A kernel with two messages occurs twice, with the same partner. It is moved only once.
             if kernel.ready < last and kernel.start > last - CLOSE:
                 kernel.start -= last - kernel.ready
 
 
 def convert(events, dp, pp):
-    """The lines of the timeline."""
+    """Returns the lines of the timeline."""
     rows = [e for e in events if e.get("ph") == "X" and e["dur"] > 0]
     workers = dp * pp
     stage = lambda worker: worker // dp
@@ -87,13 +92,13 @@ def convert(events, dp, pp):
             number[kind][member] = len(groups) - 1
 
     for worker in range(workers):
-        group("tp", f"tp.{worker}", [worker])  # nobody to reduce with
+        group("tp", f"tp.{worker}", [worker])  # a group of one rank
     for s in range(pp):
         group("dp", f"dp.{s}", [s * dp + d for d in range(dp)])
     for d in range(dp):
         group("embedding", f"embedding.{d}", [d, (pp - 1) * dp + d])
         group("pp", f"pp.{d}", [s * dp + d for s in range(pp)])
-        for s in range(pp - 1):  # `pair` is known by its lower stage; the last worker of a replica begins none
+        for s in range(pp - 1):  # `pair` is found by its lower stage; the last stage of a replica begins no pair
             group("pair", f"pair.{d}.{s}", [(s + 1) * dp + d, s * dp + d])
     names = sorted({e["name"] for e in rows})
     out = ["lockstep-timeline 1", "job bytedance-ST", f"world {workers}", "note operation-level%20timeline%20by%20ByteDance"]
@@ -135,7 +140,7 @@ def convert(events, dp, pp):
                 operation, direction = MESSAGES[first["name"]]
                 if len(kernel.events) == 1:
                     out.append(f"c {head} {number['pp'][worker]} {operation} peer={stage(worker) + direction}")
-                else:  # to and from the same worker in one kernel: neither leaves before both came
+                else:  # send to and receive from the same worker in one kernel: both end only after both came
                     lower = worker if direction > 0 else worker - dp
                     out.append(f"c {head} {number['pair'][lower]} send_receive")
     return out + ["end"]

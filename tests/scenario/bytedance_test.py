@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""ByteDance's public job timeline and their published what-if results, against ours. Needs ../shared beside the repository.
+"""Compares Lockstep's results for ByteDance's public job timeline with the published what-if results. It
+needs ../shared beside the repository.
 
     bytedance_test.py FOLDER_OF_PROGRAMS"""
 import gzip
@@ -29,7 +30,8 @@ def run(command, path, *options):
 
 
 def part_of_the_way_to_their_mean(events, dp, pp):
-    """Their ideal gives each operation the mean of all stages, the last one's included; ours gives it what the median other stage has."""
+    """Returns the strength of a fix that equals ByteDance's ideal. Their ideal gives each operation the mean
+    of all stages, including the last one. Lockstep's gives it the median of the other stages."""
     compute = [0.0] * pp
     for e in events:
         if e.get("ph") == "X" and e["name"] in ("forward-compute", "backward-compute"):
@@ -55,7 +57,8 @@ def main():
         last_stage = run("whatif", path, "--fix", f"stage={pp - 1}", "--strength", f"{strength:.4f}")["gain_ns_per_step"] / 1e9
         ranks = [run("whatif", path, "--fix", f"rank={r}")["gain_ns_per_step"] / 1e9 for r in range(dp * pp)]
 
-    # Steps, against theirs. What lay between the last op of one and the first of the next (0.1 ms) is not in their list.
+    # Compares the steps. Their list lacks the time between the last operation of a step and the first of the
+    # next one (0.1 ms).
     ours = {s["step"]: s["duration_ns"] / 1e9 for s in report["steps"]}
     base = {int(k): v for k, v in theirs["step_t_base"].items()}
     check(len(ours) >= len(base) - 1, f"{len(ours)} of their {len(base)} steps are used")
@@ -67,7 +70,7 @@ def main():
     print(f"step {slow['step_ns'] / 1e9:.4f} s, worst step off by {worst:.1e}; S {slow['ratio']:.4f} (theirs {shared['blocking_slowdown']:.4f}); "
           f"matched {report['capture']['matching']['matched_fraction']:.4f}")
     ms, mw = (json.loads((TRACE / f"{name}-ST.json").read_text()) for name in ("ms", "mw"))
-    # Their times leave out the delays before operations, 2 % of a step, which stay in ours.
+    # Their times exclude the delays before operations, 2 % of a step. Lockstep's include them.
     check(abs(last_stage / (ms["tori"] - ms["trem"]) - 1.0) < 0.06, f"fixing the last stage gains {last_stage:.3f} s, theirs {ms['tori'] - ms['trem']:.3f} s")
     print(f"last stage at the mean of all: {last_stage * 1e3:.1f} ms per step (theirs {(ms['tori'] - ms['trem']) * 1e3:.1f}), "
           f"M_S {last_stage / (ms['tori'] - ms['tideal']):.3f} (theirs {ms['Ms']:.3f})")

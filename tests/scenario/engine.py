@@ -1,8 +1,10 @@
-"""A job, operation by operation: host threads that launch, device streams that run, collectives that join ranks.
+"""Simulates a job operation by operation. Host threads launch, device streams run, and collectives join
+ranks.
 
-What it does and the product's replay does not: the launch queue is finite, so a host that is ahead blocks; kernels that run beside
-communication are slower (a fluid model: the rate changes the moment communication begins or ends); each member leaves a
-collective by its own exit skew. Times are nanoseconds on one true clock; clocks come later (nuisance.py).
+It models three effects that the product's replay does not. The launch queue is finite, so that a host that
+is ahead blocks. Kernels beside communication are slower: their rate changes when communication begins or
+ends. Each member leaves a collective with its own exit skew. Times are nanoseconds on one true clock;
+nuisance.py adds the hosts' clocks.
 """
 import heapq
 
@@ -10,12 +12,13 @@ COMPUTE, COMMUNICATION, COPY = 0, 1, 2
 
 
 class Op:
-    """One kernel or copy. `work` is its length when it runs alone; a communication op's length is its collective's."""
-    __slots__ = ("rank", "stream", "kind", "klass", "work", "lead", "think", "call", "step", "coll", "member", "bytes", "after",
+    """One kernel or copy. `work` is its duration when it runs alone. A communication op takes the duration of
+    its collective."""
+    __slots__ = ("rank", "stream", "kind", "kernel_class", "work", "lead", "think", "call", "step", "coll", "member", "bytes", "after",
                  "blockers", "ready", "successors", "left", "since", "rate", "version", "launched", "call_end", "start", "end")
 
-    def __init__(self, rank, stream, kind, klass, work, lead=1000.0, think=0.0, call=4000.0, step=0, bytes_=0):
-        self.rank, self.stream, self.kind, self.klass, self.work = rank, stream, kind, klass, work
+    def __init__(self, rank, stream, kind, kernel_class, work, lead=1000.0, think=0.0, call=4000.0, step=0, bytes_=0):
+        self.rank, self.stream, self.kind, self.kernel_class, self.work = rank, stream, kind, kernel_class, work
         self.lead, self.think, self.call, self.step, self.bytes = lead, think, call, step, bytes_
         self.coll, self.member, self.after = None, 0, ()
         self.blockers, self.ready, self.successors = 0, 0.0, []
@@ -24,8 +27,9 @@ class Op:
 
 
 class Collective:
-    """`kind`: "all" waits for every member; "root" and "p2p" for member 0 (root, sender); a sender whose message is
-    buffered waits for nobody. `numbers`: its place in NCCL's count (of the group's function) and in a framework's (of the group)."""
+    """`kind` "all" waits for every member. "root" and "p2p" wait for member 0 (root, sender). A sender of a
+    buffered message does not wait. `numbers` are its sequence numbers: NCCL counts per group and function,
+    a framework per group."""
     __slots__ = ("number", "group", "operation", "kind", "size", "time", "skew", "bytes", "numbers", "arrived", "ops", "buffered")
 
     def __init__(self, number, group, operation, kind, size, time, skew, bytes_, numbers, buffered=False):
@@ -43,7 +47,8 @@ class Launch:
 
 
 class Gap:
-    """Host instruction: the thread does something else; `name` when that is a runtime call that a tracer sees."""
+    """Host instruction: the thread is busy for `length`. `name` is set if this is a runtime call that a
+    tracer sees."""
     __slots__ = ("length", "name", "start", "end")
 
     def __init__(self, length, name=None):
@@ -51,7 +56,7 @@ class Gap:
 
 
 class Mark:
-    """Host instruction: a step begins here (and the one before it ends)."""
+    """Host instruction: a step begins here, and the previous one ends."""
     __slots__ = ("step", "at")
 
     def __init__(self, step):
@@ -59,7 +64,7 @@ class Mark:
 
 
 class Sync:
-    """Host instruction: block until everything launched so far on the stream has ended."""
+    """Host instruction: block until all work launched on the stream so far has ended."""
     __slots__ = ("stream", "call", "start", "end", "op")
 
     def __init__(self, stream, call=3000.0):
@@ -67,7 +72,7 @@ class Sync:
 
 
 class Event:
-    """Host instruction: what `target` is given from here on waits for what `source` holds now."""
+    """Host instruction: later work of `target` waits for the work that `source` has now."""
     __slots__ = ("source", "target", "call", "record", "wait", "op")
 
     def __init__(self, source, target, call=1200.0):
@@ -90,7 +95,8 @@ _START, _END = 0, 1
 
 class Engine:
     def __init__(self, ranks, comm_slowdown):
-        """`comm_slowdown`: how much longer a transfer takes when every member computes meanwhile."""
+        """`comm_slowdown` is the fraction by which a transfer is longer when every member computes at the
+        same time."""
         self.ranks, self.comm_slowdown = ranks, comm_slowdown
         self.heap, self.count, self.now = [], 0, 0.0
 
@@ -115,7 +121,7 @@ class Engine:
     # ---- host
 
     def _host(self, rank):
-        """Runs the thread until something blocks it."""
+        """Runs the host thread until it blocks."""
         program, size = rank.program, len(rank.program)
         while rank.at < size:
             item = program[rank.at]
@@ -193,7 +199,7 @@ class Engine:
         elif op.kind == COPY:
             self._push(now + op.work, _END, op, op.version)
         else:
-            if op.coll.kind != "p2p":  # a message takes one or two multiprocessors: nobody notices
+            if op.coll.kind != "p2p":  # a message occupies one or two multiprocessors, which slows no other kernel
                 rank.communicating += 1
                 if rank.communicating == 1:
                     self._rerate(rank, True)
@@ -255,5 +261,6 @@ class Engine:
 
 
 def _share(op):
-    """Kernels bound by memory suffer more from communication beside them."""
-    return 1.5 if op.klass.memory else 0.8
+    """Returns a kernel's share of the slowdown. Memory-bound kernels suffer more from communication beside
+    them."""
+    return 1.5 if op.kernel_class.memory else 0.8

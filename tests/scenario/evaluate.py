@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""How often is the report right? Generated jobs whose truth is known, analysed by `lockstep analyze` and held against it. Prints the table
-of docs/evaluation.md: what was measured, the floor that must hold, the aim."""
+"""Measures how often the report is right. It generates jobs with a known truth, analyses them with `lockstep
+analyze`, and compares. It prints the table of docs/evaluation.md: measured value, floor and aim of each
+metric."""
 import argparse
 import collections
 import concurrent.futures
@@ -20,7 +21,7 @@ import score  # noqa: E402
 import table  # noqa: E402
 from generate import generate  # noqa: E402
 
-# Jobs of each group for --jobs 200.
+# Number of jobs in each group for --jobs 200.
 GROUPS = {"small": 190, "thousand": 24, "healthy": 60, "pairs": 200, "clocks": 40, "matching": 40, "speed": 1}
 
 
@@ -41,12 +42,12 @@ def _program(binaries, name):
 
 
 def run_job(group, number, job, binaries, folder, keep):
-    """Generates, analyses and scores one job. Runs in a process of its own."""
+    """Generates, analyses and scores one job. It runs in its own process."""
     path = pathlib.Path(folder) / f"{group}-{number:04}.timeline"
     job = dict(job)
     timed = job.pop("timed", False)
     begun = time.monotonic()
-    gc.disable()  # a job is millions of objects that all live until its end
+    gc.disable()  # a job has millions of objects, which all live until its end
     truth = generate(path, **job)
     gc.enable()
     gc.collect()
@@ -87,18 +88,18 @@ def _line(result):
     what = f"{result['group']:9} {result['number']:3} {result['topology']:11} {result['ranks']:5} ranks  {faults}"
     if result["failed"]:
         return f"{what}: FAILED: {result['failed']}"
-    said = "; ".join(f"{kind} {cause} {ranks} {verdict}" for kind, cause, ranks, verdict, _ in result["first"][:1]) or "nobody"
+    predicted = "; ".join(f"{kind} {cause} {ranks} {verdict}" for kind, cause, ranks, verdict, _ in result["first"][:1]) or "none"
     mark = "" if result["right_place"] is None else ("ok  " if result["right_place"] and result["right_cause"] else "place " if result["right_place"] else "MISS ")
-    return f"{what} ({result['effect'] * 100:.1f} %): {mark}{said}"
+    return f"{what} ({result['effect'] * 100:.1f} %): {mark}{predicted}"
 
 
 def evaluate(groups, seed, jobs, binaries, folder, keep=False, large=False, workers=2, progress=True):
-    """[result] of every job of these groups, in their order."""
+    """Returns the result of every job of these groups, in their order."""
     results = []
     with concurrent.futures.ProcessPoolExecutor(workers) as pool:
         waiting = []
         for group in groups:
-            # Times are taken with nothing beside them.
+            # Speed is measured later, with no other job running.
             if group != "speed":
                 waiting += [pool.submit(run_job, group, n, job, binaries, folder, keep) for n, job in enumerate(jobs_of(group, seed, jobs, large))]
         for future in waiting:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A small evaluation with a fixed seed: what holds today must go on holding. The whole one is ./dev eval.
+"""Runs a small evaluation with a fixed seed, to detect regressions. ./dev eval runs the complete one.
 
     evaluation_test.py FOLDER_OF_PROGRAMS"""
 import pathlib
@@ -40,7 +40,8 @@ def check(good, what):
 
 
 def commands_of(text):
-    """What the report tells to run: whole lines that begin with TRY, their continuations joined."""
+    """Returns the commands that the report recommends: lines that begin with TRY, joined with their
+    continuation lines."""
     lines = []
     for line in text.splitlines():
         if line.startswith("  ") and lines:
@@ -51,7 +52,7 @@ def commands_of(text):
 
 
 def check_commands(binaries, path):
-    """Every command that the report prints runs; how many there were."""
+    """Runs every command that the report prints. Returns their number."""
     report = subprocess.run([pathlib.Path(binaries) / "lockstep", "analyze", path], capture_output=True, text=True)
     check(report.returncode == 0, f"analyze ended with {report.returncode}: {report.stderr}")
     commands = commands_of(report.stdout)

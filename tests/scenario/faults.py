@@ -1,17 +1,17 @@
-"""What can be wrong with a job: each fault says where it lies, which cause a report should name, and what it does to the works,
-gaps and transfers of a program. Hooks that a fault leaves alone change nothing."""
+"""Faults of a job. Each fault has a place and the cause that a report should name. Its hooks change the work,
+gaps and transfers of a program. A hook that a fault does not override changes nothing."""
 from noise import stream
 
 
 class Fault:
     kind = "none"
     cause = None
-    also = ()          # causes that are right as well
+    also = ()          # other causes that count as right
     level = "rank"     # rank, host, stage, group, data, job
     sizes = ()
 
     def __init__(self, seed, layout, steps, size, place, span):
-        """`place` draws where it lies; `span` says in which steps it acts."""
+        """`place` selects the fault's place. `span` selects the steps in which it acts."""
         self.layout, self.size, self.steps = layout, size, steps
         self.rng = stream(seed, "fault", self.kind, place)
         self.ranks, self.hosts, self.stage, self.group = [], [], None, None
@@ -29,7 +29,8 @@ class Fault:
         self.ranks = [place % self.layout.world]
 
     def place_known(self):
-        """Can anybody tell from the job's timeline where it lies? A link shows in groups that its rank is in, so groups must differ."""
+        """Returns whether the job's timeline determines the fault's place. A slow link shows only in the
+        groups of its rank, so that these groups must differ from those of every other rank."""
         return True
 
     def describe(self):
@@ -42,20 +43,21 @@ class Fault:
     def on(self, rank, step):
         return rank in self.ranks and self.active[step]
 
-    # What it does. `klass` is what a kernel is (workload.py), `batch` the microbatch.
-    def compute(self, rank, step, klass, batch):
+    # The hooks follow. `kernel_class` is the kernel's class (workload.py), `batch` the microbatch. compute() returns
+    # a factor.
+    def compute(self, rank, step, kernel_class, batch):
         return 1.0
 
     def think(self, rank, step):
-        """Nanoseconds more in front of each launch."""
+        """Returns additional nanoseconds before each launch."""
         return 0.0
 
     def head(self, rank, step):
-        """Nanoseconds more before a step's first copy."""
+        """Returns additional nanoseconds before a step's first copy."""
         return 0.0
 
     def stalls(self, rank, step):
-        """[(place in the step 0..1, nanoseconds, runtime call or None)]"""
+        """Returns [(place in the step 0..1, nanoseconds, runtime call or None)]."""
         return ()
 
     def copy(self, rank, step):
@@ -65,28 +67,28 @@ class Fault:
         return 1.0
 
     def beside(self, rank):
-        """How much slower kernels run beside communication, as a factor on what is usual."""
+        """Returns a factor on the slowdown of kernels beside communication."""
         return 1.0
 
     def load(self, rank, step):
-        """Share of tokens that a rank's experts get."""
+        """Returns the relative number of tokens for a rank's experts."""
         return 1.0
 
 
 class SlowGpu(Fault):
     kind, cause, sizes = "slow_gpu", "gpu_clock", (0.02, 0.03, 0.05, 0.10, 0.30)
 
-    def compute(self, rank, step, klass, batch):
+    def compute(self, rank, step, kernel_class, batch):
         if not self.on(rank, step):
             return 1.0
-        return 1.0 + (0.25 * self.size if klass.memory else self.size)
+        return 1.0 + (0.25 * self.size if kernel_class.memory else self.size)
 
 
 class SlowMemory(Fault):
     kind, cause, sizes = "slow_memory", "gpu_memory", (0.3, 0.6, 1.2)
 
-    def compute(self, rank, step, klass, batch):
-        return 1.0 + self.size if klass.memory and self.on(rank, step) else 1.0
+    def compute(self, rank, step, kernel_class, batch):
+        return 1.0 + self.size if kernel_class.memory and self.on(rank, step) else 1.0
 
 
 class Contention(Fault):
@@ -97,7 +99,7 @@ class Contention(Fault):
 
 
 class HostGap(Fault):
-    """Milliseconds per step, spread over the launches (whose number per step `launches` says)."""
+    """A delay in milliseconds per step, spread over the launches (`launches` per step)."""
     kind, cause, sizes = "host_gap", "host_launch", (0.5, 2.0, 20.0)
     launches = 100
 
@@ -106,7 +108,8 @@ class HostGap(Fault):
 
 
 class Pause(Fault):
-    """Garbage collection and the like: a host thread stands still for so many healthy steps, at any place of some steps."""
+    """Pauses such as garbage collection. A host thread stops for `size` healthy steps, at a random place of
+    some steps."""
     kind, cause, sizes = "pause", "host_pause", (0.2, 0.5, 1.5)
     chance = 0.35
     step_ns = 1e8
@@ -122,7 +125,7 @@ class Pause(Fault):
 
 
 class PauseEverywhere(Pause):
-    """As garbage collection really comes: on every rank, at different steps."""
+    """Pauses on every rank at different steps, as with real garbage collection."""
     kind, level = "pause_everywhere", "job"
 
     def put(self, place):
@@ -131,7 +134,7 @@ class PauseEverywhere(Pause):
 
 
 class Loader(Fault):
-    """A fraction of the healthy step (`step_ns`, set by the job), waited for the next batch."""
+    """A wait for the next batch, as a fraction of the healthy step (`step_ns`, set by the job)."""
     kind, cause, sizes = "loader", "data_loader", (0.05, 0.15, 0.4)
     step_ns = 1e8
 
@@ -140,7 +143,8 @@ class Loader(Fault):
 
 
 class Allocator(Fault):
-    """Memory asked of the driver, code loaded: calls that last for a part of the healthy step, in every other one."""
+    """Memory allocation or code loading in the driver: calls that take a part of the healthy step, in every
+    second step."""
     kind, cause, sizes = "allocator", "host_allocator", (0.1, 0.3, 0.8)
     step_ns = 1e8
     calls = ("cudaMalloc", "cudaFree", "cuModuleLoadData")
@@ -153,7 +157,8 @@ class Allocator(Fault):
 
 
 def _only_one(fault, places):
-    """Is the fault's place the only one of these in just the groups that it slows down? The group of all ranks tells nothing."""
+    """Returns whether no other place slows the same groups. The group of all ranks does not distinguish
+    places."""
     groups = [g for g in fault.layout.groups if len(g.members) < fault.layout.world]
 
     def seen(ranks):
@@ -165,7 +170,7 @@ def _only_one(fault, places):
 
 
 class SlowLink(Fault):
-    """A rank's way out of its host; within one host, its way to the others."""
+    """A slow link from a rank to other hosts. With one host, it is the link to the other ranks."""
     kind, cause, sizes = "link", "slow_link", (1.2, 2.0, 5.0)
 
     def transfer(self, group, step):
@@ -209,7 +214,7 @@ class SlowNic(Fault):
 
 
 class Congestion(Fault):
-    """Now this, now that way between hosts is slow."""
+    """Transfers between hosts are slow at random: in each step, some of the groups."""
     kind, cause, level, sizes = "congestion", "congestion", "job", (2.0, 4.0)
 
     def put(self, place):
@@ -229,19 +234,20 @@ class Stage(Fault):
         self.stage = self.layout.pp - 1 if place % 2 == 0 else place % self.layout.pp
         self.ranks = self.layout.ranks_of_stage(self.stage)
 
-    def compute(self, rank, step, klass, batch):
+    def compute(self, rank, step, kernel_class, batch):
         return 1.0 + self.size if self.on(rank, step) else 1.0
 
 
 class Sequence(Fault):
-    """Replicas get batches whose sequences differ: attention takes as long as the sum of their squares."""
+    """The replicas' batches have different sequence lengths. Attention takes as long as the sum of their
+    squares."""
     kind, cause, level, sizes = "sequence", "sequence_imbalance", "data", (0.05, 0.15, 0.3)
 
     def put(self, place):
         self.ranks, self.place, self.known = [], place, {}
 
-    def compute(self, rank, step, klass, batch):
-        if klass.role != "attention" or not self.active[step]:
+    def compute(self, rank, step, kernel_class, batch):
+        if kernel_class.role != "attention" or not self.active[step]:
             return 1.0
         key = (self.layout.at[rank].dp, step, batch)
         if key not in self.known:
@@ -250,7 +256,7 @@ class Sequence(Fault):
 
 
 class Experts(Fault):
-    """One place of each expert group gets more tokens than the others; `ranks` are those places."""
+    """One place of each expert group gets more tokens than the others. `ranks` are the ranks at that place."""
     kind, cause, level, sizes = "experts", "expert_imbalance", "data", (0.2, 0.5, 1.0)
 
     def put(self, place):
@@ -272,7 +278,7 @@ class Copies(Fault):
 
 
 class CpuContention(Fault):
-    """Somebody else's processes on a host: every launch of its ranks takes longer, some much longer."""
+    """Other processes on a host. Every launch of its ranks takes longer, and some launches take much longer."""
     kind, cause, level, sizes = "cpu", "cpu_contention", "host", (5.0, 15.0, 40.0)
 
     def put(self, place):
@@ -287,7 +293,8 @@ class CpuContention(Fault):
 
 
 class Checkpoint(Fault):
-    """Every few steps everybody (or rank 0) copies its weights to the host and writes them; a fraction of the step."""
+    """Every few steps, all ranks or rank 0 copy their weights to the host and write them. `size` is a
+    fraction of the step."""
     kind, cause, level, sizes = "checkpoint", "checkpoint", "job", (0.5, 1.5)
     step_ns = 1e8
 
@@ -303,15 +310,15 @@ class Checkpoint(Fault):
 
 
 class Common(Fault):
-    """From the middle of the window on every device is slower."""
+    """All devices are slower from the middle of the window."""
     kind, cause, level, sizes = "common", "common", "job", (0.10, 0.25)
 
     def put(self, place):
         self.ranks = list(range(self.layout.world))
         self.active = [s > self.steps // 2 for s in range(self.steps)]
 
-    def compute(self, rank, step, klass, batch):
-        return 1.0 + (0.25 * self.size if klass.memory else self.size) if self.active[step] else 1.0
+    def compute(self, rank, step, kernel_class, batch):
+        return 1.0 + (0.25 * self.size if kernel_class.memory else self.size) if self.active[step] else 1.0
 
 
 KINDS = {f.kind: f for f in (SlowGpu, SlowMemory, Contention, HostGap, Pause, PauseEverywhere, Loader, Allocator, SlowLink, SlowGroup, SlowNic,

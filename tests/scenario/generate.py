@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes one job's timeline and, beside it, the truth about it."""
+"""Writes one job's timeline and a file with its truth."""
 import argparse
 import json
 import pathlib
@@ -20,8 +20,9 @@ def mean(values):
 
 def generate(path, seed, topology="hybrid", ranks=8, steps=10, noise=0.01, faults=(), fine=None, clock_ms=0.0, drift_ppm=0.0, clock_step_ms=0.0,
              loss=0.0, missing=0.0, metadata="nccl", collectives=False, parameters=None):
-    """Writes `path` and `path`.truth.json; the truth is returned. `faults`: [(kind, size, place, span)]. Times of the truth are of one true
-    clock that begins with the job; a host's stamp is EPOCH + true + its clock's error."""
+    """Writes `path` and `path`.truth.json, and returns the truth. `faults`: [(kind, size, place, span)].
+    Times of the truth are on one true clock that begins with the job. A host's stamp is EPOCH + true time
+    + its clock's error."""
     drawn = draw(seed, topology, ranks, steps, noise, fine)
     drawn.update(parameters or {})
     if drawn.get("host_bound"):
@@ -30,7 +31,7 @@ def generate(path, seed, topology="hybrid", ranks=8, steps=10, noise=0.01, fault
         drawn["input_bytes"] = int(drawn["input_bytes"] * drawn["input_factor"])
     job = Job(drawn, list(faults))
     healthy = job.run(()) if faults else None
-    without = []  # each fault taken away, the others left
+    without = []  # step times with one fault removed each
     if len(faults) > 1:
         without = [job.run([j for j in range(len(faults)) if j != i]).step_ns for i in range(len(faults))]
     result = job.run()
@@ -55,7 +56,7 @@ def generate(path, seed, topology="hybrid", ranks=8, steps=10, noise=0.01, fault
 
 
 def fault_of(text):
-    """KIND[:SIZE[:PLACE[:SPAN]]]"""
+    """Parses KIND[:SIZE[:PLACE[:SPAN]]]."""
     parts = text.split(":")
     if parts[0] not in KINDS:
         raise argparse.ArgumentTypeError(f"no fault {parts[0]}; there are {', '.join(KINDS)}")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The generator itself: its jobs are possible, its truths true. No product program is run."""
+"""Tests the generator itself: its jobs must be possible and its truths right. It runs no program of the
+product."""
 import pathlib
 import sys
 import tempfile
@@ -18,8 +19,8 @@ def run(programs, depth=1000, slowdown=0.0, comm_slowdown=0.0):
     Engine([Rank(p, depth, slowdown, 0.0) for p in programs], comm_slowdown).run()
 
 
-def kernel(rank, work, klass=GEMM, stream=7):
-    return Op(rank, stream, COMPUTE, klass, work, lead=0.0, call=10.0)
+def kernel(rank, work, kernel_class=GEMM, stream=7):
+    return Op(rank, stream, COMPUTE, kernel_class, work, lead=0.0, call=10.0)
 
 
 def part(rank, coll, member, stream=15):
@@ -29,25 +30,26 @@ def part(rank, coll, member, stream=15):
 
 
 class EngineTest(unittest.TestCase):
-    def test_a_collective_ends_after_its_last_member_came_with_each_members_skew(self):
+    def test_a_collective_ends_after_its_last_member_arrives(self):
         coll = Collective(0, 0, "all_reduce", "all", 2, 100.0, [0.0, 7.0], 0, (0, 0))
         a, b = part(0, coll, 0), part(1, coll, 1)
         run([[Launch(a)], [Gap(500.0), Launch(b)]])
         self.assertEqual((a.start, a.end), (0.0, 600.0))
         self.assertEqual((b.start, b.end), (500.0, 607.0))
 
-    def test_kernels_beside_communication_are_slower_for_just_as_long(self):
+    def test_kernels_are_slower_only_during_communication(self):
         coll = Collective(0, 0, "all_reduce", "all", 2, 100.0, [0.0, 0.0], 0, (0, 0))
         first = kernel(0, 1000.0)
         run([[Launch(first), Launch(part(0, coll, 0))], [Gap(200.0), Launch(part(1, coll, 1))]], slowdown=1.25)
-        # Communication lasts from 10 to 300 on rank 0; of compute-bound kernels 0.8 of the slowdown counts: half speed for 290.
+        # Communication takes from 10 to 300 on rank 0. Compute-bound kernels take 0.8 of the slowdown: half
+        # speed for 290.
         self.assertAlmostEqual(first.end, 1000.0 + 290.0 / 2)
 
-    def test_kernels_bound_by_memory_suffer_more(self):
+    def test_communication_slows_memory_bound_kernels_more(self):
         ends = []
-        for klass in (GEMM, NORM):
+        for kernel_class in (GEMM, NORM):
             coll = Collective(0, 0, "all_reduce", "all", 1, 100.0, [0.0], 0, (0, 0))
-            op = kernel(0, 1000.0, klass)
+            op = kernel(0, 1000.0, kernel_class)
             run([[Launch(op), Launch(part(0, coll, 0))]], slowdown=0.5)
             ends.append(op.end)
         self.assertLess(ends[0], ends[1])
@@ -56,19 +58,19 @@ class EngineTest(unittest.TestCase):
         ops = [kernel(0, 1000.0) for _ in range(5)]
         run([[Launch(op) for op in ops]], depth=2)
         self.assertEqual(ops[1].launched, 10.0)
-        # The third waits for the end of the first, inside its call.
+        # The third launch blocks inside its call until the first op ends.
         self.assertEqual(ops[2].launched, 20.0)
         self.assertEqual(ops[2].call_end, 1010.0)
         self.assertEqual(ops[4].end, 5000.0)
 
-    def test_events_order_streams_and_a_sync_blocks_for_one(self):
+    def test_events_order_streams_and_a_sync_blocks_on_one(self):
         a, b = kernel(0, 1000.0), kernel(0, 50.0, stream=9)
         sync = Sync(9, call=0.0)
         run([[Launch(a), Event(7, 9, call=1.0), Launch(b), sync]])
         self.assertEqual(b.start, a.end)
         self.assertEqual(sync.end, b.end)
 
-    def test_a_buffered_send_waits_for_nobody_and_another_for_its_receiver(self):
+    def test_only_an_unbuffered_send_waits_for_its_receiver(self):
         for buffered, sender_ends in ((True, 100.0), (False, 600.0)):
             coll = Collective(0, 0, "send", "p2p", 2, 100.0, [0.0, 0.0], 0, (0, 0), buffered)
             a, b = part(0, coll, 0), part(1, coll, 1)
@@ -82,7 +84,7 @@ class EngineTest(unittest.TestCase):
 
 
 class ScheduleTest(unittest.TestCase):
-    def test_every_microbatch_goes_forward_and_then_backward_once_through_each_chunk(self):
+    def test_every_microbatch_passes_each_chunk_forward_and_backward_once(self):
         for stages, chunks, batches in ((4, 1, 8), (4, 1, 2), (4, 2, 8), (8, 3, 16)):
             for stage in range(stages):
                 order = schedule(stage, stages, chunks, batches)
@@ -103,19 +105,19 @@ class JobTest(unittest.TestCase):
             self.assertEqual(first.step_ns, again.step_ns)
             self.assertNotEqual(first.step_ns, Job(draw(4, topology, 8, 2, 0.01), []).run().step_ns)
 
-    def test_a_fault_changes_nothing_but_what_it_touches(self):
+    def test_a_fault_changes_only_its_targets(self):
         parameters = draw(5, "hybrid", 8, 3, 0.03)
         healthy, sick = Job(parameters, []).run(), Job(parameters, [("slow_gpu", 0.3, 5, "whole")]).run()
         for rank in range(8):
             for a, b in zip(healthy.ops(rank), sick.ops(rank)):
                 self.assertEqual(a.think, b.think)
                 if a.kind == COMPUTE:
-                    factor = 1.0 if rank != 5 else 1.075 if a.klass.memory else 1.3
+                    factor = 1.0 if rank != 5 else 1.075 if a.kernel_class.memory else 1.3
                     self.assertAlmostEqual(b.work, a.work * factor, places=3)
                 elif a.coll is not None:
                     self.assertEqual(a.coll.time, b.coll.time)
 
-    def test_every_fault_costs_time_somewhere_and_an_episode_only_while_it_lasts(self):
+    def test_faults_cost_time_and_episodes_only_during_them(self):
         for kind in KINDS:
             topology = next(t for t in ("dp", "pipeline", "hybrid", "experts") if possible(kind, t, 16))
             parameters = draw(11, topology, 16, 6, 0.002)
@@ -132,7 +134,7 @@ class JobTest(unittest.TestCase):
             if not active[k] and not active[k - 1]:
                 self.assertAlmostEqual(sick.step_ns[k - 1], healthy.step_ns[k - 1], delta=1e5)
 
-    def test_the_parts_of_each_collective_add_up_and_the_last_one_never_waits(self):
+    def test_wait_and_transfer_sum_to_each_collective(self):
         with tempfile.TemporaryDirectory() as folder:
             truth = generate(pathlib.Path(folder) / "job.timeline", 8, "experts", 8, 2, collectives=True, faults=[("slow_gpu", 0.3, 2, "whole")])
         waits = {}
@@ -145,7 +147,7 @@ class JobTest(unittest.TestCase):
         self.assertTrue(all(min(w) == 0 for w in whole))
         self.assertGreater(truth["lost_ns_per_step"], 0)
 
-    def test_timelines_of_one_seed_are_the_same_bytes(self):
+    def test_timelines_of_one_seed_are_identical(self):
         with tempfile.TemporaryDirectory() as folder:
             texts = []
             for name in "ab":
@@ -157,7 +159,7 @@ class JobTest(unittest.TestCase):
 
 
 class TableTest(unittest.TestCase):
-    def test_f1_counts_wrong_names_and_silence(self):
+    def test_f1_counts_wrong_and_missing_findings(self):
         right = {"named": True, "right_place": True}
         wrong = {"named": True, "right_place": False}
         silent = {"named": False, "right_place": False}

@@ -1,4 +1,4 @@
-"""One job: parameters drawn from a seed, simulated with a fault and, with the same draws, without it."""
+"""One job: parameters drawn from a seed, and simulations with and without a fault from the same random draws."""
 import math
 
 from engine import Engine, Launch, Mark, Rank
@@ -7,7 +7,7 @@ from layout import Layout
 from noise import Noise, stream
 from workload import Collectives, Program
 
-# Shapes by name and number of ranks: data, pipeline, tensor, context, expert parallel, chunks of a stage.
+# Shapes by name and number of ranks: data, pipeline, tensor, context, expert parallelism, chunks per stage.
 SHAPES = {
     "dp": {8: (8, 1, 1, 1, 1, 1), 16: (16, 1, 1, 1, 1, 1), 64: (64, 1, 1, 1, 1, 1), 512: (512, 1, 1, 1, 1, 1), 1024: (1024, 1, 1, 1, 1, 1)},
     "fsdp": {8: (8, 1, 1, 1, 1, 1), 16: (16, 1, 1, 1, 1, 1), 64: (64, 1, 1, 1, 1, 1), 512: (512, 1, 1, 1, 1, 1), 1024: (1024, 1, 1, 1, 1, 1)},
@@ -19,9 +19,10 @@ SHAPES = {
     "context": {8: (2, 1, 2, 2, 1, 1), 16: (2, 1, 2, 4, 1, 1), 64: (4, 1, 4, 4, 1, 1), 512: (16, 1, 8, 4, 1, 1), 1024: (16, 2, 8, 4, 1, 1)},
 }
 FINE_UP_TO = 64
-# Of a forward and a backward pass, with events; measured on the programs of workload.py, for orders of magnitude.
+# Launches of a forward and a backward pass, with events. Measured on the programs of workload.py as an order
+# of magnitude.
 LAUNCHES_PER_LAYER = 15
-# A fault needs something to act on.
+# Topologies in which a fault has something to act on.
 NEEDS = {"stage": ("pipeline", "interleaved", "hybrid"), "experts": ("experts",), "link_group": ("hybrid", "experts", "context", "interleaved")}
 NEEDS_HOSTS = ("nic", "congestion", "cpu")
 
@@ -33,7 +34,7 @@ def possible(kind, topology, ranks):
 
 
 def draw(seed, topology, ranks, steps, noise, fine=None):
-    """The parameters of a job. Times are nanoseconds, bandwidths bytes per second."""
+    """Draws the parameters of a job. Times are in nanoseconds, bandwidths in bytes per second."""
     rng = stream(seed, "parameters")
     fine = ranks <= FINE_UP_TO if fine is None else fine
     dp, pp, tp, cp, ep, chunks = SHAPES[topology][ranks]
@@ -49,7 +50,7 @@ def draw(seed, topology, ranks, steps, noise, fine=None):
     layer = 3.6 * p["gemm"] + p["attention"] + 2.0 * p["element"]
 
     def size(share, between):
-        """Bytes whose transfer takes this share of a layer's forward pass."""
+        """Returns the bytes whose transfer takes this share of a layer's forward pass."""
         bandwidth = p["outer_bandwidth"] if between else p["inner_bandwidth"]
         return int(share * layer * 1e-9 * bandwidth / 1024) * 1024 + 1024
 
@@ -73,7 +74,8 @@ def draw(seed, topology, ranks, steps, noise, fine=None):
     p["think"] = rng.uniform(1e3, 5e3) if fine else 0.05 * p["gemm"]
     p["sync"] = rng.random() < 0.6
     launches = LAUNCHES_PER_LAYER * p["layers"] * p["chunks"] * (p["microbatches"] if topology != "fsdp" else 1)
-    # A step of thousands of launches fills a queue of a thousand: a host is ahead by a part of a step, not by ten.
+    # A real step has thousands of launches and a queue of a thousand. The host is therefore ahead by a
+    # fraction of a step.
     p["depth"] = max(24, int(launches * rng.choice((0.2, 0.5, 1.0))))
     p["host_bound_think"] = max(p["think"], 0.9 * step / launches - p["call"])  # for jobs whose host is hardly faster than the device
     p["latency"] = rng.uniform(3e3, 7e3)
@@ -86,7 +88,7 @@ def draw(seed, topology, ranks, steps, noise, fine=None):
 
 
 class Job:
-    """`wanted`: [(kind, size, place, span)]; size None draws one."""
+    """`wanted`: [(kind, size, place, span)]. A size of None is drawn at random."""
 
     def __init__(self, parameters, wanted):
         self.parameters = p = parameters
@@ -102,7 +104,7 @@ class Job:
         self.faults = [self._fault(*w) for w in self.wanted]
 
     def run(self, which=None):
-        """Simulates with the faults at these places of `wanted`; None: all."""
+        """Simulates the job with the faults at these indices of `wanted`. None means all of them."""
         p = self.parameters
         chosen = self.wanted if which is None else [self.wanted[i] for i in which]
         self.faults = [self._fault(*w) for w in chosen]
@@ -126,7 +128,7 @@ class Job:
 
 
 class Result:
-    """What happened: per rank its ops, calls and step marks on the true clock."""
+    """The result of a simulation: each rank's ops, calls and step marks on the true clock."""
 
     def __init__(self, job, ranks):
         self.job, self.faults = job, [f.describe() for f in job.faults]
@@ -137,7 +139,7 @@ class Result:
             for item in program:
                 if type(item) is Launch and item.op.end > ends[item.op.step]:
                     ends[item.op.step] = item.op.end
-        # The job's step lasts from the last end of device work before it to its own; step 0 only warms up.
+        # A step lasts from the previous step's last end of device work to its own. Step 0 is a warm-up.
         self.step_ns = [ends[k] - ends[k - 1] for k in range(1, steps)]
         self.ends = ends
 

@@ -1,4 +1,4 @@
-"""Who is where: ranks on hosts, coordinates in the parallel layout, communicators."""
+"""Places of ranks: hosts, coordinates in the parallel layout, and communicators."""
 import collections
 
 Group = collections.namedtuple("Group", "key name members between_hosts")
@@ -6,8 +6,8 @@ Coordinates = collections.namedtuple("Coordinates", "dp pp cp tp")
 
 
 class Layout:
-    """Tensor ranks are neighbours, then context, data and pipeline ranks, as Megatron numbers them. Expert groups are blocks of
-    data ranks."""
+    """Numbers ranks as Megatron does: tensor ranks are adjacent, then come context, data and pipeline ranks.
+    Expert groups are blocks of data ranks."""
 
     def __init__(self, dp=1, pp=1, tp=1, cp=1, ep=1, per_host=8):
         self.dp, self.pp, self.tp, self.cp, self.ep, self.per_host = dp, pp, tp, cp, ep, per_host
@@ -38,11 +38,12 @@ class Layout:
         return [r for r in range(self.world) if self.at[r].pp == stage]
 
     def way(self, group, pair):
-        """From the first rank of the pair to the second, as a group of two."""
+        """Returns the path from the first rank of the pair to the second, as a group of two."""
         return Group(f"{group.key}/{pair[0]}-{pair[1]}", group.name, list(pair), self.host(pair[0]) != self.host(pair[1]))
 
     def _split(self, name, index, key):
-        """One group for each value of `key`; a data group that is the whole world is the world's communicator."""
+        """Makes one group for each value of `key`. A data group with all ranks uses the communicator of the
+        world."""
         members = collections.OrderedDict()
         for rank, coordinates in enumerate(self.at):
             members.setdefault(key(coordinates), []).append(rank)

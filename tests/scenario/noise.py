@@ -1,13 +1,14 @@
-"""What every healthy job has: kernels that never take equally long, ranks and hosts that drift for some steps, small pauses.
+"""The noise of every healthy job: kernel durations vary, ranks and hosts drift for some steps, and hosts
+pause shortly.
 
-The same seed gives the same noise with and without a fault: each rank draws from its own stream in the order of its program,
-which a fault does not change.
+The same seed gives the same noise with and without a fault. Each rank draws from its own random stream in
+the order of its program, which a fault does not change.
 """
 import random
 
-# Of the whole level: per operation, per rank over steps, per host over steps.
+# Shares of the noise level: per operation, per rank over steps, per host over steps.
 _OPERATION, _RANK, _HOST = 0.8, 0.5, 0.35
-_MEMORY = 0.6  # how much of a step's drift stays in the next one
+_MEMORY = 0.6  # fraction of a step's drift that remains in the next step
 
 
 def stream(seed, *what):
@@ -16,8 +17,9 @@ def stream(seed, *what):
 
 class Noise:
     def __init__(self, seed, layout, steps, level, spread, pause_rate, kernels):
-        """`level` is the relative standard deviation in all, `spread` the lasting difference between devices, `pause_rate` the
-        chance of a small host pause per rank and step; one operation of the program stands for so many kernels."""
+        """`level` is the total relative standard deviation, `spread` the permanent difference between
+        devices. `pause_rate` is the probability of a small host pause per rank and step. One operation of
+        the program stands for `kernels` kernels."""
         self.operation = level * _OPERATION / kernels ** 0.5
         hosts = [self._drift(stream(seed, "host", h), steps, level * _HOST) for h in range(layout.hosts)]
         self.pauses, self._factor = [], []

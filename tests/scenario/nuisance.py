@@ -1,9 +1,11 @@
-"""What stands between a job and who looks at it: clocks that disagree, records that are lost, ranks that are missing, names only."""
+"""Disturbances between a job and its analysis: clocks that disagree, lost records, missing ranks, and missing
+metadata."""
 from noise import stream
 
 
 class Clocks:
-    """Each host's clock: ahead by `offset` and `drift` (parts per million); stepped once at `step_at` by `step`."""
+    """Each host's clock. It is ahead by `offset` and `drift` (parts per million). One host's clock steps by
+    `step` at `step_at`."""
 
     def __init__(self, seed, hosts, offset_ms, drift_ppm, window_ns, step_ms=0.0):
         rng = stream(seed, "clocks")
@@ -13,7 +15,7 @@ class Clocks:
         self.step, self.step_at = rng.choice((-1, 1)) * step_ms * 1e6, rng.uniform(0.3, 0.7) * window_ns
 
     def error(self, host, true):
-        """How far the host's clock is ahead at a true time."""
+        """Returns how far the host's clock is ahead at a true time."""
         ahead = self.offset[host] + self.drift[host] * true
         return ahead + self.step if host == self.stepped and true >= self.step_at else ahead
 
@@ -23,7 +25,7 @@ class Clocks:
 
 
 class Loss:
-    """Records go singly and in bursts, as full buffers lose them."""
+    """Drops single records and bursts of records, as full buffers do."""
 
     def __init__(self, seed, share):
         self.share, self.rng, self.burst, self.lost = share, stream(seed, "loss"), 0, 0

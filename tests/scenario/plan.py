@@ -1,4 +1,4 @@
-"""Which jobs an evaluation runs: parameters drawn anew per job from the run's seed."""
+"""The jobs of an evaluation. The parameters of each job are drawn from the seed of the run."""
 from faults import KINDS
 from job import SHAPES, possible
 from layout import Layout
@@ -6,7 +6,7 @@ from noise import stream
 
 FINE_TOPOLOGIES = ("dp", "fsdp", "hybrid", "pipeline", "interleaved", "experts", "context")
 COARSE_TOPOLOGIES = ("hybrid", "pipeline", "interleaved", "fsdp", "context", "experts")
-# Those that one rank, host, stage or group is to blame for.
+# Faults with one responsible rank, host, stage or group.
 PLACED = ("slow_gpu", "slow_memory", "host_gap", "loader", "link", "link_group", "nic", "stage", "pause", "allocator", "copies", "cpu", "contention")
 
 
@@ -15,7 +15,8 @@ def _noise(rng):
 
 
 def _steps(noise, ranks):
-    """Effects of a few percent need 20 steps where operations scatter by 3 %; jobs of 64 ranks take long to simulate."""
+    """With noise of 3 %, effects of a few percent need 20 steps. Jobs of 64 ranks get fewer, because their
+    simulation is slow."""
     return 10 if noise < 0.02 else 20 if ranks < 64 else 14
 
 
@@ -25,7 +26,8 @@ def _clocks(rng, job):
 
 
 def _fault(rng, kinds, topology, ranks, sizes=None, whole=False):
-    """A fault of one of these kinds whose place can be told in such a job; None where there is none."""
+    """Returns a fault of one of these kinds whose place the timeline determines. Returns None if it finds
+    none."""
     dp, pp, tp, cp, ep, _ = SHAPES[topology][ranks]
     layout = Layout(dp, pp, tp, cp, ep)
     for _ in range(40):
@@ -33,7 +35,7 @@ def _fault(rng, kinds, topology, ranks, sizes=None, whole=False):
         if not possible(kind, topology, ranks):
             continue
         choices = (sizes or {}).get(kind, KINDS[kind].sizes)
-        size = rng.choice(choices if rng.random() < 0.6 else choices[-1:])  # what costs nothing tells nothing
+        size = rng.choice(choices if rng.random() < 0.6 else choices[-1:])  # a fault without cost cannot be found
         span = rng.choices(("whole", "episode", "intermittent"), (7, 2, 1))[0]
         place = rng.randrange(ranks)
         if whole or kind in ("common", "checkpoint", "pause", "pause_everywhere", "allocator"):
@@ -44,7 +46,8 @@ def _fault(rng, kinds, topology, ranks, sizes=None, whole=False):
 
 
 def _host_shows(kinds):
-    """A host that is far ahead of its device hides what happens to it; where the fault is the host's, it must be seen."""
+    """Returns parameters that make host faults visible. A host that is far ahead of its device hides its own
+    delays."""
     if "host_gap" in kinds or "cpu" in kinds:
         return {"sync": True, "host_bound": True}
     if "copies" in kinds:
@@ -53,10 +56,10 @@ def _host_shows(kinds):
 
 
 def small(seed, count):
-    """Every kind of fault on 8 to 64 ranks, kernel by kernel."""
+    """Yields jobs with every kind of fault on 8 to 64 ranks, with an op per kernel."""
     for i in range(count):
         rng = stream(seed, "small", i)
-        # Every kind comes up equally often; combinations of two on top.
+        # Every kind is equally frequent. Some jobs get a second fault.
         kinds = list(KINDS)
         kind = kinds[i % len(kinds)]
         fault = None
@@ -106,7 +109,8 @@ def healthy(seed, count):
 
 
 def pairs(seed, count):
-    """The same seed with and without one fault: does the predicted gain come true?"""
+    """Yields jobs with one fault, for a comparison of the predicted gain with the same seed without the
+    fault."""
     kinds = ("slow_gpu", "slow_gpu", "slow_memory", "host_gap", "loader", "copies", "link", "stage", "link_group")
     for i in range(count):
         rng = stream(seed, "pairs", i)

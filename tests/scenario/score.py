@@ -1,4 +1,4 @@
-"""One report held against the truth."""
+"""Compares one report with the truth."""
 
 BELIEVED = ("sure", "likely")
 
@@ -9,14 +9,14 @@ def _mean(values):
 
 
 def _steps_of(report, truth):
-    """Places in the truth's lists of the steps that the report used."""
+    """Returns the indices, in the truth's lists, of the steps that the report used."""
     at = {number: i for i, number in enumerate(truth["steps"])}
     used = [at[s["step"]] for s in report["steps"] if s["step"] in at]
     return used or list(range(len(truth["steps"])))
 
 
 def same_place(entry, fault):
-    """Does the entry name exactly whom the fault lies with?"""
+    """Returns whether the entry names exactly the ranks of the fault."""
     ranks = set(entry["ranks"])
     if fault["level"] in ("data", "job"):
         return entry["kind"] in ("data", "job") or ranks == set(fault["ranks"]) or (fault["kind"] == "pause_everywhere" and entry["cause"] == "host_pause")
@@ -28,7 +28,7 @@ def same_cause(entry, fault):
 
 
 def verdict(report, truth):
-    """What the report says about the job's faults, in numbers that can be summed up."""
+    """Returns the report's results for the job's faults as numbers that can be summed."""
     used = _steps_of(report, truth)
     healthy = _mean(truth["healthy_step_ns"][i] for i in used)
     actual = _mean(truth["step_ns"][i] for i in used)
@@ -37,7 +37,7 @@ def verdict(report, truth):
     faults = truth["faults"]
     out = {"lost": actual - healthy, "effect": (actual - healthy) / healthy, "step_error": report["slowdown"]["step_ns"] / actual - 1.0 if actual else None,
            "listed": len(entries), "believed": len(believed), "cause": faults[0]["cause"] if faults else "none",
-           "said": entries[0]["cause"] if believed and believed[0] is entries[0] else "none", "sure": [], "gain_error": None, "right_place": None,
+           "predicted": entries[0]["cause"] if believed and believed[0] is entries[0] else "none", "sure": [], "gain_error": None, "right_place": None,
            "right_cause": None, "named": None, "both": None}
     out["sure"] = [any(same_place(e, f) and same_cause(e, f) for f in faults) for e in entries if e["verdict"] == "sure"]
     slow = report["slowdown"]
@@ -47,7 +47,8 @@ def verdict(report, truth):
         out["additivity"] = abs(parts - total) / abs(total)
     if not faults:
         return out
-    # With several faults the one that costs most is to be named first; equal ones either way.
+    # Of several faults, the report should name the most expensive one first. Equal faults may come in any
+    # order.
     gains = [_mean(g[i] for i in used) for g in truth["gain_ns"]]
     first = entries[0] if believed and believed[0] is entries[0] else None
     matched = [f for f in faults if first and same_place(first, f)]
@@ -55,7 +56,7 @@ def verdict(report, truth):
     out["right_place"] = bool(matched)
     out["right_cause"] = any(same_cause(first, f) for f in (matched or faults)) if first else False
     if out["right_cause"]:
-        out["said"] = out["cause"] = next(f for f in (matched or faults) if same_cause(first, f))["cause"]
+        out["predicted"] = out["cause"] = next(f for f in (matched or faults) if same_cause(first, f))["cause"]
     if len(faults) > 1:
         out["both"] = all(any(same_place(e, f) for e in believed) for f in faults)
         sets = [f for f in report["fixes"] if all(any(same_place(entries[i], fault) for i in f["entries"]) for fault in faults)]
@@ -72,7 +73,8 @@ def verdict(report, truth):
 
 
 def clock_violations(report, truth):
-    """(hosts whose stated bound is exceeded anywhere in the window, hosts with a bound, worst error in ns, stated bounds in ns)"""
+    """Returns (hosts whose stated bound is exceeded in the window, hosts with a bound, worst error in ns,
+    stated bounds in ns)."""
     clocks, hosts = truth["clocks"], report["capture"]["clock"]["hosts"]
     known = {int(h["host"][1:]): h for h in hosts if h["bound_ns"] is not None and h["offset_ns"] is not None}
     reference = next((n for n, h in known.items() if h["bound_ns"] == 0), None)
@@ -86,23 +88,24 @@ def clock_violations(report, truth):
 
     broken, worst, bounds = 0, 0.0, []
     middle = (begin + end) / 2
-    for host, said in known.items():
+    for host, clock in known.items():
         if host == reference:
             continue
         errors = []
         for k in range(9):
             true = begin + (end - begin) * k / 8
-            estimate = said["offset_ns"] + (said["drift_ppm"] or 0.0) * 1e-6 * (true - middle)
+            estimate = clock["offset_ns"] + (clock["drift_ppm"] or 0.0) * 1e-6 * (true - middle)
             errors.append(abs(ahead(host, true) - ahead(reference, true) - estimate))
-        bounds.append(said["bound_ns"])
+        bounds.append(clock["bound_ns"])
         worst = max(worst, max(errors))
-        # Stamps are whole nanoseconds, and the drift is printed with few digits.
-        broken += max(errors) > said["bound_ns"] + 50
+        # The tolerance allows for stamps of whole nanoseconds and the few printed digits of the drift.
+        broken += max(errors) > clock["bound_ns"] + 50
     return broken, len(bounds), worst, bounds
 
 
 def collectives(listing, truth):
-    """`listing`: the output of list_collectives. Kernels that could be matched, those matched rightly and wrongly, errors in ns."""
+    """`listing` is the output of list_collectives. Returns the number of kernels that could be matched, the
+    numbers matched right and wrong, and the errors in ns."""
     rows, rank = {}, None
     for line in listing.splitlines():
         if line.startswith("rank "):
@@ -116,16 +119,16 @@ def collectives(listing, truth):
         for number, _, _ in own:
             seen[number] = seen.get(number, 0) + 1
     for rank, own in enumerate(truth["collectives"]):
-        said = rows.get(rank, [])
-        if len(said) != len(own):
-            raise RuntimeError(f"rank {rank} has {len(own)} collectives, the product sees {len(said)}")
-        for (number, wait, transfer), (instance, said_wait, said_transfer) in zip(own, said):
+        measured = rows.get(rank, [])
+        if len(measured) != len(own):
+            raise RuntimeError(f"rank {rank} has {len(own)} collectives, the product sees {len(measured)}")
+        for (number, wait, transfer), (instance, measured_wait, measured_transfer) in zip(own, measured):
             if instance >= 0:
                 instances.setdefault(instance, []).append(number)
     right_instances = {n for n, numbers in instances.items() if len(set(numbers)) == 1}
     possible = right = wrong = 0
     for rank, own in enumerate(truth["collectives"]):
-        for (number, wait, transfer), (instance, said_wait, said_transfer) in zip(own, rows.get(rank, [])):
+        for (number, wait, transfer), (instance, measured_wait, measured_transfer) in zip(own, rows.get(rank, [])):
             whole = seen[number] == sizes[number] > 1
             possible += whole
             if instance < 0:
@@ -134,6 +137,6 @@ def collectives(listing, truth):
                 wrong += 1
             elif whole:
                 right += 1
-                if said_wait >= 0 and wait >= 0:
-                    errors.append(abs(said_wait - wait))
+                if measured_wait >= 0 and wait >= 0:
+                    errors.append(abs(measured_wait - wait))
     return {"possible": possible, "right": right, "wrong": wrong, "errors": errors}

@@ -3,7 +3,7 @@ import collections
 
 
 def quantile(values, q):
-    """Of the sorted values, the one at that share (nearest rank)."""
+    """Returns the value at share `q` of the sorted values (nearest rank)."""
     ordered = sorted(values)
     if not ordered:
         return None
@@ -11,7 +11,7 @@ def quantile(values, q):
 
 
 def rank_f1(results):
-    """Precision over jobs in which somebody is named first, recall over all of these jobs."""
+    """Precision counts the jobs in which the report names a rank first. Recall counts all of these jobs."""
     named = [r for r in results if r["named"]]
     right = sum(r["right_place"] for r in results)
     if not results or right == 0:
@@ -21,13 +21,13 @@ def rank_f1(results):
 
 
 def macro_f1(results):
-    """(mean of the classes' F1, {class: F1})"""
+    """Returns (mean of the classes' F1, {class: F1})."""
     classes = sorted({r["cause"] for r in results})
     scores = {}
     for c in classes:
-        true = sum(r["cause"] == c == r["said"] for r in results)
-        said, real = sum(r["said"] == c for r in results), sum(r["cause"] == c for r in results)
-        scores[c] = 2 * true / (said + real) if said + real else 0.0
+        true = sum(r["cause"] == c == r["predicted"] for r in results)
+        predicted, real = sum(r["predicted"] == c for r in results), sum(r["cause"] == c for r in results)
+        scores[c] = 2 * true / (predicted + real) if predicted + real else 0.0
     return (sum(scores.values()) / len(scores) if scores else None), scores
 
 
@@ -127,11 +127,11 @@ def confusion(results):
     _, scores = macro_f1(causes)
     counts = collections.defaultdict(collections.Counter)
     for r in causes:
-        counts[r["cause"]][r["said"]] += 1
+        counts[r["cause"]][r["predicted"]] += 1
     lines = ["", "true cause           F1   what the report says first"]
     for cause in sorted(counts):
-        said = ", ".join(f"{name} {n}" for name, n in counts[cause].most_common())
-        lines.append(f"{cause:19} {scores[cause]:.2f}  {said}")
+        predicted = ", ".join(f"{name} {n}" for name, n in counts[cause].most_common())
+        lines.append(f"{cause:19} {scores[cause]:.2f}  {predicted}")
     return "\n".join(lines)
 
 

@@ -1,4 +1,5 @@
-"""A simulated job as a timeline of the product (docs/formats/timeline.md), with what is lost, missing and unknown on the way."""
+"""Writes a simulated job as a Lockstep timeline (docs/formats/timeline.md), with lost records and missing
+ranks and metadata."""
 import gzip
 
 from engine import COMMUNICATION, COPY, Event, Gap, Launch, Mark, Sync
@@ -29,7 +30,7 @@ class Names:
 
 
 def _members(ranks):
-    """0-3,8"""
+    """Returns a list of ranks such as 0-3,8."""
     parts, i = [], 0
     while i < len(ranks):
         j = i
@@ -41,15 +42,16 @@ def _members(ranks):
 
 
 class Writer:
-    """`metadata`: nccl, seq, group (no numbers) or none (names only). `calls`: host calls and events too."""
+    """`metadata`: nccl, seq, group (no numbers) or none (names only). `calls`: also write host calls and
+    events."""
 
     def __init__(self, result, clocks, metadata="nccl", calls=True, loss=0.0, missing=(), seed=0):
         self.result, self.job, self.clocks = result, result.job, clocks
         self.metadata, self.calls, self.missing = metadata, calls, set(missing)
         self.loss = Loss(seed, loss)
         self.names = Names()
-        self.window = 0.0  # true time at which the recording begins: in the midst of the step that warms up
-        self.collectives = []  # per rank: the numbers of its collectives in the order of their rows
+        self.window = 0.0  # true time of the start of the recording, inside the warm-up step
+        self.collectives = []  # per rank: its communication ops in the order of their rows
 
     def write(self, path):
         self.window = 0.7 * self.result.ends[0]
@@ -136,14 +138,14 @@ class Writer:
         return lambda true: int(true + offset + drift * true)
 
     def _device(self, op, rank, begin, length, correlation):
-        klass = op.klass
+        kernel_class = op.kernel_class
         tail = f" c={correlation}" if self.calls else ""
         if op.kind == COPY:
-            return f"m {op.stream} {self.names.of(klass.name)} {begin} {length} {_KINDS[klass.role]} {op.bytes}{tail}\n"
+            return f"m {op.stream} {self.names.of(kernel_class.name)} {begin} {length} {_KINDS[kernel_class.role]} {op.bytes}{tail}\n"
         if self.calls:
-            tail += " g={},{},{} b={},{},{}".format(*klass.grid, *klass.block)
+            tail += " g={},{},{} b={},{},{}".format(*kernel_class.grid, *kernel_class.block)
         if op.kind != COMMUNICATION or self.metadata == "none":
-            return f"k {op.stream} {self.names.of(klass.name)} {begin} {length}{tail}\n"
+            return f"k {op.stream} {self.names.of(kernel_class.name)} {begin} {length}{tail}\n"
         coll = op.coll
         fields = f" bytes={op.bytes}"
         if coll.kind == "p2p":
@@ -153,10 +155,11 @@ class Writer:
             fields += f" nccl={coll.numbers[0]}"
         elif self.metadata == "seq":
             fields += f" seq={coll.numbers[1]}"
-        return f"c {op.stream} {self.names.of(klass.name)} {begin} {length} {coll.group} {klass.role}{fields}{tail}\n"
+        return f"c {op.stream} {self.names.of(kernel_class.name)} {begin} {length} {coll.group} {kernel_class.role}{fields}{tail}\n"
 
     def _steps(self, rank, stamp):
-        """Step marks of the host thread; a job that only times its units has each step begin where the one before ended."""
+        """Returns the step marks of the host thread. Without host calls, each step begins at the end of the
+        previous one."""
         steps = self.job.parameters["steps"]
         first = self.job.parameters["first_step"]
         if self.calls:
@@ -169,15 +172,16 @@ class Writer:
         out = []
         for k in range(1, steps + 1):
             if self.calls and marks[k] < self.window:
-                continue  # a host that is ahead had begun it before the recording
+                continue  # the host was ahead and began this step before the recording
             begin = stamp(marks[k])
             out.append(f"s {first + k} {begin} {max(0, stamp(marks[k + 1]) - begin)}\n")
         return out
 
 
 def true_collectives(writer):
-    """Per rank [[collective, wait, transfer], ...] in the order of its communication rows; wait -1 for a sender that had to wait for its
-    receiver, which nobody can tell from its transfer."""
+    """Returns per rank [[collective, wait, transfer], ...] in the order of its communication rows. The wait
+    is -1 for a sender that waited for its receiver, because its wait cannot be separated from its
+    transfer."""
     out = []
     for ops in writer.collectives:
         rows = []

@@ -1,5 +1,6 @@
-"""Programs of training ranks: pipelines (1F1B, interleaved) of tensor-, context- and data-parallel layers, mixtures of experts, and
-fully sharded data parallelism. Fine programs have one op per kernel, coarse ones a few per microbatch."""
+"""Programs of training ranks: pipelines (1F1B, interleaved) of tensor-, context- and data-parallel layers,
+mixtures of experts, and fully sharded data parallelism. A fine program has one op per kernel, a coarse one
+a few per microbatch."""
 import collections
 import math
 
@@ -32,7 +33,8 @@ FORWARD_SEND, FORWARD_RECEIVE, BACKWARD_SEND, BACKWARD_RECEIVE = 27, 28, 29, 30
 
 
 def schedule(stage, stages, chunks, batches):
-    """[('F' or 'B', microbatch, chunk)] of a stage: 1F1B, interleaved where a stage has several chunks."""
+    """Returns [('F' or 'B', microbatch, chunk)] of a stage: 1F1B, or interleaved if the stage has several
+    chunks."""
     total = batches * chunks
 
     def forward(k):
@@ -54,7 +56,8 @@ def schedule(stage, stages, chunks, batches):
 
 
 class Collectives:
-    """Every collective of a job, made when the first member asks for it; the n-th one of a group is the same for all."""
+    """All collectives of a job. The first member's request creates one. The n-th collective of a group is the
+    same for all members."""
 
     def __init__(self, layout, faults, parameters, rng_of):
         self.layout, self.faults, self.p, self.rng_of = layout, faults, parameters, rng_of
@@ -62,8 +65,9 @@ class Collectives:
         self._functions = collections.Counter()
 
     def get(self, key, group, operation, kind, bytes_, step, buffered=False, pair=None, seconds=None):
-        """`key` names the instance; `seconds` replaces the time that size and bandwidth give. A message goes from the first of `pair` to the
-        second: their way, not that of the whole group, is what it takes and what a fault of a link slows."""
+        """`key` names the instance. `seconds` replaces the time from size and bandwidth. A message goes from
+        the first of `pair` to the second. Its time, and the effect of a link's fault on it, depend on
+        their path and not on the group."""
         coll = self._made.get((group, key))
         if coll is not None:
             return coll
@@ -80,7 +84,7 @@ class Collectives:
             time *= fault.transfer(way, step)
         habits = self._habits[group] if pair is None else (0.0, 0.0)
         skew = [time * h + rng.expovariate(1.0 / self.p["exit_skew"]) for h in habits]
-        numbers = (self._functions[(group, operation)], self._functions[group])  # NCCL counts functions, frameworks groups
+        numbers = (self._functions[(group, operation)], self._functions[group])  # NCCL counts per function, frameworks per group
         self._functions[(group, operation)] += 1
         self._functions[group] += 1
         coll = Collective(len(self.all), group, operation, kind, n, time, skew, bytes_, numbers, buffered)
@@ -97,7 +101,7 @@ class Collectives:
 
 
 class Program:
-    """What one rank's host thread does."""
+    """The instructions of one rank's host thread."""
 
     def __init__(self, job, rank):
         self.job, self.rank, self.p = job, rank, job.parameters
@@ -122,29 +126,30 @@ class Program:
 
     # ---- one instruction
 
-    def _launch(self, stream, kind, klass, work, bytes_=0):
+    def _launch(self, stream, kind, kernel_class, work, bytes_=0):
         p, rng = self.p, self.rng
         think = p["think"] * (0.7 + 0.6 * rng.random())
         for fault in self.job.faults:
             think += fault.think(self.rank, self.step)
-        op = Op(self.rank, stream, kind, klass, work, 600.0 + 900.0 * rng.random(), think, p["call"] * (0.8 + 0.4 * rng.random()), self.step, bytes_)
+        op = Op(self.rank, stream, kind, kernel_class, work, 600.0 + 900.0 * rng.random(), think, p["call"] * (0.8 + 0.4 * rng.random()), self.step, bytes_)
         self.items.append(Launch(op))
         return op
 
-    def compute(self, klass, nanoseconds):
+    def compute(self, kernel_class, nanoseconds):
         work = nanoseconds * self.job.noise.factor(self.rank, self.step) * max(0.3, 1.0 + self.job.noise.operation * self.rng.gauss(0.0, 1.0))
         for fault in self.job.faults:
-            work *= fault.compute(self.rank, self.step, klass, self.batch)
-        return self._launch(MAIN, COMPUTE, klass, work)
+            work *= fault.compute(self.rank, self.step, kernel_class, self.batch)
+        return self._launch(MAIN, COMPUTE, kernel_class, work)
 
-    def copy(self, klass, bytes_):
+    def copy(self, kernel_class, bytes_):
         work = (4000.0 + bytes_ / self.p["copy_bandwidth"] * 1e9) * max(0.5, 1.0 + 0.02 * self.rng.gauss(0.0, 1.0))
         for fault in self.job.faults:
             work *= fault.copy(self.rank, self.step)
-        return self._launch(COPIES, COPY, klass, work, bytes_)
+        return self._launch(COPIES, COPY, kernel_class, work, bytes_)
 
     def collective(self, stream, group, operation, bytes_, wait=True, after_main=True, own_bytes=None):
-        """The next one of the group. The stream waits for what the main one holds, as PyTorch does, and the other way round."""
+        """Adds the group's next collective. Its stream waits for the main stream's work, and the main stream
+        for it, as in PyTorch."""
         key = self.counts[group]
         self.counts[group] += 1
         coll = self.job.collectives.get(key, group, operation, "all", bytes_, self.step)
@@ -185,7 +190,8 @@ class Program:
             self.items.append(Sync(COPIES))
 
     def _stall(self, begin):
-        """Puts the step's pauses between its instructions; later ones first, so that places stay true."""
+        """Inserts the step's pauses between its instructions. It starts with the last one, so that the other
+        places stay valid."""
         stalls = [(place, length, None) for place, length in [self.job.noise.pauses[self.rank].get(self.step, (0.0, 0.0))] if length > 0]
         for fault in self.job.faults:
             stalls += fault.stalls(self.rank, self.step)
@@ -225,7 +231,7 @@ class Program:
     def _backward(self, last):
         p = self.p
         for _ in range(p["layers"]):
-            if p["recompute"]:  # the forward kernels once more, under their names
+            if p["recompute"]:  # the forward kernels run again, under the same names
                 self.compute(NORM, p["element"])
                 self.compute(GEMM, p["gemm"])
                 self.compute(ATTENTION, p["attention"])
@@ -237,7 +243,7 @@ class Program:
                     self.compute(ACTIVATION_BACK, 1.4 * p["element"])
             if self.layout.tp > 1:
                 self.collective(TP, self.layout.tp_of[self.rank], "all_reduce", p["tp_bytes"])
-            if last and self.layout.dp > 1:  # beside the rest of the backward pass
+            if last and self.layout.dp > 1:  # overlaps with the rest of the backward pass
                 self.collective(DP, self.layout.dp_of[self.rank], "reduce_scatter" if p["sharded"] else "all_reduce", p["dp_bytes"], wait=False)
             self.compute(ATTENTION_BACK, 2.2 * p["attention"])
             if self.layout.cp > 1:
@@ -276,7 +282,7 @@ class Program:
                 last_of_chunk[chunk] = batch
         for what, batch, chunk in order:
             self.batch = batch
-            place = chunk * stages + at.pp  # in the whole model
+            place = chunk * stages + at.pp  # position of the layers in the whole model
             first, final = place == 0, place == chunks * stages - 1
             key = (self.step, what, batch)
             if what == "F":
@@ -301,7 +307,7 @@ class Program:
     # ---- fully sharded
 
     def _sharded_step(self):
-        """All-gathers run ahead of the layers that need them, at most two; reduce-scatters behind them."""
+        """All-gathers run at most two layers ahead. Reduce-scatters run after their layers."""
         p, group = self.p, self.layout.dp_of[self.rank]
         layers = p["layers"]
 

@@ -1,10 +1,13 @@
-"""Writes one rank's Kineto trace of any size: few device rows, and as many bytes of host rows as asked for.
+"""Writes one rank's Kineto trace of any size. It has few device rows, and host rows up to the requested size.
 
   big_trace.py FILE --rank N --bytes N [--steps N] [--kernels N]
 
-The device rows, calls and steps, and the union of the CPU operators, are the same whatever the size. What fills the file are
-rows as PyTorch writes them with shapes, stacks and flows: operators inside operators, Python frames and names that never repeat.
-Deterministic, streaming. FILE ending in .gz is compressed, one gzip member for each piece; --bytes are those of the text.
+The device rows, calls and steps, and the union of the CPU operators, do not depend on the size. The other
+rows are host rows as PyTorch writes them with shapes, stacks and flows: nested operators, Python frames,
+and names that never repeat.
+
+The output is deterministic and is written as a stream. A FILE that ends in .gz is compressed, with one
+gzip member for each piece. --bytes is the size of the uncompressed text.
 """
 import argparse
 import json
@@ -12,9 +15,9 @@ import re
 import zlib
 
 STEPS = 12
-KERNELS = 100  # in a step, each of 500 us
+KERNELS = 100  # per step; together they take 50 ms on rank 0
 STEP_MS = 100
-FIRST_MS = 1_700_000_000  # ten digits, as every stamp has
+FIRST_MS = 1_700_000_000  # ten digits, as in every stamp
 ROWS_IN_FILL = 9_000
 MS_MARK, NUMBER_MARK = b"@@@@@@@@@@", b"########"
 
@@ -29,12 +32,13 @@ def head(rank):
 
 
 def kernel_us(rank, kernels):
-    """Half of a step, and a tenth more on rank 1."""
+    """Returns a kernel's duration. All kernels of a step take half of it, and a tenth more on rank 1."""
     return (50 + 5 * rank) * 1000 // kernels
 
 
 def step_rows(rank, step, kernels):
-    """A step of 100 ms: kernels that take longer on rank 1, and the all-reduce in which rank 0 waits for it."""
+    """Returns the rows of a step of 100 ms. Its kernels take longer on rank 1, and rank 0 waits for rank 1 in
+    the all-reduce."""
     begin = 1000 * (FIRST_MS + STEP_MS * step)
     rows = [row("user_annotation", f"ProfilerStep#{step}", 4000 + rank, 1, begin, 1000 * STEP_MS - 1),
             row("cpu_op", "aten::step", 4000 + rank, 1, begin + 1000, 1000 * (STEP_MS - 2), **{"External id": step})]
@@ -56,7 +60,7 @@ def step_rows(rank, step, kernels):
 
 
 def fill_template(rank):
-    """Rows of one millisecond, with marks where the millisecond and a number stand."""
+    """Returns the rows of one millisecond, with marks in place of the millisecond and a number."""
     ms, number = MS_MARK.decode(), NUMBER_MARK.decode()
     host = f'"pid": {4000 + rank}, "tid": 1'
     shapes = json.dumps([[64, 256, 56, 56], [256, 64, 1, 1], [], [256], [], [], [64, 128, 28, 28], []])
@@ -72,7 +76,7 @@ def fill_template(rank):
         elif kind == 1:
             rows.append(f'{{"ph": "f", "id": {mine}, "pid": {rank}, "tid": 7, "ts": {at}, "cat": "ac2g", "name": "ac2g", "bp": "e"}}')
         else:
-            # `n` and `_` begin the names that the reader must look at: here they never repeat.
+            # The reader must examine names that begin with `n` or `_`. Here they never repeat.
             name = ("aten::convolution_backward", f"_compiled_region_{mine}", "aten::_convolution", f"node_{mine}: }} ] \\\" {{[")[kind - 2]
             rows.append(f'{{"ph": "X", "cat": "cpu_op", "name": "{name}", {host}, "ts": {at}, "dur": 0.08, "args": {{"External id": {mine}, '
                         f'"Sequence number": {mine}, "Fwd thread id": 0, "Record function id": {mine}, "Concrete Inputs": ["", "", "[1, 1]", "", "False", "1"], '
@@ -100,7 +104,8 @@ def write(path, rank, wanted_bytes, steps=STEPS, kernels=KERNELS):
             put(step_rows(rank, step, kernels))
             until = fills * (step + 1) // steps
             for number in range(done, until):
-                # Inside the step's operator, which begins a millisecond behind the step and ends one before its end.
+                # The rows are inside the step's operator, which begins 1 ms after the step and ends 1 ms
+                # before its end.
                 ms = FIRST_MS + STEP_MS * step + 2 + (number - done) % (STEP_MS - 4)
                 values = {MS_MARK: b"%010d" % ms, NUMBER_MARK: b"%08d" % number}
                 pieces[1::2] = [values[mark] for mark in marks]

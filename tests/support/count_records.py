@@ -1,8 +1,9 @@
-"""Counts the rows of records/ by kind, from docs/formats/columns.md alone: shares no code with the product.
+"""Counts the rows of records/ by kind, according to docs/formats/columns.md. It shares no code with the
+product.
 
   count_records.py CAPTURE    prints one line per file: {"file": …, "rows": {"kernel": n, …}}
 
-A row is counted when its block's columns really decode to it, not because a header says so.
+It decodes the columns of each block to count rows, and does not rely on the header.
 """
 import json
 import pathlib
@@ -20,7 +21,7 @@ KINDS = {1: "string", 2: "kernel", 3: "memcpy", 4: "memset", 5: "api", 6: "sync"
 
 
 def blocks_of(data):
-    """(kind, rows, raw_bytes, stored payload) of every whole block."""
+    """Yields (kind, rows, raw_bytes, stored payload) of every complete block."""
     at = 0
     while at < len(data):
         if at + HEADER.size > len(data):
@@ -49,7 +50,8 @@ def varint(data, at):
 
 
 def rows_in(kind, rows, payload):
-    """How many rows the payload holds: every column that is not constant must have exactly `rows` values."""
+    """Returns the number of rows in the payload. Every column that is not constant must have exactly `rows`
+    values."""
     at = 0
     if kind == 1:
         count = 0
@@ -73,7 +75,7 @@ def rows_in(kind, rows, payload):
 
 def count_file(path):
     found = list(blocks_of(path.read_bytes()))
-    # Frames back to back decompress back to back: one process for the whole file.
+    # Adjacent zstd frames decompress as one stream, so that one process serves the whole file.
     done = subprocess.run(["zstd", "-dcq"], input=b"".join(b[3] for b in found), capture_output=True, check=True)
     counts, at = {}, 0
     for kind, rows, raw, _ in found:

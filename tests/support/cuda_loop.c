@@ -1,4 +1,4 @@
-/* A rank without Python over whatever CUDA runtime the loader finds: works on the device for so many seconds.
+/* A rank without Python. It works on the device for SECONDS, with the CUDA runtime that the loader finds.
  *
  * usage: cuda_loop SECONDS */
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-"""Debian packages as files, not installed: what a test needs of another release, or beside what the machine has. Fetched once by apt's own
-client, into the folder that is given. Needs no root."""
+"""Unpacks Debian packages without installing them, from another release or in addition to the machine's
+packages. apt's own client fetches each package once into the given folder. It needs no root."""
 import os
 import pathlib
 import subprocess
@@ -9,13 +9,13 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 class Debs:
     def __init__(self, folder, suite=None):
-        """`suite`: of another release, from where this machine has its own; else as the machine is set up."""
+        """`suite` is another release, from the machine's mirror. None means the machine's own sources."""
         self.folder = pathlib.Path(folder) / (suite or "machine")
         self.suite = suite
 
     @staticmethod
     def _mirror():
-        """Where this machine's own release comes from, and not its security updates."""
+        """Returns the mirror of the machine's release, without its security updates."""
         done = subprocess.run(["apt-get", "indextargets", "--format", "$(SUITE) $(REPO_URI)", "Created-By: Packages", "Component: main"],
                               capture_output=True, text=True, check=True)
         mirrors = [uri for suite, uri in (line.split() for line in done.stdout.splitlines()) if "security" not in suite and "security" not in uri]
@@ -43,7 +43,7 @@ class Debs:
         return next(self.folder.glob(f"{package}_*.deb"), None)
 
     def unpack(self, packages, root):
-        """Into `root`, as dpkg would, without running anything of theirs."""
+        """Unpacks packages into `root` as dpkg does, but runs none of their scripts."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if missing := [package for package in packages if not self._have(package)]:
             if self.suite:
@@ -51,6 +51,6 @@ class Debs:
             self._apt("download", *missing)
         pathlib.Path(root).mkdir(parents=True, exist_ok=True)
         for package in packages:
-            # dpkg-deb -x puts the archive's folders over links such as bin -> usr/bin.
+            # dpkg-deb -x would replace links such as bin -> usr/bin with the archive's folders.
             tar = subprocess.run(["dpkg-deb", "--fsys-tarfile", self._have(package)], check=True, capture_output=True).stdout
             subprocess.run(["tar", "-C", root, "--keep-directory-symlink", "-xf", "-"], input=tar, check=True)

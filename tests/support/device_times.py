@@ -1,5 +1,5 @@
-"""A rank's device times from a Kineto trace, by plain interval algebra on integer nanoseconds: for tests that hold the product's
-numbers against numbers it had no part in. Shares no code with the product."""
+"""Computes a rank's device times from a Kineto trace by interval algebra on integer nanoseconds. Tests
+compare the product's numbers with these. It shares no code with the product."""
 import gzip
 import json
 import pathlib
@@ -23,7 +23,7 @@ def length(merged):
 
 
 def intersection(a, b):
-    """Length of what two unions share."""
+    """Returns the length of the intersection of two unions."""
     i = j = total = 0
     while i < len(a) and j < len(b):
         total += max(0, min(a[i][1], b[j][1]) - max(a[i][0], b[j][0]))
@@ -35,8 +35,9 @@ def intersection(a, b):
 
 
 class RankTrace:
-    """One trace file. Stamps are ns of the host's clock: rows (start, end, kind) with kind compute, communication or copy; calls
-    (start, end) of the CUDA runtime and driver; steps {number: (start, end)}."""
+    """One trace file. Stamps are in ns of the host's clock. `rows` are (start, end, kind), with kind compute,
+    communication or copy. `calls` are (start, end) of the CUDA runtime and driver. `steps` is {number:
+    (start, end)}."""
 
     def __init__(self, path):
         path = pathlib.Path(path)
@@ -64,7 +65,7 @@ class RankTrace:
 
 
 def figures(rows):
-    """The partition of `rows` and how many there are, by the names that reports use."""
+    """Returns the partition of `rows` and the number of rows, by the names of the report."""
     of = {kind: [(s, e) for s, e, k in rows if k == kind] for kind in ("compute", "communication", "copy")}
     compute, communication, memory = (union(of[kind]) for kind in ("compute", "communication", "copy"))
     span = max(e for _, e, _ in rows) - min(s for s, _, _ in rows)
@@ -82,8 +83,9 @@ def figures(rows):
 
 
 def latest_start_waits(communication):
-    """`communication`: per rank its communication kernels (start, end) on one clock, the i-th of all being one collective.
-    Returns per rank its waiting for the last one to come, and per rank the waiting of others that it ended by coming last."""
+    """`communication` has each rank's communication kernels (start, end) on one clock. The i-th kernels of
+    all ranks are one collective. Returns per rank its waiting for the last member, and the others' waiting
+    that it caused as the last member."""
     ranks = range(len(communication))
     waits, caused = [0 for _ in ranks], [0 for _ in ranks]
     for members in zip(*communication, strict=True):

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""A process as PyTorch with KINETO_USE_DAEMON makes it, without PyTorch: asks the daemon for on-demand traces and writes them.
+"""Acts as PyTorch with KINETO_USE_DAEMON: it asks the daemon for on-demand traces and writes them.
 
-Behaves as docs/formats/kineto_ipc.md says libkineto does: 90 ms for an answer, a late one is read as the answer to the next question, a
-profiler thread that looks once a second, requests that start too soon or come while it is busy are dropped with a line in its own log
-only, a strict parser, confined paths, FILE_<pid>.json.tmp and then renamed. What it "records" is a trace file that the caller gives,
-moved so that `--origin` falls on the start of the window.
+It follows docs/formats/kineto_ipc.md. It waits 90 ms for an answer, and takes a late answer for the answer
+to the next question. Its profiler thread checks for work once per second. It drops requests that start too
+soon or come while it is busy, and reports that only in its own log. Its parser is strict, and its paths
+are confined. It writes FILE_<pid>.json.tmp and then renames it.
+
+Its recording is a given trace file, shifted so that `--origin` is at the start of the window.
 """
 import argparse
 import ctypes
@@ -32,7 +34,8 @@ def log(text):
 
 
 def be_a_gpu_process(folder):
-    """What the daemon takes for initialised CUDA: the driver mapped, and its control device open where the machine has one."""
+    """Makes the daemon see initialised CUDA: maps a driver file, and opens the control device if the machine
+    has one."""
     library = pathlib.Path(folder) / "libcuda.so.1"
     library.write_bytes(b"\x7fELF" + b"\0" * 4092)
     with open(library, "rb") as file:
@@ -45,8 +48,8 @@ def be_a_gpu_process(folder):
 
 
 class CuptiHolder:
-    """Another tool in this process that has CUPTI, of the simulated stack that LD_LIBRARY_PATH leads to. As under `lockstep run`, CUDA
-    loads Lockstep's client."""
+    """Another tool in this process that holds CUPTI. CUPTI is that of the simulated stack in LD_LIBRARY_PATH.
+    CUDA loads Lockstep's client, as under `lockstep run`."""
 
     class SubscriberParams(ctypes.Structure):
         _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("holder", ctypes.c_char_p), ("holder_bytes", ctypes.c_size_t)]
@@ -70,14 +73,14 @@ class CuptiHolder:
         self.must("cuptiSubscribe_v2", self.cupti.cuptiSubscribe_v2(ctypes.byref(handle), callback, None, ctypes.byref(params)))
 
     def replace_clock(self):
-        """As torch.profiler leaves it behind: the processor's ticks."""
+        """Registers processor ticks as the clock, as torch.profiler does and never undoes."""
         callback = ctypes.CFUNCTYPE(ctypes.c_uint64)(time.monotonic_ns)
         self.kept.append(callback)
         self.must("cuptiActivityRegisterTimestampCallback", self.cupti.cuptiActivityRegisterTimestampCallback(callback))
 
 
 class Fabric:
-    """The client's end: one datagram socket with a name of its own, abstract or in KINETO_IPC_SOCKET_DIR."""
+    """The client's socket: a datagram socket with its own name, abstract or in KINETO_IPC_SOCKET_DIR."""
 
     def __init__(self):
         name = f"dynoconfigclient{uuid.uuid4()}"
@@ -95,7 +98,7 @@ class Fabric:
         self.socket.setblocking(False)
 
     def send(self, kind, payload):
-        """Ten tries with a growing pause, as the real one; False when there is no daemon."""
+        """Tries ten times with growing pauses, as the real client. Returns False without a daemon."""
         pause = 0.01
         for _ in range(10):
             try:
@@ -125,7 +128,7 @@ class Fabric:
 
 
 def parse(text):
-    """None where the real parser gives up: a line with more than one '='."""
+    """Returns None for a line with more than one '=', at which the real parser gives up."""
     config = {}
     for line in text.split("\n"):
         line = line.split("#")[0].strip()
@@ -151,7 +154,8 @@ def ancestors():
 
 
 class Iterations:
-    """A request by iterations, on its way: it begins when they come to its start, and where that has passed at the next multiple."""
+    """A request by iterations. It begins at its start iteration. If that has passed, it begins at the next
+    multiple."""
 
     def __init__(self, config):
         self.config = config
@@ -163,7 +167,7 @@ class Iterations:
         self.start_ns = None
 
     def step(self, iteration):
-        """True: that was the last."""
+        """Returns True after the last iteration."""
         if not self.began:
             root = self.start - self.warmup
             if iteration < root:
@@ -186,7 +190,7 @@ class Client:
         self.fabric = Fabric()
         self.lock = threading.Lock()
         self.pending = None
-        self.iterations = None  # a request by iterations that has not begun; libkineto calls itself idle meanwhile
+        self.iterations = None  # a request by iterations that has not begun; libkineto calls itself idle until then
         self.iteration = -1
         self.active = False
         self.began = time.monotonic()
@@ -203,7 +207,7 @@ class Client:
         if not self.fabric.send(b"req", struct.pack(f"<iiq{len(pids)}i", kind, len(pids), int(os.environ.get("SLURM_JOB_ID", 0)), *pids)):
             log("no daemon")
             return
-        # One that is too busy to look leaves the answer for the next question.
+        # A busy client leaves the answer in the socket for the next question.
         late = self.skipped < self.options.late_answers
         self.skipped += late
         text = "" if late else self.fabric.receive()
@@ -223,7 +227,7 @@ class Client:
                 return
             by_iteration = int(config.get("PROFILE_START_ITERATION", -1)) >= 0 and int(config.get("ACTIVITIES_ITERATIONS", 0)) > 0
             if by_iteration and self.iteration < 0:
-                # With a duration it would record that long, from a moment of its own.
+                # A request with a duration would record for that duration, from a start of its own.
                 if int(config.get("ACTIVITIES_DURATION_MSECS", 500)) == 0:
                     log("dropped: the program counts no iterations")
                     return
@@ -247,7 +251,7 @@ class Client:
         return name.removesuffix(".json") + f"_{os.getpid()}.json"
 
     def step(self, iteration):
-        """The program has come to this iteration: PyTorch's optimizers call it behind each step."""
+        """The program reaches this iteration. PyTorch's optimizers make this call after each step."""
         with self.lock:
             self.iteration = iteration
             done = self.iterations
@@ -264,7 +268,7 @@ class Client:
             self.active = False
 
     def count_steps(self):
-        """All ranks are in the same iteration, as those of a job are."""
+        """Counts iterations by the clock, so that all ranks are in the same iteration, as in a job."""
         while True:
             time.sleep(self.options.step_seconds / 10)
             iteration = int((time.time() - self.options.epoch) / self.options.step_seconds)
@@ -272,7 +276,7 @@ class Client:
                 self.step(self.iteration + 1 if self.iteration >= 0 else iteration)
 
     def profile(self):
-        """The controller's thread: one look a second."""
+        """The controller's thread. It checks for a request once per second."""
         while True:
             time.sleep(TICK)
             with self.lock:
@@ -341,7 +345,7 @@ def main():
     parser.add_argument("--truncate", action="store_true", help="the file is cut off and renamed all the same")
     parser.add_argument("--no-rank", action="store_true", help="the trace does not say whose it is")
     parser.add_argument("--refuse-path", action="store_true", help="a version that accepts another folder only")
-    parser.add_argument("--cuda", action="store_true", help="the simulated CUDA is up, and nobody has CUPTI")
+    parser.add_argument("--cuda", action="store_true", help="the simulated CUDA runs and no tool holds CUPTI")
     parser.add_argument("--no-kineto", action="store_true", help="a program without PyTorch: it never asks")
     parser.add_argument("--cupti-clock", action="store_true", help="torch.profiler has run, and left CUPTI with its clock")
     parser.add_argument("--cupti-subscriber", metavar="NAME", help="a tool that is subscribed to CUPTI")

@@ -1,10 +1,10 @@
-/* Preload that gives a process another CLOCK_REALTIME, as a host with its own clock has one.
+/* A preload that gives a process another CLOCK_REALTIME, to simulate a host with its own clock.
  *
  *   LOCKSTEP_TEST_CLOCK=offset_ns:drift_ppb:reference_monotonic_ns
  *   realtime' = realtime + offset + drift * (monotonic - reference)
  *
- * Every process given the same three numbers sees the same clock, whenever it started. CLOCK_MONOTONIC stays
- * as it is.
+ * All processes with the same three numbers see the same clock, independent of their start. CLOCK_MONOTONIC
+ * is unchanged.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,9 +1,11 @@
-"""What torchrun does for its workers' environment and their restarts, for tests on machines without PyTorch: the variables of
-"Environment Variables" in torchrun's documentation (docs.pytorch.org, torch.distributed.run), set by its local agent, on one node.
+"""Simulates torchrun for tests on machines without PyTorch: the workers' environment and their restarts. The
+variables are those of "Environment Variables" in torchrun's documentation (docs.pytorch.org,
+torch.distributed.run), on one node.
 
-    torchrun_stand_in.py [--nproc-per-node N] [--rdzv-id ID] [--max-restarts N] -- COMMAND
+    fake_torchrun.py [--nproc-per-node N] [--rdzv-id ID] [--max-restarts N] -- COMMAND
 
-A worker that fails ends all, and all are started again with TORCHELASTIC_RESTART_COUNT one higher, as often as --max-restarts says."""
+If a worker fails, all workers end and start again with TORCHELASTIC_RESTART_COUNT increased by one, at
+most --max-restarts times."""
 import argparse
 import os
 import signal

@@ -1,5 +1,5 @@
-/* Somebody else's tool, as CUDA_INJECTION64_PATH names it: says in the file $INJECTED_TOOL_SAYS that CUDA has
- * called it. */
+/* Another tool for CUDA_INJECTION64_PATH. It writes to the file $INJECTED_TOOL_SAYS that CUDA has called it.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
-"""A job of simulated ranks under mpiexec, with Lockstep's programs around it: what the demo, the evaluation and
-the end-to-end tests share. Everything lives in one folder and ends with the `with` block."""
+"""A job of simulated ranks under mpiexec with Lockstep's programs, for the demo, the evaluation and the
+end-to-end tests. All files are in one folder. All processes end with the `with` block."""
+import contextlib
 import json
 import os
 import pathlib
@@ -8,10 +9,12 @@ import subprocess
 import tempfile
 import time
 
+from waiting import wait_until
+
 
 class LiveJob:
-    """`bin_dir` holds the programs. `work` is a folder of the caller's (made when missing). Socket and state stay inside it,
-    so a daemon that runs on this machine for someone else is neither seen nor disturbed."""
+    """`bin_dir` holds the programs. `work` is a folder of the caller, created if missing. Socket and state
+    are inside it, so that other daemons on this machine are not affected."""
 
     def __init__(self, bin_dir, work, ranks=8, rank_args=(), env=None, rank_command=None, run_args=()):
         self.bin_dir = pathlib.Path(bin_dir).resolve()
@@ -20,7 +23,8 @@ class LiveJob:
         self.ranks = ranks
         self.truth = self.work / "truth"
         self.truth.mkdir(exist_ok=True)
-        # A Unix socket's path is limited to 107 bytes: its folder is short and private, whatever `work` is.
+        # A Unix socket's path has at most 107 bytes. The socket therefore has a private folder with a short
+        # path.
         self._socket_dir = tempfile.TemporaryDirectory(prefix="lk-")
         self.socket = pathlib.Path(self._socket_dir.name) / "client.sock"
         self.env = dict(os.environ)
@@ -50,25 +54,38 @@ class LiveJob:
         self._socket_dir.cleanup()
 
     def stop(self):
-        """Ends the ranks and waits for them; the on-demand daemon ends by itself after its last client, here sooner."""
+        """Ends the ranks and waits for them. Also ends the on-demand daemon, which would end by itself a
+        little later."""
         if self.process and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+            # mpiexec would kill a rank that has not ended one second after the signal.
+            if not self.signal_ranks(signal.SIGTERM):
+                self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(20)
+                self.process.wait(30)
             except subprocess.TimeoutExpired:
-                os.killpg(self.process.pid, signal.SIGKILL)
-                self.process.wait(10)
+                self.process.send_signal(signal.SIGTERM)
+                try:
+                    self.process.wait(30)
+                except subprocess.TimeoutExpired:
+                    os.killpg(self.process.pid, signal.SIGKILL)
+                    self.process.wait(60)
         for pid in self.daemons():
             try:
                 os.kill(pid, signal.SIGTERM)
             except ProcessLookupError:
                 pass
-        deadline = time.monotonic() + 10
-        while self.daemons() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: not self.daemons(), "the daemons' end")
+
+    def signal_ranks(self, number):
+        """Sends a signal to the children of the launcher. Returns whether there are any."""
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), number)
+        return bool(children)
 
     def daemons(self):
-        """Pids of the daemons that serve this job's socket, found by their environment or arguments."""
+        """Returns the pids of the daemons of this job's socket, found by their environment or arguments."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             if not entry.name.isdigit():
@@ -88,7 +105,7 @@ class LiveJob:
                               capture_output=True, timeout=timeout, **kwargs)
 
     def wait_for_ranks(self, count=None, timeout=60):
-        """Until `lockstep status` shows `count` ranks; returns the status document."""
+        """Waits until `lockstep status` shows `count` ranks. Returns the status document."""
         count = self.ranks if count is None else count
         deadline = time.monotonic() + timeout
         last = ""
@@ -102,12 +119,15 @@ class LiveJob:
                 if sum(len(d.get("ranks", [])) for d in status.get("daemons", [])) >= count:
                     return status
             time.sleep(0.2)
-        raise RuntimeError(f"{count} ranks were not there after {timeout} s; status said:\n{last}\nranks said:\n"
+        raise RuntimeError(f"{count} ranks were not there after {timeout} s; output of status:\n{last}\noutput of ranks:\n"
                            f"{self.rank_output()}")
 
+    def output(self):
+        """Returns the text that the ranks and their launcher have printed so far."""
+        return (self.work / "ranks.log").read_text()
+
     def rank_output(self):
-        self.log.flush()
-        return (self.work / "ranks.log").read_text()[-4000:]
+        return self.output()[-4000:]
 
     def trace(self, out, *args, timeout=180):
         return self.cli("trace", "-o", out, *args, timeout=timeout)
@@ -118,7 +138,7 @@ def report_of(folder):
 
 
 def truths_of(folder):
-    """Truth files by rank (docs/formats/truth.md)."""
+    """Returns the truth files by rank (docs/formats/truth.md)."""
     found = {}
     for path in sorted(pathlib.Path(folder).glob("*.json")):
         document = json.loads(path.read_text())

@@ -1,5 +1,5 @@
-"""A root that looks like this machine, to install packages into: the machine's files seen through an overlay, so that what changed lies
-apart. Needs to be run where it may mount (see packages_test.py)."""
+"""A root for package installation that looks like this machine: an overlay over its files, with all changes
+in a separate folder. The caller must be allowed to mount (see packages_test.py)."""
 import configparser
 import hashlib
 import os
@@ -12,7 +12,7 @@ import tempfile
 import time
 
 USER = 4242
-# What dpkg and the tools that make users write beside what packages bring.
+# Files that dpkg and the tools for user accounts write, besides the packages' own files.
 BOOKKEEPING = re.compile(r"var/lib/dpkg/.*|var/log/.*|var/cache/(ldconfig|man|debconf|apt)/.*|etc/(passwd|group|shadow|gshadow|subuid|subgid)-?"
                          r"|etc/\.pwd\.lock|var/lib/systemd/deb-systemd-helper-(enabled|masked)")
 
@@ -29,12 +29,13 @@ def output(*command, **kwargs):
 
 
 class Machine:
-    """A root that looks like this machine, with nothing of Lockstep and no traffic between the two: /run and /tmp are its own."""
+    """A root that looks like this machine without Lockstep. It has its own /run and /tmp, so that the two do
+    not interact."""
 
     FROM_OUTSIDE = ("proc", "dev")
 
     def __init__(self, built):
-        """`built`: the build tree, seen inside as /run/built."""
+        """`built` is the build tree. Inside the root it is /run/built."""
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="lk-m"))
         self.mounts = []
         self._mount("-t", "tmpfs", "none", self.work)
@@ -46,7 +47,7 @@ class Machine:
             self._mount("-t", "tmpfs", "-o", f"mode={'1777' if name == 'tmp' else '755'}", "none", self.root / name)
         for name in self.FROM_OUTSIDE:
             self._mount("--rbind", f"/{name}", self.root / name)
-        # The simulated ranks, which are no part of any package.
+        # The simulated ranks are in no package.
         (self.root / "run/built").mkdir()
         self._mount("--bind", built, self.root / "run/built")
         self.processes = []
@@ -88,16 +89,16 @@ class Machine:
         return run(*command, preexec_fn=self.enter, env=self._environment(env))
 
     def start(self, *command, env=None):
-        said = self.work / f"said-{len(self.processes)}"
-        with open(said, "w") as out:
+        output = self.work / f"output-{len(self.processes)}"
+        with open(output, "w") as out:
             process = subprocess.Popen([str(word) for word in command], preexec_fn=self.enter, env=self._environment(env),
                                        stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        process.said = said
+        process.output = output
         self.processes.append(process)
         return process
 
     def start_service(self, unit, user=None):
-        """As the installed unit says, up to READY=1, with its rights and no more."""
+        """Starts a service as its unit describes it, with its rights only. Waits for READY=1."""
         reader = configparser.RawConfigParser(strict=False)
         reader.read_string((self.root / "usr/lib/systemd/system" / unit).read_text())
         service = reader["Service"]
@@ -109,7 +110,7 @@ class Machine:
         ready.settimeout(20)
         env = {"NOTIFY_SOCKET": f"/tmp/{path.name}"}
         before = self.as_user(user) if user else []
-        # What systemd takes away; another user has none in the first place.
+        # Takes away the rights that systemd takes away. Another user does not have them.
         if self.whole_root and not user:
             rights = ",".join("+" + name.removeprefix("CAP_").lower() for name in service["CapabilityBoundingSet"].split())
             before = ["setpriv", "--bounding-set", f"-all,{rights}", "--inh-caps", "-all", "--no-new-privs", "--"]
@@ -120,10 +121,10 @@ class Machine:
         process = self.start(*before, *shlex.split(service["ExecStart"]), env=env)
         with ready:
             try:
-                told = ready.recv(100)
+                state = ready.recv(100)
             except TimeoutError:
-                raise AssertionError(f"{unit} was not ready: {process.said.read_text()}") from None
-        assert told == b"READY=1", told
+                raise AssertionError(f"{unit} was not ready: {process.output.read_text()}") from None
+        assert state == b"READY=1", state
         path.unlink()
         return process
 
@@ -134,7 +135,8 @@ class Machine:
         return done.stdout
 
     def changes(self):
-        """Paths that differ from the machine's, without bookkeeping. What was removed shows as a device of number 0."""
+        """Returns the paths that differ from the machine's, except bookkeeping. A removed file appears as a
+        device with number 0."""
         found = set()
         for path in self.upper.rglob("*"):
             name = path.relative_to(self.upper).as_posix()
@@ -148,7 +150,7 @@ class Machine:
         return {name: hashlib.sha256((self.root / "etc" / name).read_bytes()).hexdigest() for name in ("passwd", "group", "shadow", "gshadow")}
 
     def running(self):
-        """Of ours, in this root."""
+        """Returns the names of Lockstep's processes in this root."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             try:
@@ -159,7 +161,8 @@ class Machine:
         return found
 
 
-# Makes the machine's root the root of everything, with what systemd wants to find, and becomes systemd.
+# Makes the machine's root the root of the namespace, mounts the file systems that systemd needs, and executes
+# systemd.
 BOOT = """
 set -e
 cd "$1"
@@ -182,14 +185,14 @@ cd /
 umount -l /run/old
 exec env -i container=lxc PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --system --unit=multi-user.target --show-status=no
 """
-# Services of the machine that have no business here.
+# Services of the machine that must not start here.
 QUIET = re.compile(r".*(getty|timesyncd|udev|networkd|resolved|binfmt|modules|\.timer).*")
 
 
 class BootedMachine(Machine):
-    """The same under a systemd of its own, with its own network."""
+    """A Machine with its own systemd and network."""
 
-    # It mounts its own: systemd cannot look below a mount that lies on another.
+    # systemd mounts these itself, because it cannot handle mounts on top of other mounts.
     FROM_OUTSIDE = ()
 
     def __init__(self, built):
@@ -197,7 +200,7 @@ class BootedMachine(Machine):
         etc = self.root / "etc"
         (etc / "machine-id").write_text("")
         (etc / "fstab").write_text("")
-        # The machine's own wish that nothing be started is not this one's.
+        # The machine's policy may forbid services. It must not apply here.
         (self.root / "usr/sbin/policy-rc.d").unlink(missing_ok=True)
         for folder in (etc / "systemd/system", self.root / "lib/systemd/system"):
             for unit in folder.glob("*.wants/*"):
@@ -207,7 +210,7 @@ class BootedMachine(Machine):
         self.init = None
 
     def boot(self):
-        """False where this machine's kernel or container does not let systemd run."""
+        """Returns False if this machine's kernel or container does not allow systemd to run."""
         self.log = self.work / "boot.log"
         with open(self.log, "w") as out:
             self.outer = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "--cgroup",
@@ -232,9 +235,9 @@ class BootedMachine(Machine):
         return run(*self._inside(command), env=self._environment(env)) if self.init else super().run(*command, env=env)
 
     def start(self, *command, env=None):
-        said = self.work / f"said-{len(self.processes)}"
-        with open(said, "w") as out:
+        output = self.work / f"output-{len(self.processes)}"
+        with open(output, "w") as out:
             process = subprocess.Popen(self._inside(command), env=self._environment(env), stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        process.said = said
+        process.output = output
         self.processes.append(process)
         return process

@@ -1,8 +1,10 @@
-"""A few nodes on this machine: each a network, mount, process and host-name namespace with an address, a boot id, /tmp and /run of its
-own; /home and /opt are shared, as a cluster's are. Users alice and bob. `ssh NODE COMMAND` works between them, without the environment,
-as sshd leaves it; a launcher that starts its helpers by ssh needs nothing else.
+"""Simulates several nodes on this machine. Each is a network, mount, process and host-name namespace with its
+own address, boot id, /tmp and /run. /home and /opt are shared, as in a cluster. The users are alice and
+bob. `ssh NODE COMMAND` works between nodes, without the caller's environment, as with sshd. Launchers that
+start their helpers by ssh need no more.
 
-Needs root. `enter` runs the calling script again as the first process of new namespaces, so that all ends with it."""
+Needs root. `enter` runs the calling script again as the first process of new namespaces, so that all its
+processes end with it."""
 import contextlib
 import json
 import os
@@ -25,7 +27,7 @@ PROGRAMS = ("unshare", "nsenter", "setpriv", "ip", "mpiexec")
 SSH_SOCKET = "/opt/sshd.sock"
 SSH = """\
 #!/usr/bin/python3 -S
-# What the tests have for ssh: the node's root process starts the command, as the caller's user; the caller's streams are its streams.
+# Replaces ssh in tests: the node's root process starts the command as the caller's user, with the caller's streams.
 import socket, sys
 words = sys.argv[1:]
 while words and words[0].startswith("-"):
@@ -43,7 +45,7 @@ def enter():
 
 
 class Node:
-    """One of them; "head" has no ranks, it is where users log in."""
+    """One node. "head" is the login node and has no ranks."""
 
     def __init__(self, name, number, boot_ids):
         self.name, self.address = name, f"10.79.0.{number}"
@@ -74,25 +76,25 @@ class Node:
         return ["nsenter", "-t", self.pid, "--net", "--mount", "--pid", "--uts", "--ipc", *map(str, command)]
 
     def as_user(self, user, script):
-        """The command line that runs a script in a login shell there."""
+        """Returns the command line that runs a script in a login shell on the node."""
         uid = 0 if user == "root" else USERS[user]
         return self.inside("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "sh", "-lec", f"cd; {script}")
 
     def sh(self, user, script, check=True, env=None, timeout=60):
         return run(*self.as_user(user, script), check=check, env=login_env(user, env), timeout=timeout)
 
-    def start(self, user, script, said, env=None):
-        """In the background; `said` is the file that takes what it says."""
-        with open(said, "wb") as out:
+    def start(self, user, script, output, env=None):
+        """Starts a script in the background. `output` is the file for its output."""
+        with open(output, "wb") as out:
             return subprocess.Popen(self.as_user(user, script), stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=login_env(user, env))
 
     def clear(self):
-        """Ends all that runs there and empties /tmp and /run."""
+        """Ends all processes of the node and empties /tmp and /run."""
         every = "for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p -gt 1 ] && [ $p != $$ ] && kill -9 $p; done"
         run(*self.inside("sh", "-c", f"{every}; rm -rf /tmp/* /tmp/.[!.]* /run/*; true"), check=False)
 
     def processes(self):
-        """(user id, command line) of what runs there, but the first process and what asks."""
+        """Returns (user id, command line) of the node's processes, except its first process and ps."""
         lines = run(*self.inside("ps", "-eo", "pid,uid,args", "--no-headers"), env=clean_env()).stdout.splitlines()
         found = [line.split(None, 2) for line in lines]
         return [(int(uid), args) for pid, uid, args in found if pid != "1" and not args.startswith("ps -eo")]
@@ -103,7 +105,7 @@ def login_env(user, more=None):
 
 
 class Sshd:
-    """Starts what `ssh` asks for. Who asks, the kernel says."""
+    """Starts commands for `ssh`. The kernel identifies the calling user."""
 
     def __init__(self, nodes):
         self.nodes = nodes
@@ -129,12 +131,12 @@ class Sshd:
             for stream in streams:
                 os.close(stream)
             code = child.wait()
-            with contextlib.suppress(BrokenPipeError):  # the caller was killed meanwhile
+            with contextlib.suppress(BrokenPipeError):  # the caller was killed in the meantime
                 caller.send(str(code & 255).encode())
 
 
 class Nodes:
-    """`bin_dir` holds the programs; inside they are under /opt/lockstep."""
+    """`bin_dir` holds the programs. On the nodes they are in /opt/lockstep."""
 
     def __init__(self, bin_dir, names=("a", "b")):
         self.bin, self.names, self.given = pathlib.Path(bin_dir), names, []
@@ -182,7 +184,7 @@ class Nodes:
         return self.nodes[name]
 
     def give(self, folder, at):
-        """A folder of this machine, at the same path on every node; before `start`."""
+        """Shows a folder of this machine on every node at the path `at`. It must be called before `start`."""
         self.given.append((pathlib.Path(folder), at))
 
     def leftovers(self):
@@ -190,5 +192,5 @@ class Nodes:
 
 
 def ranks_of(status):
-    """Of `lockstep status --format json`."""
+    """Returns the ranks in the output of `lockstep status --format json`."""
     return [rank for daemon in json.loads(status)["daemons"] for rank in daemon["ranks"]] if status else []

@@ -1,7 +1,6 @@
-/* old_kernel COMMAND [ARG...]: COMMAND and what it starts find the system calls of Linux 4.18 and none that
- * came later.
+/* old_kernel COMMAND [ARG...]: limits COMMAND and its child processes to the system calls of Linux 4.18.
  *
- * Tells whether anything new is called without something to fall back on. Static, so it runs in an empty
+ * It shows whether a program calls newer ones without a fallback. It is static, so that it runs in an empty
  * chroot.
  */
 #include <errno.h>
@@ -14,7 +13,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* rseq, the last one of 4.18. The numbers after it were left out up to 424. */
+/* rseq, the last system call of 4.18. The numbers between it and 424 are unused. */
 enum { kLast = 334 };
 
 int main(int argc, char** argv) {

@@ -1,9 +1,9 @@
-// What objects compiled here expect of their C and C++ runtimes and Debian 11's lack, for tests that link
-// them against those.
+// Symbols that objects compiled here expect of the C and C++ runtimes and that Debian 11's runtimes lack.
+// Tests link such objects with it.
 #include <cstdlib>
 
 extern "C" {
-// "There may be several threads", which is always right. glibc has it from 2.32 on.
+// The value means that several threads may exist, which is always safe. glibc has the symbol since 2.32.
 char __libc_single_threaded = 0;
 }
 

@@ -1,5 +1,5 @@
-"""A root of an older Debian: its packages, unpacked and not installed; and this build's simulated stack, linked once more, against that
-root's libc and C++ runtime, so that a rank of it runs there."""
+"""A root of an older Debian from its unpacked packages. This build's simulated stack is linked again with
+that root's libc and C++ runtime, so that a rank runs there."""
 import os
 import pathlib
 import shlex
@@ -7,7 +7,7 @@ import subprocess
 
 from debs import Debs
 
-SHIM = pathlib.Path(__file__).resolve().parent / "libc_of_before_shim.cc"
+SHIM = pathlib.Path(__file__).resolve().parent / "old_libc_shim.cc"
 RUNTIME = ["libc6", "libgcc-s1", "libstdc++6", "libcrypt1"]
 SHELL = ["dash", "coreutils", "libselinux1", "libpcre2-8-0", "libacl1", "libattr1", "libgmp10"]
 STACK = ["lib/sim_stack/libcuda.so.1", "lib/sim_stack/libcudart.so.13", "lib/sim_stack/libcupti.so.13", "lib/sim_stack/libnccl.so.2"]
@@ -22,12 +22,13 @@ def run(command, **kwargs):
 
 
 def make_root(build, suite, root):
-    """Debian's packages of that release under `root`, with a shell. They are kept under the build folder."""
+    """Unpacks Debian's packages of a release to `root`, with a shell. The packages are kept in the build
+    folder."""
     Debs(build / "debs", suite).unpack(["libc6-dev", *RUNTIME, *SHELL], root)
     for folder, folders, files in os.walk(root):
         for name in folders + files:
             path = pathlib.Path(folder, name)
-            # The linker looks at them from outside.
+            # The linker reads absolute links from outside the root, so that they become relative.
             if path.is_symlink() and os.readlink(path).startswith("/"):
                 target = os.path.relpath(f"{root}{os.readlink(path)}", folder)
                 path.unlink()
@@ -37,13 +38,13 @@ def make_root(build, suite, root):
 
 
 def link_for(root, build, program, out):
-    """`program` and the simulated stack of the build tree, as `out`/NAME, for the libraries in `root`."""
+    """Links `program` and the simulated stack of the build tree as `out`/NAME with the libraries in `root`."""
     out.mkdir(parents=True)
     shim = out / "shim.o"
     run(["g++", "-fPIC", "-O2", "-c", SHIM, "-o", shim])
     libraries = root / f"usr/lib/{TRIPLET}"
     for target in (*STACK, program):
-        # What linked it here. The driver of C brings no C++ runtime of its own.
+        # Repeats the link command of this build. The driver is gcc, because it adds no C++ runtime.
         command = run(["ninja", "-C", build, "-t", "commands", target]).splitlines()[-1].removeprefix(": && ").removesuffix(" && :")
         words = shlex.split(command)
         words[0] = "gcc"
@@ -56,7 +57,7 @@ def link_for(root, build, program, out):
 
 
 def newest_symbol(path):
-    """The newest version of glibc that a file asks for, as (2, 17)."""
+    """Returns the newest glibc version that a file needs, as (2, 17)."""
     symbols = run(["readelf", "--dyn-syms", "-W", path])
     versions = [tuple(map(int, word.split("_")[1].split("."))) for word in symbols.replace("(", " ").replace("@", " ").split()
                 if word.startswith("GLIBC_") and word[6].isdigit()]

@@ -1,4 +1,4 @@
-"""Namespaces for a test of its own: whatever it leaves running ends with them, and what it mounts or names stays inside."""
+"""Namespaces for a test. Its remaining processes end with them, and its mounts and names stay inside."""
 import os
 import shutil
 import subprocess
@@ -6,8 +6,9 @@ import sys
 
 
 def enter(variable, programs, probe, install):
-    """Runs the calling script again as the first process of new ones; returns inside, where `variable` is set. `probe` is a shell's line that
-    must work there. Exits with 77, ctest's "skipped", where root, a program or a namespace is not to be had."""
+    """Runs the calling script again as the first process of new namespaces. Inside them `variable` is set,
+    and it returns. `probe` is a shell command that must work there. Exits with 77, ctest's "skipped",
+    without root, a program or a namespace."""
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     if os.environ.get(variable):
         return

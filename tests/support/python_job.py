@@ -1,8 +1,10 @@
-"""A rank in Python over the simulated CUDA runtime: loads a batch in pure Python, works on the device, marks its steps.
+"""A rank in Python over the simulated CUDA runtime. It loads batches in pure Python, works on the device, and
+marks its steps.
 
 usage: python_job.py SECONDS [--slow RANK] [--profiled RANK] [--asleep RANK]
 
-The slow rank loads its batches eight times as long, the profiled one runs under cProfile itself, of the one asleep another thread works.
+The slow rank takes eight times as long to load a batch. The profiled rank runs under cProfile itself. In
+the asleep rank, another thread works.
 """
 import cProfile
 import ctypes

@@ -1,31 +1,21 @@
-// For tests: a report as JSON, checked against the published schema.
+// For tests: checks a report as JSON against the published schema.
 #ifndef LOCKSTEP_TESTS_SUPPORT_REPORT_CHECK_H_
 #define LOCKSTEP_TESTS_SUPPORT_REPORT_CHECK_H_
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 #include "gtest/gtest.h"
 #include "report/report.h"
-#include "tests/support/json_schema.h"
+#include "tests/support/schema_check.h"
 
 namespace lockstep::tests {
 
-inline std::string Schema() {
-  std::ifstream in(std::string(LOCKSTEP_SOURCE_DIR) + "/docs/formats/report.schema.json");
-  std::ostringstream out;
-  out << in.rdbuf();
-  EXPECT_FALSE(out.str().empty()) << "docs/formats/report.schema.json is missing";
-  return out.str();
-}
-
 inline std::string CheckedJson(const report::Report& made) {
-  store::StringSink sink;
+  StringSink sink;
   EXPECT_TRUE(report::WriteJson(made, sink).ok());
-  for (const std::string& error : SchemaErrors(Schema(), sink.text())) ADD_FAILURE() << error;
+  CheckSchema("report", sink.text());
   return sink.text();
 }
 
@@ -34,8 +24,8 @@ inline void ExpectFactorsMultiply(const report::EfficiencyFactors& e) {
   EXPECT_NEAR(*e.parallel, *e.load_balance * *e.communication * *e.orchestration, 1e-9);
 }
 
-// What ranks cost in the steps, what transfers cost, and what kernels lose beside them is the lost time;
-// cells are whole nanoseconds.
+// The lost time is the sum of the ranks' cost, the transfers' cost, and the cost of kernels beside
+// communication. Cells are whole nanoseconds, which gives the tolerance.
 inline void ExpectHeatMapAddsUp(const report::Report& made) {
   double ranks = 0;
   size_t cells = 0;
@@ -56,11 +46,11 @@ inline void ExpectHeatMapAddsUp(const report::Report& made) {
 inline void ExpectWaitingAddsUp(const report::Report& made) {
   if (!made.waiting) return;
   double cells = 0, causers = 0;
-  for (const report::WaitingRow::Cell& c : made.waiting->cells) {
+  for (const report::WaitingCellRow& c : made.waiting->cells) {
     ASSERT_LT(std::max(c.causer, c.victim), made.waiting->places.size());
     cells += c.wait_ns_per_step;
   }
-  for (const report::WaitingRow::Causer& c : made.waiting->causers)
+  for (const report::WaitingCauserRow& c : made.waiting->causers)
     causers += c.direct_ns_per_step + c.passed_on_ns_per_step;
   const double explained = made.waiting->waited_ns_per_step - made.waiting->unexplained_ns_per_step;
   EXPECT_LE(cells, explained + 1);
@@ -71,14 +61,14 @@ inline void ExpectWaitingAddsUp(const report::Report& made) {
   EXPECT_LE(causers, explained + 1);
 }
 
-// Every number that must add up does.
+// Checks every sum in the report.
 inline void ExpectConsistent(const report::Report& made) {
   for (const report::RankRow& r : made.ranks) {
     EXPECT_EQ(r.compute + r.exposed_transfer + r.exposed_wait + r.exposed_unsplit + r.exposed_memory + r.idle,
               r.span);
   }
   if (!made.slowdown.lost_ns_per_step) return;
-  // Beyond chance nothing is slower than what is typical; with few steps what is chance is 2 % of a step.
+  // No job is faster than typical, except by chance. With few steps, the limit for chance is 2 % of a step.
   EXPECT_GE(*made.slowdown.lost_ns_per_step,
             -made.slowdown.noise_floor_ns_per_step.value_or(0.02 * *made.slowdown.step_ns));
   double sum = *made.slowdown.noise_ns_per_step + *made.slowdown.unlisted_ns_per_step +
@@ -88,7 +78,7 @@ inline void ExpectConsistent(const report::Report& made) {
   ExpectHeatMapAddsUp(made);
   ExpectFactorsMultiply(made.efficiency.factors);
   for (const report::StepRow& s : made.steps) ExpectFactorsMultiply(s.efficiency);
-  for (const report::EfficiencyRow::Group& g : made.efficiency.groups) ExpectFactorsMultiply(g.factors);
+  for (const report::GroupEfficiencyRow& g : made.efficiency.groups) ExpectFactorsMultiply(g.factors);
   ExpectWaitingAddsUp(made);
 }
 

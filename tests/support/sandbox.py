@@ -1,5 +1,5 @@
-"""What the tests of `lockstep run` share: a folder with a socket of its own, programs for CUDA on the simulated stack in it, and file
-systems that look like a container's."""
+"""Shared parts of the tests of `lockstep run`: a folder with its own socket, CUDA programs on the simulated
+stack, and file systems like a container's."""
 import json
 import os
 import pathlib
@@ -10,14 +10,15 @@ import tempfile
 
 from waiting import wait_until
 
-# Where the programs in a container find what they need; nothing of Lockstep's is under any of these.
+# Folders of the host that programs in a container need. None of them contains parts of Lockstep.
 FROM_THE_HOST = ["/bin", "/lib", "/lib64", "/usr/bin", "/usr/lib", "/etc/ld.so.cache"]
-# Of a launcher's environment, what these tests must not inherit.
+# Prefixes of variables that the tests must not inherit from their launcher.
 NOT_OURS = ("LOCKSTEP_", "OMPI_", "PMIX_", "SLURM_", "NCCL_", "NVTX_", "CUDA_", "KINETO_", "LD_")
 
 
-class Room:
-    """Everything lives in one folder of a short name: a socket's path has at most 107 bytes. `bin_dir` holds the programs."""
+class Sandbox:
+    """All files are in one folder with a short name, because a socket's path has at most 107 bytes. `bin_dir`
+    holds the programs."""
 
     def __init__(self, bin_dir):
         self.bin = pathlib.Path(bin_dir).resolve()
@@ -49,17 +50,17 @@ class Room:
         return [str(self.bin / "lockstep"), *map(str, words)]
 
     def run(self, *words, env=None, **kwargs):
-        """A command of `lockstep`, to its end. Text unless asked otherwise."""
+        """Runs a command of `lockstep` to its end. Output is text by default."""
         kwargs = {"text": True, "capture_output": True, "timeout": 60, **kwargs}
         return subprocess.run(self.lockstep(*words), env={**self.env, **(env or {})}, **kwargs)
 
     def start(self, command, env=None, whole_env=None):
-        """In the background. What it says is in `said`."""
-        said = self.folder / f"said-{len(self.processes)}"
-        with open(said, "wb") as out:
+        """Starts a process in the background. `output` is the file of its output."""
+        output = self.folder / f"output-{len(self.processes)}"
+        with open(output, "wb") as out:
             process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                        env={**self.env, **(env or {})} if whole_env is None else whole_env)
-        process.said = said
+        process.output = output
         self.processes.append(process)
         return process
 
@@ -69,7 +70,7 @@ class Room:
         return daemon
 
     def daemons(self):
-        """Pids of the daemons of this room."""
+        """Returns the pids of the daemons of this sandbox."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             try:
@@ -88,7 +89,8 @@ class Room:
     # ---- a program for CUDA and NCCL, alone in its world
 
     def gpu_env(self, stack=None, **more):
-        """What the program itself needs; a launcher that drops Lockstep's variables leaves these."""
+        """Returns the variables that the program itself needs. A launcher that drops Lockstep's variables
+        keeps these."""
         return {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": str(stack or self.stack), "SIMGPU_KERNELS": "*matmul*=20ms", **more}
 
     def gpu_program(self, *args, program=None, folder=None):
@@ -110,11 +112,11 @@ class Room:
 
 
 class Container:
-    """A file system of its own under `room`: the host's libraries, /proc, and what is put into it."""
+    """A file system in the sandbox's folder: the host's libraries, /proc, and the files that the test adds."""
 
-    def __init__(self, room, name):
-        self.room = room
-        self.root = room.folder / name
+    def __init__(self, sandbox, name):
+        self.sandbox = sandbox
+        self.root = sandbox.folder / name
         for path in FROM_THE_HOST:
             self.mount(path, path)
         (self.root / "tmp").mkdir()
@@ -122,9 +124,9 @@ class Container:
         self.mount("/proc", "/proc")
         self.mount("/dev/null", "/dev/null")
         self.mount("/dev/shm", "/dev/shm")
-        for library in sorted(room.stack.iterdir()):
+        for library in sorted(sandbox.stack.iterdir()):
             self.put(library, "/app/lib")
-        self.put(room.bin / "lockstep_train_loop", "/app")
+        self.put(sandbox.bin / "lockstep_train_loop", "/app")
 
     def put(self, path, folder):
         target = self.root / folder.lstrip("/")
@@ -139,26 +141,27 @@ class Container:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.touch()
         subprocess.run(["mount", "--rbind", str(path), str(target)], check=True)
-        self.room.mounts.append(target)
+        self.sandbox.mounts.append(target)
 
     def command(self, *command, namespaces=("--mount",)):
         return ["unshare", *namespaces, "--root", str(self.root), "--wd", "/", "--", *map(str, command)]
 
     def rootless_command(self, *command):
-        """As an ordinary user starts it: root of a user namespace in which the machine's root does not exist."""
-        for folder in (self.room.folder, self.room.sockets):
+        """Returns a command that runs like an ordinary user's container: root of a user namespace without the
+        machine's root."""
+        for folder in (self.sandbox.folder, self.sandbox.sockets):
             folder.chmod(0o755)
         return ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups",
                 *self.command(*command, namespaces=("--user", "--map-root-user", "--mount"))]
 
     def gpu_program(self, *args):
-        return self.room.gpu_program(*args, program="/app/lockstep_train_loop", folder="/tmp")
+        return self.sandbox.gpu_program(*args, program="/app/lockstep_train_loop", folder="/tmp")
 
     def gpu_env(self, **more):
-        return self.room.gpu_env(stack="/app/lib", **more)
+        return self.sandbox.gpu_env(stack="/app/lib", **more)
 
 
 def may_mount(*unshare):
-    """Can a process that such an `unshare` starts mount and chroot?"""
+    """Returns whether a process that such an `unshare` starts may mount and chroot."""
     return subprocess.run(["unshare", *unshare, "sh", "-c", "mount -t tmpfs none /tmp && chroot / true"],
                           capture_output=True).returncode == 0

@@ -1,5 +1,4 @@
-/* What a command sees of the one that started it, line by line: pid, own name, open descriptors, environment
- * in order. */
+/* Prints what a command inherits, line by line: pid, its own name, open descriptors, environment in order. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/prctl.h>

@@ -1,4 +1,4 @@
-"""Runs the cases of one test class side by side: for cases that wait most of their time, each with processes of its own."""
+"""Runs the tests of one class in parallel. The tests must mostly wait, and each must have its own processes."""
 import concurrent.futures
 import sys
 import time
@@ -24,12 +24,12 @@ def _run(case):
 
 
 def main(test_class, names, workers):
-    """`names`: those to run, as unittest takes them; none: all. Ends the process with 1 where one fails."""
+    """`names` are the tests to run, in unittest's form; an empty list means all. Exits with 1 if one fails."""
     known = unittest.defaultTestLoader.getTestCaseNames(test_class)
     chosen = [n.rsplit(".", 1)[-1] for n in names] or known
     unknown = [n for n in chosen if n not in known]
     if unknown:
-        sys.exit(f"no such test: {', '.join(unknown)}")
+        sys.exit(f"unknown test: {', '.join(unknown)}")
     began = time.monotonic()
     try:
         test_class.setUpClass()

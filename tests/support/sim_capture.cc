@@ -10,9 +10,9 @@
 namespace lockstep::tests {
 namespace {
 
+using capture::CollectiveOp;
 using scenario::Op;
 using scenario::OpKind;
-using store::CollectiveOp;
 
 CollectiveOp OpOf(scenario::Collective c) {
   switch (c) {
@@ -44,7 +44,7 @@ CollectiveOp OpOf(scenario::Collective c) {
   return CollectiveOp::kUnknown;
 }
 
-// The names CUPTI gives the calls that the generator makes.
+// Returns CUPTI's names of the calls that the generator makes.
 std::string CallName(uint32_t cbid) {
   switch (cbid) {
     case 41:
@@ -67,12 +67,12 @@ std::string CallName(uint32_t cbid) {
 class RankWriter {
  public:
   RankWriter(const scenario::Scenario& s, const sim::RankHistory& history, uint32_t rank,
-             const SimCaptureOptions& options, store::Capture& out)
+             const SimCaptureOptions& options, capture::Capture& out)
       : s_(s), history_(history), program_(sim::Compile(s, rank)), rank_(rank), options_(options), out_(out) {
     if (rank < options.clocks.size()) clock_ = options.clocks[rank];
   }
 
-  store::RankData Run(uint32_t host) {
+  capture::RankData Run(uint32_t host) {
     data_.rank = RankId(static_cast<int32_t>(rank_));
     data_.host = host;
     data_.device = DeviceId(s_.ranks[rank_].device);
@@ -99,7 +99,8 @@ class RankWriter {
     if (op.IsDevice()) WriteDevice(r, op);
   }
 
-  // A range that was opened before the window is known by its end only, one that is still open by its start.
+  // The start of a range that began before the window is unknown, and so is the end of a range that is still
+  // open.
   void WriteRange(const sim::TrueRecord& pop) {
     const sim::TrueRecord push = open_.back();
     open_.pop_back();
@@ -125,10 +126,10 @@ class RankWriter {
                                .cbid = op.cbid,
                                .driver = op.driver});
     if (op.wait == scenario::Wait::kAllStreams)
-      AddSync(r, store::SyncType::kContext, store::kNone, store::kNone);
+      AddSync(r, capture::SyncType::kContext, capture::kNone, capture::kNone);
     for (uint32_t stream : op.wait_streams)
-      AddSync(r, store::SyncType::kStream, s_.ranks[rank_].streams[stream], store::kNone);
-    // What follows this call up to the next one and only orders streams.
+      AddSync(r, capture::SyncType::kStream, s_.ranks[rank_].streams[stream], capture::kNone);
+    // The following operations, up to the next call, that only order streams.
     for (uint32_t next = r.op + 1; next < program_.ops().size() && !program_.ops()[next].IsHost(); ++next) {
       const Op& event = program_.ops()[next];
       const uint32_t stream = event.kind == OpKind::kRecordEvent || event.kind == OpKind::kWaitEvent
@@ -138,12 +139,12 @@ class RankWriter {
         data_.event_records.push_back({CorrelationId(r.correlation), StreamId(stream), event.event});
       }
       if (event.kind == OpKind::kWaitEvent)
-        AddSync(r, store::SyncType::kStreamWaitEvent, stream,
-                options_.with_events ? event.event : store::kNone);
+        AddSync(r, capture::SyncType::kStreamWaitEvent, stream,
+                options_.with_events ? event.event : capture::kNone);
     }
   }
 
-  void AddSync(const sim::TrueRecord& r, store::SyncType type, uint32_t stream, uint32_t event) {
+  void AddSync(const sim::TrueRecord& r, capture::SyncType type, uint32_t stream, uint32_t event) {
     data_.syncs.push_back({.start = At(r.start),
                            .end = At(r.end),
                            .correlation = CorrelationId(r.correlation),
@@ -153,20 +154,20 @@ class RankWriter {
   }
 
   void WriteDevice(const sim::TrueRecord& r, const Op& op) {
-    store::DeviceActivity a;
+    capture::DeviceActivity a;
     a.start = At(r.start);
     a.end = At(r.end);
     a.stream = StreamId(s_.ranks[rank_].streams[op.stream]);
     a.correlation = CorrelationId(r.correlation);
     if (op.kind == OpKind::kCopy || op.kind == OpKind::kSet) {
-      a.kind = op.kind == OpKind::kCopy ? store::ActivityKind::kMemcpy : store::ActivityKind::kMemset;
+      a.kind = op.kind == OpKind::kCopy ? capture::ActivityKind::kMemcpy : capture::ActivityKind::kMemset;
       a.name = out_.strings.Intern(op.kind == OpKind::kCopy ? "Memcpy" : "Memset");
       a.detail = static_cast<uint32_t>(data_.copy_details.size());
       data_.copy_details.push_back({.bytes = op.bytes, .copy_kind = static_cast<uint8_t>(op.copy_kind)});
     } else {
       a.name = out_.strings.Intern(s_.names[op.name]);
       a.detail = static_cast<uint32_t>(data_.kernel_details.size());
-      store::KernelDetail d;
+      capture::KernelDetail d;
       for (int i = 0; i < 3; ++i) {
         d.grid[i] = op.geometry.grid[i];
         d.block[i] = static_cast<uint16_t>(op.geometry.block[i]);
@@ -177,8 +178,8 @@ class RankWriter {
     data_.activities.push_back(a);
   }
 
-  void WriteCollective(const sim::TrueRecord& r, const Op& op, store::DeviceActivity& a) {
-    if (!options_.with_sequences) return;  // Finish() goes by the name
+  void WriteCollective(const sim::TrueRecord& r, const Op& op, capture::DeviceActivity& a) {
+    if (!options_.with_sequences) return;  // without it, Finish() uses the kernel's name
     const sim::CollectivePlace& place = program_.places[r.op];
     const bool transfer = scenario::NeedsOf(op.collective) == scenario::Needs::kPeer;
     a.communication = true;
@@ -187,7 +188,7 @@ class RankWriter {
         {.activity = static_cast<uint32_t>(data_.activities.size()),
          .group = op.group,
          .op = OpOf(op.collective),
-         .source = store::MatchSource::kNcclSequence,
+         .source = capture::MatchSource::kNcclSequence,
          .sequence =
              transfer ? sequence_of_pair_[{
                             op.group, op.peer * 2 + (op.collective == scenario::Collective::kSend ? 1 : 0)}]++
@@ -202,27 +203,27 @@ class RankWriter {
   sim::Program program_;
   uint32_t rank_;
   const SimCaptureOptions& options_;
-  store::Capture& out_;
+  capture::Capture& out_;
   SimCaptureOptions::Clock clock_;
-  store::RankData data_;
+  capture::RankData data_;
   std::vector<sim::TrueRecord> open_;
   std::map<std::pair<uint32_t, int32_t>, int64_t> sequence_of_pair_;
 };
 
 }  // namespace
 
-store::Capture CaptureOf(const scenario::Scenario& scenario, const sim::WorldHistory& history,
-                         const SimCaptureOptions& options) {
-  store::Capture out;
+capture::Capture CaptureOf(const scenario::Scenario& scenario, const sim::WorldHistory& history,
+                           const SimCaptureOptions& options) {
+  capture::Capture out;
   out.live = true;
   out.job = "sim";
   out.world_size = static_cast<int32_t>(scenario.ranks.size());
   if (options.with_sequences) {
     for (const scenario::Group& g : scenario.groups) {
-      store::Group group{.key = std::to_string(g.comm),
-                         .name = g.name,
-                         .members = {},
-                         .size = static_cast<int32_t>(g.members.size())};
+      capture::Group group{.key = std::to_string(g.comm),
+                           .name = g.name,
+                           .members = {},
+                           .size = static_cast<int32_t>(g.members.size())};
       for (uint32_t m : g.members) group.members.push_back(RankId(static_cast<int32_t>(m)));
       out.groups.push_back(std::move(group));
     }
@@ -234,8 +235,8 @@ store::Capture CaptureOf(const scenario::Scenario& scenario, const sim::WorldHis
     if (host == out.hosts.size()) out.hosts.push_back({.id = name, .name = name});
     out.ranks.push_back(RankWriter(scenario, history.ranks[r], r, options, out).Run(host));
   }
-  store::Finish(out);
-  align::InferGroups(out);
+  capture::Finish(out);
+  capture::InferGroups(out);
   return out;
 }
 

@@ -1,5 +1,4 @@
-// A dry run of simulated ranks as the capture that the client, the daemon and the store would have made of
-// it.
+// Turns a dry run of simulated ranks into a capture, as client, daemon and store would have made it.
 #ifndef LOCKSTEP_TESTS_SUPPORT_SIM_CAPTURE_H_
 #define LOCKSTEP_TESTS_SUPPORT_SIM_CAPTURE_H_
 
@@ -14,14 +13,13 @@
 namespace lockstep::tests {
 
 struct SimCaptureOptions {
-  // What is captured: everything that starts in [from, to).
+  // The capture holds all records that start in [from, to).
   VirtualTime from = VirtualTime::Min();
   VirtualTime to = VirtualTime::Max();
-  // What the sources of a capture may leave out.
-  bool with_sequences = true;  // NCCL's communicators and sequence numbers; else only kernel names are known
-  bool with_events = true;     // which event a stream waits for, and where it was recorded
-  // Per rank: its clock's lead at the epoch, and how fast it gains. Every rank with an entry is a host of its
-  // own.
+  // Data that the source of a capture may lack.
+  bool with_sequences = true;  // NCCL's communicators and sequence numbers; without it, only kernel names
+  bool with_events = true;     // the event of each stream wait and the place of its record
+  // Per rank: the clock's lead at the epoch and its drift. Every rank with an entry is a separate host.
   struct Clock {
     Nanos offset;
     double drift = 0;
@@ -29,14 +27,15 @@ struct SimCaptureOptions {
   std::vector<Clock> clocks;
 };
 
-// The epoch of the capture's stamps: virtual 0.
+// The time of virtual 0 in the capture's stamps, in ns since 1970.
 inline constexpr int64_t kSimEpochNs = 1'750'000'000'000'000'000;
 
-// Finish()ed, and communicators inferred where options leave them out.
-store::Capture CaptureOf(const scenario::Scenario& scenario, const sim::WorldHistory& history,
-                         const SimCaptureOptions& options);
+// Calls capture::Finish(), which infers communicators if the options leave them out.
+capture::Capture CaptureOf(const scenario::Scenario& scenario, const sim::WorldHistory& history,
+                           const SimCaptureOptions& options);
 
-// Of all ranks' turns whose first op starts in the window, leaving out the first and the last: mean length.
+// Returns the mean length of all ranks' iterations whose first op starts in the window, without the first and
+// the last iteration.
 Nanos TrueStep(const sim::WorldHistory& history, VirtualTime from, VirtualTime to);
 
 }  // namespace lockstep::tests

@@ -1,8 +1,10 @@
-"""A Slurm cluster on this machine: munged, slurmctld and two slurmd, each node a set of namespaces, in files of its own.
+"""A Slurm cluster on this machine: munged, slurmctld and two slurmd with their own files. Each node is a set
+of namespaces.
 
-Needs root, and namespaces: `enter` runs the calling script again as the first process of new ones, so that whatever is left running
-ends with it. There /etc is a copy and /opt, /mnt, /run, /var/log, /var/lib, /var/spool and /home are empty, so the paths of
-docs/slurm.md can be used as they stand there and the machine keeps nothing of it."""
+Needs root and namespaces. `enter` runs the calling script again as the first process of new ones, so that
+all its processes end with it. In them, /etc is a copy, and /opt, /mnt, /run, /var/log, /var/lib,
+/var/spool and /home are empty. The tests can therefore use the paths of docs/slurm.md, and the machine
+stays unchanged."""
 import os
 import pathlib
 import shutil
@@ -50,7 +52,7 @@ def enter():
 
 
 def run(*command, check=True, timeout=30, **kwargs):
-    # Into files: a pipe would be held open by what stays in the background.
+    # Output goes to files, because background processes would keep a pipe open.
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=timeout, **kwargs)
         for stream in (out, err):
@@ -61,7 +63,7 @@ def run(*command, check=True, timeout=30, **kwargs):
     return done
 
 
-# The first process of a node takes in those whose parents have ended.
+# The first process of a node adopts orphaned processes.
 FIRST_PROCESS = """
 import os, time
 while True:
@@ -73,7 +75,7 @@ while True:
 
 
 class Node:
-    """A mount, process and host-name namespace. Its /tmp and /run/lockstep are its own, as a machine's are."""
+    """A mount, process and host-name namespace with its own /tmp and /run/lockstep."""
 
     def __init__(self, name):
         self.name = name
@@ -94,11 +96,12 @@ class Node:
         return ["nsenter", "-t", self.pid, "--mount", "--pid", "--uts", *map(str, command)]
 
     def sh(self, script, **kwargs):
-        """As root on this node."""
+        """Runs a script as root on this node."""
         return run(*self.inside("sh", "-ec", script), env={**clean_env(), "LOCKSTEP_NODE_ID": self.name}, **kwargs)
 
     def processes(self):
-        """(pid in the node, command) of what runs there, but the first process and what asks."""
+        """Returns (pid in the node, command) of the node's processes, except the first process and this
+        query."""
         lines = self.sh("ps -eo pid,comm --no-headers").stdout.splitlines()
         found = [tuple(line.split(None, 1)) for line in lines]
         return [(pid, command) for pid, command in found if pid != "1" and command not in ("sh", "ps")]
@@ -109,7 +112,7 @@ def clean_env():
 
 
 class Cluster:
-    """`bin_dir` holds the programs, `slurm_dir` deploy/slurm: installed as docs/slurm.md has it."""
+    """`bin_dir` holds the programs, `slurm_dir` is deploy/slurm. Both are installed as in docs/slurm.md."""
 
     def __init__(self, bin_dir, slurm_dir):
         self.bin, self.slurm_dir = pathlib.Path(bin_dir), pathlib.Path(slurm_dir)
@@ -151,7 +154,7 @@ class Cluster:
     def _network(self):
         run("hostname", "head")
         pathlib.Path("/etc/hosts").write_text(f"127.0.0.1 localhost\n{ADDRESS} head {' '.join(NODES)}\n")
-        # Slurm resolves no name where there is no interface but the loopback.
+        # Slurm resolves names only if an interface besides the loopback exists.
         for words in ("link set lo up", "link add cluster0 type veth peer name cluster1", f"addr add {ADDRESS}/24 dev cluster0",
                       "link set cluster0 up", "link set cluster1 up"):
             run("ip", *words.split())
@@ -174,7 +177,8 @@ class Cluster:
             "--seed-file=/mnt/munged.seed")
 
     def login(self, user, script, timeout=60, check=True, env=None):
-        """In a login shell of the user on the head node. Every command of Slurm's waits for minutes where a daemon is down."""
+        """Runs a script in a login shell of the user on the head node. A command of Slurm waits for minutes
+        if a daemon is down."""
         uid = USERS[user]
         environment = {**clean_env(), "HOME": f"/home/{user}", "USER": user, "LOGNAME": user, **(env or {})}
         return run("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "timeout", timeout, "sh", "-lec", f"cd; {script}",

@@ -9,9 +9,9 @@
 namespace lockstep::tests {
 namespace {
 
-using store::CollectiveOp;
+using capture::CollectiveOp;
 
-constexpr int64_t kEpochNs = 1'750'000'000'000'000'000;
+constexpr int64_t kSmallJobEpochNs = 1'750'000'000'000'000'000;
 constexpr uint32_t kCompute = 7, kGradients = 15, kCopies = 25, kShards = 13, kMessages = 27;
 constexpr double kLaunchUs = 4, kLatencyUs = 5;
 constexpr std::array<const char*, 5> kNames = {"sm90_xmma_gemm_bf16_tn_n_cublas", "flash_fwd_kernel",
@@ -19,14 +19,14 @@ constexpr std::array<const char*, 5> kNames = {"sm90_xmma_gemm_bf16_tn_n_cublas"
                                                "multi_tensor_apply_kernel_adam"};
 constexpr std::array<double, 5> kLengthsUs = {220, 150, 45, 260, 300};
 
-struct Op {
+struct JobOp {
   enum Kind { kKernel, kTransfer, kCopyIn, kJoin, kWait, kMark, kEndGap } kind;
   KernelAt at{};
   CollectiveOp op = CollectiveOp::kUnknown;
-  uint32_t group = store::kNone;
+  uint32_t group = capture::kNone;
   uint32_t stream = kCompute;
   int peer = -1;
-  bool beside = false;  // compute does not wait for it before the step's end
+  bool overlapped = false;  // compute waits for it only at the end of the step
   int64_t bytes = 0;
   int step = 0;
   int place = 0;
@@ -37,7 +37,7 @@ class Maker {
   explicit Maker(const SmallJob& job)
       : job_(job), random_(job.seed), ranks_(static_cast<size_t>(job.ranks())) {}
 
-  store::Capture Run() {
+  capture::Capture Run() {
     MakeGroups();
     for (int r = 0; r < job_.ranks(); ++r) {
       MakeProgram(r);
@@ -52,39 +52,39 @@ class Maker {
       out_.ranks.push_back(std::move(ranks_[r].data));
     }
     out_.world_size = job_.ranks();
-    store::Finish(out_);
+    capture::Finish(out_);
     return std::move(out_);
   }
 
  private:
   struct Rank {
-    store::RankData data;
-    std::vector<Op> program;
+    capture::RankData data;
+    std::vector<JobOp> program;
     size_t next = 0;
     double host = 0;
     std::map<uint32_t, double> stream_end;
-    double compute_ready = 0;  // what the compute stream has to wait for besides itself
-    double communicating = 0;  // until when gradients are being reduced
-    std::map<std::pair<uint32_t, int>, int64_t> counts;  // (group, function): sequence numbers
+    double compute_ready = 0;                            // earliest start of compute, given by other streams
+    double communicating = 0;                            // end of the current gradient reduction
+    std::map<std::pair<uint32_t, int>, int64_t> counts;  // sequence numbers by (group, function)
     std::map<std::tuple<uint32_t, int, int>, int64_t> messages;
     uint32_t correlation = 1;
     double step_start = 0;
-    // The transfer that it has arrived at and that lacks somebody: place in the program, when it came, its
-    // number.
+    // The transfer that the rank has reached and that still lacks a member: its index in the program, arrival
+    // time and number.
     size_t waiting_at = SIZE_MAX;
     double arrived = 0;
     int64_t number = 0;
     std::mt19937_64 random;
   };
 
-  static HostTime At(double us) { return HostTime(kEpochNs + static_cast<int64_t>(us * 1000)); }
+  static HostTime At(double us) { return HostTime(kSmallJobEpochNs + static_cast<int64_t>(us * 1000)); }
 
   // ---- groups and programs
 
   uint32_t Group(const std::string& name, std::vector<int> members) {
-    store::Group g{.key = name + std::to_string(out_.groups.size()),
-                   .name = name,
-                   .size = static_cast<int32_t>(members.size())};
+    capture::Group g{.key = name + std::to_string(out_.groups.size()),
+                     .name = name,
+                     .size = static_cast<int32_t>(members.size())};
     for (int m : members) g.members.push_back(RankId(m));
     members_.push_back(std::move(members));
     out_.groups.push_back(std::move(g));
@@ -131,51 +131,51 @@ class Maker {
   }
 
   void MakeProgram(int r) {
-    std::vector<Op>& p = ranks_[static_cast<size_t>(r)].program;
+    std::vector<JobOp>& p = ranks_[static_cast<size_t>(r)].program;
     for (int step = 0; step < job_.steps; ++step) {
       const size_t begin = p.size();
-      p.push_back({.kind = Op::kMark, .step = step});
-      p.push_back({.kind = Op::kCopyIn, .stream = kCopies, .bytes = 1 << 22, .step = step});
+      p.push_back({.kind = JobOp::kMark, .step = step});
+      p.push_back({.kind = JobOp::kCopyIn, .stream = kCopies, .bytes = 1 << 22, .step = step});
       for (int m = 0; m < job_.microbatches; ++m) Pass(r, step, m, false, p);
       for (int m = 0; m < job_.microbatches; ++m) Pass(r, step, m, true, p);
-      p.push_back({.kind = Op::kJoin, .step = step});
-      p.push_back({.kind = Op::kTransfer,
+      p.push_back({.kind = JobOp::kJoin, .step = step});
+      p.push_back({.kind = JobOp::kTransfer,
                    .op = CollectiveOp::kAllReduce,
                    .group = world_,
                    .stream = kShards,
                    .bytes = 4,
                    .step = step});
       PushKernel(r, step, 0, true, JobKernel::kOptimizer, p);
-      p.push_back({.kind = Op::kWait, .step = step});
-      p.push_back({.kind = Op::kEndGap, .step = step});
+      p.push_back({.kind = JobOp::kWait, .step = step});
+      p.push_back({.kind = JobOp::kEndGap, .step = step});
       for (size_t i = begin; i < p.size(); ++i) p[i].place = static_cast<int>(i - begin);
     }
   }
 
-  Op Kernel(int r, int step, int m, bool backward, JobKernel kernel) const {
-    return {.kind = Op::kKernel,
+  JobOp Kernel(int r, int step, int m, bool backward, JobKernel kernel) const {
+    return {.kind = JobOp::kKernel,
             .at = {r, job_.ReplicaOf(r), job_.StageOf(r), job_.ShardOf(r), step, m, backward, kernel, false},
             .step = step};
   }
 
-  void PushKernel(int r, int step, int m, bool backward, JobKernel kernel, std::vector<Op>& p) const {
-    const Op op = Kernel(r, step, m, backward, kernel);
-    const int times = 1 + (job_.more ? job_.more(op.at) : 0);
+  void PushKernel(int r, int step, int m, bool backward, JobKernel kernel, std::vector<JobOp>& p) const {
+    const JobOp op = Kernel(r, step, m, backward, kernel);
+    const int times = 1 + (job_.extra_runs ? job_.extra_runs(op.at) : 0);
     for (int i = 0; i < times; ++i) p.push_back(op);
   }
 
-  void Message(int r, bool send, int stage, int step, std::vector<Op>& p) const {
-    p.push_back({.kind = Op::kTransfer,
+  void Message(int r, bool send, int stage, int step, std::vector<JobOp>& p) const {
+    p.push_back({.kind = JobOp::kTransfer,
                  .op = send ? CollectiveOp::kSend : CollectiveOp::kReceive,
                  .group = PipeOf(r),
                  .stream = send ? kMessages : kMessages + 1,
                  .peer = stage,
-                 .beside = send,
+                 .overlapped = send,
                  .bytes = 1 << 20,
                  .step = step});
   }
 
-  void Pass(int r, int step, int m, bool backward, std::vector<Op>& p) const {
+  void Pass(int r, int step, int m, bool backward, std::vector<JobOp>& p) const {
     const int stage = job_.StageOf(r), from = stage + (backward ? 1 : -1), to = stage - (backward ? 1 : -1);
     if (from >= 0 && from < job_.pipeline) Message(r, false, from, step, p);
     for (int l = 0; l < job_.layers; ++l) {
@@ -184,12 +184,12 @@ class Maker {
       PushKernel(r, step, m, backward, JobKernel::kAttention, p);
       if (job_.experts) {
         const auto bytes = static_cast<int64_t>((1 << 20) * (job_.tokens ? job_.tokens(r) : 1));
-        const Op exchange{.kind = Op::kTransfer,
-                          .op = job_.tokens ? CollectiveOp::kAllToAllV : CollectiveOp::kAllToAll,
-                          .group = DataOf(r),
-                          .stream = kShards,
-                          .bytes = bytes,
-                          .step = step};
+        const JobOp exchange{.kind = JobOp::kTransfer,
+                             .op = job_.tokens ? CollectiveOp::kAllToAllV : CollectiveOp::kAllToAll,
+                             .group = DataOf(r),
+                             .stream = kShards,
+                             .bytes = bytes,
+                             .step = step};
         p.push_back(exchange);
         PushKernel(r, step, m, backward, JobKernel::kExperts, p);
         p.push_back(exchange);
@@ -197,7 +197,7 @@ class Maker {
         PushKernel(r, step, m, backward, JobKernel::kMatrix, p);
       }
       if (job_.tensor_parallel > 1) {
-        p.push_back({.kind = Op::kTransfer,
+        p.push_back({.kind = JobOp::kTransfer,
                      .op = CollectiveOp::kAllReduce,
                      .group = TensorOf(r),
                      .stream = kShards,
@@ -205,11 +205,11 @@ class Maker {
                      .step = step});
       }
       if (backward && m + 1 == job_.microbatches && job_.data_parallel > 1) {
-        p.push_back({.kind = Op::kTransfer,
+        p.push_back({.kind = JobOp::kTransfer,
                      .op = CollectiveOp::kAllReduce,
                      .group = DataOf(r),
                      .stream = kGradients,
-                     .beside = true,
+                     .overlapped = true,
                      .bytes = 1 << 24,
                      .step = step});
       }
@@ -217,7 +217,7 @@ class Maker {
     if (to >= 0 && to < job_.pipeline) Message(r, true, to, step, p);
   }
 
-  // ---- running it
+  // ---- execution
 
   void MakeRank(int r) {
     const auto host = static_cast<uint32_t>(job_.HostOf(r));
@@ -236,7 +236,7 @@ class Maker {
     return std::max(0.3, 1 + job_.noise * std::normal_distribution<double>(0, 1)(random));
   }
 
-  // Until the rank meets a collective that lacks a member.
+  // Runs the rank until it reaches a collective that lacks a member. Returns whether it advanced.
   bool Advance(int r) {
     Rank& rank = ranks_[static_cast<size_t>(r)];
     bool moved = false;
@@ -248,26 +248,26 @@ class Maker {
     return moved;
   }
 
-  bool Do(int r, Rank& rank, const Op& op) {
+  bool Do(int r, Rank& rank, const JobOp& op) {
     switch (op.kind) {
-      case Op::kMark:
+      case JobOp::kMark:
         BeginStep(rank);
         return true;
-      case Op::kKernel:
+      case JobOp::kKernel:
         RunKernel(r, rank, op);
         return true;
-      case Op::kCopyIn:
+      case JobOp::kCopyIn:
         RunCopy(r, rank, op);
         return true;
-      case Op::kTransfer:
+      case JobOp::kTransfer:
         return RunTransfer(r, rank, op);
-      case Op::kJoin:
+      case JobOp::kJoin:
         rank.compute_ready = std::max(rank.compute_ready, rank.stream_end[kGradients]);
         return true;
-      case Op::kWait:
+      case JobOp::kWait:
         Wait(r, rank, op);
         return true;
-      case Op::kEndGap:
+      case JobOp::kEndGap:
         Idle(r, rank, op, true);
         CloseStep(rank, op.step);
         return true;
@@ -285,11 +285,11 @@ class Maker {
                                 .end = At(rank.host),
                                 .name = out_.strings.Intern("ProfilerStep#" + std::to_string(100 + step)),
                                 .thread = ThreadId(1),
-                                .kind = store::RangeKind::kStep});
+                                .kind = capture::RangeKind::kStep});
   }
 
-  void Idle(int r, Rank& rank, const Op& op, bool end) {
-    const CallAt at{r, job_.HostOf(r), op.step, op.place, op.kind == Op::kCopyIn, end};
+  void Idle(int r, Rank& rank, const JobOp& op, bool end) {
+    const CallAt at{r, job_.HostOf(r), op.step, op.place, op.kind == JobOp::kCopyIn, end};
     const double gap = job_.gap_us ? job_.gap_us(at) : 0;
     if (gap <= 0) return;
     if (const std::string call = job_.gap_call ? job_.gap_call(at) : std::string(); !call.empty()) {
@@ -302,8 +302,8 @@ class Maker {
     rank.host += gap;
   }
 
-  // The call, and the device work that it launches.
-  double Launch(int r, Rank& rank, const Op& op, const char* call) {
+  // Adds the launch call. Returns the earliest start of its device work.
+  double Launch(int r, Rank& rank, const JobOp& op, const char* call) {
     Idle(r, rank, op, false);
     rank.host += 1.5 + std::uniform_real_distribution<double>(0, 1)(rank.random);
     const double start = rank.host;
@@ -316,8 +316,8 @@ class Maker {
     return start + kLatencyUs;
   }
 
-  store::DeviceActivity& Add(Rank& rank, const std::string& name, uint32_t stream, double start, double end,
-                             store::ActivityKind kind) {
+  capture::DeviceActivity& Add(Rank& rank, const std::string& name, uint32_t stream, double start, double end,
+                               capture::ActivityKind kind) {
     rank.data.activities.push_back({.start = At(start),
                                     .end = At(end),
                                     .name = out_.strings.Intern(name),
@@ -327,33 +327,33 @@ class Maker {
     return rank.data.activities.back();
   }
 
-  void RunKernel(int r, Rank& rank, const Op& op) {
+  void RunKernel(int r, Rank& rank, const JobOp& op) {
     const double launched = Launch(r, rank, op, "cudaLaunchKernel");
     const double start = std::max({launched, rank.stream_end[kCompute] + 1, rank.compute_ready + 1});
     KernelAt at = op.at;
-    at.beside = start < rank.communicating;
+    at.overlapped = start < rank.communicating;
     const auto which = static_cast<size_t>(at.kernel);
     double us = kLengthsUs[which] * (at.backward ? 2 : 1) * Noise(rank.random);
     if (job_.drift) us *= job_.drift(r, op.step);
     if (job_.kernel) us *= job_.kernel(at);
     Add(rank, std::string(kNames[which]) + (at.backward ? "_bwd" : ""), kCompute, start, start + us,
-        store::ActivityKind::kKernel);
+        capture::ActivityKind::kKernel);
     rank.stream_end[kCompute] = start + us;
   }
 
-  void RunCopy(int r, Rank& rank, const Op& op) {
+  void RunCopy(int r, Rank& rank, const JobOp& op) {
     const double launched = Launch(r, rank, op, "cudaMemcpyAsync");
     const double start = std::max(launched, rank.stream_end[kCopies] + 1);
     const double us = 200 * Noise(rank.random) * (job_.copy ? job_.copy(r, op.step) : 1);
-    store::DeviceActivity& a =
-        Add(rank, "Memcpy HtoD", kCopies, start, start + us, store::ActivityKind::kMemcpy);
+    capture::DeviceActivity& a =
+        Add(rank, "Memcpy HtoD", kCopies, start, start + us, capture::ActivityKind::kMemcpy);
     a.detail = static_cast<uint32_t>(rank.data.copy_details.size());
     rank.data.copy_details.push_back({.bytes = static_cast<uint64_t>(op.bytes), .copy_kind = 1});
     rank.stream_end[kCopies] = start + us;
     rank.compute_ready = std::max(rank.compute_ready, start + us);
   }
 
-  void Wait(int r, Rank& rank, const Op& op) {
+  void Wait(int r, Rank& rank, const JobOp& op) {
     Idle(r, rank, op, false);
     const double start = rank.host + 2;
     rank.host = std::max(start, rank.stream_end[kCompute]) + 4;
@@ -366,10 +366,10 @@ class Maker {
                                .end = At(rank.host),
                                .correlation = CorrelationId(rank.correlation++),
                                .stream = StreamId(kCompute),
-                               .type = store::SyncType::kStream});
+                               .type = capture::SyncType::kStream});
   }
 
-  double LengthUs(const Op& op) const {
+  double LengthUs(const JobOp& op) const {
     if (op.op == CollectiveOp::kAllToAllV) {
       double most = 0;
       for (const int member : members_[op.group]) most = std::max(most, job_.tokens(member));
@@ -380,15 +380,15 @@ class Maker {
     return op.bytes >= (1 << 24) ? 700 : op.bytes > 64 ? 60 : 15;
   }
 
-  double TransferFactor(const Op& op, const std::vector<int>& members) {
+  double TransferFactor(const JobOp& op, const std::vector<int>& members) {
     if (!job_.transfer) return 1;
     const bool between = std::any_of(members.begin(), members.end(),
                                      [&](int m) { return job_.HostOf(m) != job_.HostOf(members[0]); });
     return job_.transfer({members, op.step, between});
   }
 
-  // Arrives; false until everybody has whose data it needs.
-  bool RunTransfer(int r, Rank& rank, const Op& op) {
+  // The rank reaches a transfer. Returns false until all members whose data it needs have arrived.
+  bool RunTransfer(int r, Rank& rank, const JobOp& op) {
     const bool message = op.op == CollectiveOp::kSend || op.op == CollectiveOp::kReceive;
     const std::vector<int>& group = members_[op.group];
     const auto own = static_cast<int>(std::find(group.begin(), group.end(), r) - group.begin());
@@ -428,24 +428,26 @@ class Maker {
     return true;
   }
 
-  void Finish(Rank& rank, const Op& op, double end) {
+  void Finish(Rank& rank, const JobOp& op, double end) {
     const bool message = op.op == CollectiveOp::kSend || op.op == CollectiveOp::kReceive;
     const char* name = op.op == CollectiveOp::kAllReduce ? "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
                                                          : "ncclDevKernel_SendRecv";
-    store::DeviceActivity& a = Add(rank, name, op.stream, rank.arrived, end, store::ActivityKind::kKernel);
+    capture::DeviceActivity& a =
+        Add(rank, name, op.stream, rank.arrived, end, capture::ActivityKind::kKernel);
     a.communication = true;
     a.collective = static_cast<uint32_t>(rank.data.collectives.size());
-    store::Collective c{.activity = static_cast<uint32_t>(rank.data.activities.size() - 1),
-                        .group = op.group,
-                        .op = op.op,
-                        .source = message ? store::MatchSource::kOrder : store::MatchSource::kNcclSequence,
-                        .bytes = op.bytes};
+    capture::Collective c{
+        .activity = static_cast<uint32_t>(rank.data.activities.size() - 1),
+        .group = op.group,
+        .op = op.op,
+        .source = message ? capture::MatchSource::kOrder : capture::MatchSource::kNcclSequence,
+        .bytes = op.bytes};
     if (!message) c.sequence = rank.number;
     if (message) c.peer = op.peer;
     rank.data.collectives.push_back(c);
     rank.stream_end[op.stream] = end;
     if (op.stream == kGradients) rank.communicating = std::max(rank.communicating, end);
-    if (!op.beside) rank.compute_ready = std::max(rank.compute_ready, end);
+    if (!op.overlapped) rank.compute_ready = std::max(rank.compute_ready, end);
   }
 
   struct Shared {
@@ -458,7 +460,7 @@ class Maker {
   const SmallJob& job_;
   std::mt19937_64 random_;
   std::vector<Rank> ranks_;
-  store::Capture out_;
+  capture::Capture out_;
   std::vector<std::vector<int>> members_;
   std::vector<uint32_t> tensor_, data_, pipes_;
   uint32_t world_ = 0;
@@ -467,6 +469,6 @@ class Maker {
 
 }  // namespace
 
-store::Capture CaptureOf(const SmallJob& job) { return Maker(job).Run(); }
+capture::Capture CaptureOf(const SmallJob& job) { return Maker(job).Run(); }
 
 }  // namespace lockstep::tests

@@ -1,10 +1,10 @@
-// A small training job made in memory, any piece of which can be lengthened: captures on which the rules of
-// causes are tested.
+// A small training job in memory, in which each part can be made longer. Tests of the rules for causes use
+// its captures.
 //
-// Pipeline (all forward passes, then all backward passes) of tensor- and data-parallel layers; gradients are
-// reduced beside the backward pass; one host thread per rank that launches ahead and waits for its device at
-// the end of each step. Optionally experts with an all-to-all on both sides. The hooks say how much longer
-// something takes; those that are not set change nothing.
+// The job is a pipeline of tensor- and data-parallel layers: all forward passes, then all backward passes.
+// Gradients are reduced during the backward pass. Each rank has one host thread, which launches ahead and
+// waits for its device at the end of each step. Optionally, the job has experts between two all-to-alls. The
+// hooks state how much longer a part takes. A hook that is not set changes nothing.
 #ifndef LOCKSTEP_TESTS_SUPPORT_SMALL_JOB_H_
 #define LOCKSTEP_TESTS_SUPPORT_SMALL_JOB_H_
 
@@ -23,14 +23,14 @@ struct KernelAt {
   int rank, replica, stage, shard, step, microbatch;
   bool backward;
   JobKernel kernel;
-  bool beside;  // starts while communication of its rank is going on
+  bool overlapped;  // starts during communication of its rank
 };
 
 struct CallAt {
   int rank, host, step;
-  int place;  // from 0; the same work has the same place in every step
+  int place;  // index from 0; equal work has the same index in every step
   bool head;  // before the copy of the next batch
-  bool end;   // after the step's work was waited for
+  bool end;   // after the wait for the step's work
 };
 
 struct TransferAt {
@@ -42,20 +42,22 @@ struct TransferAt {
 struct SmallJob {
   int data_parallel = 4, tensor_parallel = 2, pipeline = 1;
   int microbatches = 2, layers = 2, steps = 20, ranks_per_host = 8;
-  bool experts = false;  // over the data-parallel ranks
-  std::function<double(int rank)>
-      tokens;  // that a rank's experts get, of the mean; an exchange lasts as long as the busiest member
-  double noise = 0.01;  // of every kernel and transfer, relative
+  bool experts = false;  // across the data-parallel ranks
+  // Tokens of a rank's experts, relative to the mean. An exchange takes as long as for its busiest member.
+  std::function<double(int rank)> tokens;
+  double noise = 0.01;  // relative noise of every kernel and transfer
   uint64_t seed = 1;
 
   std::function<double(const KernelAt&)> kernel;      // factor
-  std::function<int(const KernelAt&)> more;           // how many more times it is run
+  std::function<int(const KernelAt&)> extra_runs;     // number of additional runs
   std::function<double(const TransferAt&)> transfer;  // factor
   std::function<double(int rank, int step)> copy;     // factor
-  std::function<double(const CallAt&)> gap_us;  // the host does nothing for so much longer before the call
-  std::function<std::string(const CallAt&)> gap_call;  // and is in this call while it does
-  std::function<double(int rank, int step)>
-      drift;  // factor on all of a rank's kernels: noise that neighbours in time share
+  // Time by which the host is idle before the call.
+  std::function<double(const CallAt&)> gap_us;
+  // The API call in which the host spends that time.
+  std::function<std::string(const CallAt&)> gap_call;
+  // Factor on all kernels of a rank: noise that neighbouring steps share.
+  std::function<double(int rank, int step)> drift;
 
   int ranks() const { return data_parallel * tensor_parallel * pipeline; }
   int StageOf(int rank) const { return rank / (data_parallel * tensor_parallel); }
@@ -64,8 +66,8 @@ struct SmallJob {
   int HostOf(int rank) const { return rank / ranks_per_host; }
 };
 
-// Finish()ed. Stamps of all hosts are of one clock.
-store::Capture CaptureOf(const SmallJob& job);
+// Calls capture::Finish(). All hosts have the same clock.
+capture::Capture CaptureOf(const SmallJob& job);
 
 }  // namespace lockstep::tests
 

@@ -7,15 +7,15 @@
 namespace lockstep::tests {
 namespace {
 
-using store::CollectiveOp;
-using store::kNone;
+using capture::CollectiveOp;
+using capture::kNone;
 
 constexpr int64_t kEpochNs = 1'750'000'000'000'000'000;
 constexpr uint32_t kMicrobatches = 2;
 constexpr double kKernelNs = 400'000, kTensorNs = 90'000, kMessageNs = 60'000, kGradientsNs = 2'500'000,
                  kWorldNs = 60'000, kCopyNs = 150'000;
 
-// One group's collective, or one message, while the world runs.
+// A collective of a group or a message, in execution.
 struct Meeting {
   uint32_t group;
   CollectiveOp op;
@@ -34,7 +34,7 @@ class World {
     for (uint32_t r : shape.slow_ranks) slowness_[r] = shape.slow_factor;
   }
 
-  store::Capture Run() {
+  capture::Capture Run() {
     out_.live = true;
     out_.job = "steps";
     out_.world_size = static_cast<int32_t>(shape_.ranks());
@@ -44,7 +44,7 @@ class World {
       now_[r] = std::uniform_real_distribution<double>(0, 20'000)(random_);
     for (uint32_t step = 0; step < shape_.steps; ++step) Step(step);
     for (uint32_t r = 0; r < shape_.ranks(); ++r) out_.ranks[r].window = {At(0), At(now_[r])};
-    store::Finish(out_);
+    capture::Finish(out_);
     return std::move(out_);
   }
 
@@ -71,7 +71,7 @@ class World {
   }
 
   uint32_t AddGroup(const std::string& name, const std::vector<uint32_t>& members) {
-    store::Group g{.key = name, .name = name, .members = {}, .size = static_cast<int32_t>(members.size())};
+    capture::Group g{.key = name, .name = name, .members = {}, .size = static_cast<int32_t>(members.size())};
     for (uint32_t m : members) g.members.push_back(RankId(static_cast<int32_t>(m)));
     out_.groups.push_back(std::move(g));
     members_.push_back(members);
@@ -107,8 +107,8 @@ class World {
   // ---- units
 
   void Add(uint32_t rank, const char* name, double start, double end,
-           store::ActivityKind kind = store::ActivityKind::kKernel) {
-    store::DeviceActivity a;
+           capture::ActivityKind kind = capture::ActivityKind::kKernel) {
+    capture::DeviceActivity a;
     a.start = At(start);
     a.end = At(end);
     a.name = out_.strings.Intern(name);
@@ -125,17 +125,17 @@ class World {
 
   void Copy(uint32_t rank) {
     const double end = now_[rank] + Noisy(kCopyNs);
-    Add(rank, "Memcpy HtoD", now_[rank], end, store::ActivityKind::kMemcpy);
+    Add(rank, "Memcpy HtoD", now_[rank], end, capture::ActivityKind::kMemcpy);
     now_[rank] = end + 1'500;
   }
 
   void AddCommunication(uint32_t rank, const Meeting& m, double start, double end, int64_t sequence,
                         int32_t peer) {
-    store::RankData& data = out_.ranks[rank];
+    capture::RankData& data = out_.ranks[rank];
     data.collectives.push_back({.activity = static_cast<uint32_t>(data.activities.size()),
                                 .group = m.group,
                                 .op = m.op,
-                                .source = store::MatchSource::kNcclSequence,
+                                .source = capture::MatchSource::kNcclSequence,
                                 .sequence = sequence,
                                 .bytes = static_cast<int64_t>(m.transfer) * 100,
                                 .peer = peer});
@@ -156,7 +156,7 @@ class World {
     }
   }
 
-  // From one stage to the next or the one before: the sender goes on, the receiver waits.
+  // Sends a message to the next or the previous stage. The sender continues at once, the receiver waits.
   void Message(uint32_t from_stage, uint32_t to_stage, uint32_t replica, uint32_t shard) {
     const uint32_t group = pipeline_[replica * shape_.tensor_parallel + shard];
     const uint32_t from = RankAt(from_stage, replica, shard), to = RankAt(to_stage, replica, shard);
@@ -201,7 +201,7 @@ class World {
     }
   }
 
-  // One microbatch through one stage and on to `next`, if that is one.
+  // Runs one microbatch through a stage and sends it to `next`, if that stage exists.
   void Pass(uint32_t stage, uint32_t next, double part) {
     for (uint32_t d = 0; d < shape_.data_parallel; ++d) {
       for (const char* name : {"attention", "mlp"}) {
@@ -225,11 +225,11 @@ class World {
   std::vector<int64_t> sequence_;
   uint32_t world_ = 0;
   std::vector<uint32_t> tensor_, data_, pipeline_;
-  store::Capture out_;
+  capture::Capture out_;
 };
 
 }  // namespace
 
-store::Capture StepCapture(const StepCaptureShape& shape) { return World(shape).Run(); }
+capture::Capture StepCapture(const StepCaptureShape& shape) { return World(shape).Run(); }
 
 }  // namespace lockstep::tests

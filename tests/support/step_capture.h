@@ -1,5 +1,5 @@
-// Large jobs in memory without a simulator: device units only, about 40 per rank and step, as an always-on
-// tier would send them.
+// Large captures in memory without a simulator. They have only device units, about 40 per rank and step, as
+// from continuous low-overhead monitoring.
 #ifndef LOCKSTEP_TESTS_SUPPORT_STEP_CAPTURE_H_
 #define LOCKSTEP_TESTS_SUPPORT_STEP_CAPTURE_H_
 
@@ -16,15 +16,15 @@ struct StepCaptureShape {
   uint32_t ranks_per_host = 8;
   uint64_t seed = 1;
   double noise = 0.01;
-  // Their kernels take so many times as long.
+  // Kernels of these ranks take `slow_factor` times as long.
   std::vector<uint32_t> slow_ranks;
   double slow_factor = 1;
   uint32_t ranks() const { return data_parallel * tensor_parallel * pipeline_parallel; }
 };
 
-// Rank = (stage * data_parallel + replica) * tensor_parallel + shard. Finish()ed; steps are marked when there
-// are several.
-store::Capture StepCapture(const StepCaptureShape& shape);
+// The rank is (stage * data_parallel + replica) * tensor_parallel + shard. Calls capture::Finish(). Steps are
+// marked if there are several.
+capture::Capture StepCapture(const StepCaptureShape& shape);
 
 }  // namespace lockstep::tests
 

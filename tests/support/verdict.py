@@ -1,6 +1,6 @@
-"""Holds a report against what was really injected: the same rule for the demo, the evaluation and the tests."""
+"""Compares a report with the injected fault, by the same rule for the demo, the evaluation and the tests."""
 
-# Which causes of a report are right for which injected fault.
+# The causes that count as right for each injected fault.
 CAUSES = {
     "slow_gpu": {"gpu_clock", "gpu_memory", "contention"},
     "host_stall": {"host_pause", "data_loader", "host_launch", "host_allocator", "cpu_contention"},
@@ -25,7 +25,8 @@ def reported_text(report):
 
 
 def right_rank(report, truth):
-    """The first straggler is the rank that has the fault, alone; or nobody is listed and nobody has one."""
+    """Returns whether the first straggler is exactly the rank with the fault. For a healthy job, no straggler
+    may be listed."""
     fault = truth["fault"]
     if fault["kind"] == "none":
         return not report["stragglers"]
@@ -40,7 +41,8 @@ def right_cause(report, truth):
 
 
 def gain_error(report, truth):
-    """Relative error of the culprit's ms per step against the same seed without the fault; None for healthy jobs."""
+    """Returns the relative error of the culprit's ms per step against a run of the same seed without the
+    fault. None if healthy."""
     if truth["fault"]["kind"] == "none" or not report["stragglers"]:
         return None
     return report["stragglers"][0]["gain_ns_per_step"] / truth["lost_ns_per_step"] - 1

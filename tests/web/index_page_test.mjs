@@ -1,7 +1,9 @@
-// index_page_test.mjs MODULES PLAN OUT: the aggregator's page in a real, headless Chromium, beside a real aggregator.
+// index_page_test.mjs MODULES PLAN OUT: tests the aggregator's page in a real, headless Chromium with a real
+// aggregator.
 //
-// MODULES: node_modules with playwright-core and axe-core. PLAN: a JSON file with the commands of the programs, their environment, the page's
-// address and the token. Screenshots go into OUT. The programs are started here, in the order in which somebody would, and ended here.
+// MODULES: node_modules with playwright-core and axe-core. PLAN: a JSON file with the programs' commands and
+// environment, the page's address and the token. Screenshots go to OUT. The test starts the programs in the
+// usual order and ends them.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -21,34 +23,34 @@ const DESK = { width: 1280, height: 900 },
   PHONE = { width: 375, height: 740 };
 const PATIENCE = { timeout: 60_000 };
 
-// A program that runs until it is ended. `said` is all that it has printed.
+// A program that runs until end(). `output` is its whole output.
 class Program {
   constructor([command, ...rest], extra = []) {
-    this.said = '';
+    this.output = '';
     this.process = spawn(command, [...rest, ...extra], { env: plan.env, stdio: ['ignore', 'pipe', 'pipe'] });
-    for (const stream of [this.process.stdout, this.process.stderr]) stream.on('data', (text) => (this.said += text));
+    for (const stream of [this.process.stdout, this.process.stderr]) stream.on('data', (text) => (this.output += text));
     this.ended = new Promise((done) => this.process.on('exit', (code, signal) => done(code ?? signal)));
   }
   async end() {
     this.process.kill('SIGTERM');
     return this.ended;
   }
-  async says(pattern) {
+  async waitFor(pattern) {
     const until = Date.now() + PATIENCE.timeout;
-    while (!pattern.test(this.said)) {
-      assert.ok(Date.now() < until, `${pattern} was not said: ${this.said}`);
+    while (!pattern.test(this.output)) {
+      assert.ok(Date.now() < until, `${pattern} did not appear: ${this.output}`);
       await new Promise((done) => setTimeout(done, 50));
     }
   }
 }
 const startAggregator = async () => {
   const program = new Program(plan.aggregator);
-  await program.says(/pages on http/);
+  await program.waitFor(/pages on http/);
   return program;
 };
 
-// A tab; whatever goes wrong in it, and whatever it asks for, is noted. Refusals by the server are said in the console too: they are wanted
-// where `refusals` is.
+// Opens a tab and records its errors and requests. A refusal by the server also appears in the console. It is
+// expected while `refusals` is set.
 async function opened(browser, options, use) {
   const context = await browser.newContext({ viewport: DESK, ...options });
   const tab = await context.newPage();
@@ -64,7 +66,7 @@ async function opened(browser, options, use) {
     if (!r.url().startsWith(plan.url) && !r.url().startsWith('data:')) errors.push(`asked ${r.url()}`);
   });
   await use(tab, context);
-  assert.deepEqual(errors, [], 'nothing is complained about, and nobody else is asked');
+  assert.deepEqual(errors, [], 'the page reports no error and sends requests only to its server');
   await context.close();
 }
 
@@ -78,7 +80,7 @@ const rows = (tab, part) => tab.locator(`#${part} tbody tr`).evaluateAll((all) =
 const shot = (tab, name) => tab.screenshot({ path: join(out, `index_${name}.png`), fullPage: true });
 
 async function accuse(tab) {
-  // The policy keeps scripts out; the debugger does not ask it.
+  // The page's policy forbids scripts. The debugger is not subject to it.
   const session = await tab.context().newCDPSession(tab);
   const run = async (expression) =>
     (await session.send('Runtime.evaluate', { expression, awaitPromise: true, returnByValue: true })).result.value;
@@ -104,7 +106,7 @@ test("the aggregator's page", async (t) => {
   let aggregator = await startAggregator();
   programs.push({ end: () => aggregator.end() });
 
-  await t.test('without the token nothing is told', async () => {
+  await t.test('without the token it shows no data', async () => {
     for (const path of ['api/index.json', 'session', 'captures/x/report.html', 's/x/api/index.json', 'metrics']) {
       assert.equal((await fetch(plan.url + path)).status, 401, path);
     }
@@ -125,7 +127,7 @@ test("the aggregator's page", async (t) => {
     });
   });
 
-  await t.test('an empty aggregator teaches what to run', async () => {
+  await t.test('an empty aggregator shows the commands to run', async () => {
     await opened(browser, {}, async (tab, context) => {
       await tab.goto(plan.url);
       await tab.locator('#token').fill(plan.token);
@@ -134,14 +136,14 @@ test("the aggregator's page", async (t) => {
       assert.match(await tab.locator('#jobs').innerText(), /lockstepd --aggregator 127\.0\.0\.1:\d+ --token-file/);
       assert.match(await tab.locator('#captures').innerText(), /lockstep trace --aggregator 127\.0\.0\.1:\d+/);
       await shot(tab, 'empty');
-      // Another tab of the same browser needs no token again; a script in the page sees no cookie.
+      // A second tab of the same browser needs no token. A script in the page sees no cookie.
       const second = await context.newPage();
       await second.goto(plan.url);
       await second.waitForSelector('#connection.good', PATIENCE);
       assert.equal(await second.evaluate(() => document.cookie), '');
       const kept = await second.evaluate(() => JSON.stringify({ ...localStorage }));
       assert.ok(!kept.includes(plan.token), 'the token is not kept');
-      // Copied elsewhere, the session's path opens nothing.
+      // Outside the browser, the session's path is refused.
       assert.equal((await fetch(new URL(JSON.parse(kept)['lockstep-session'] + 'api/index.json', plan.url))).status, 401);
     });
   });
@@ -149,7 +151,7 @@ test("the aggregator's page", async (t) => {
   programs.push(new Program(plan.daemon));
   programs.push(new Program(plan.ranks));
 
-  await t.test('a job and its capture appear by themselves, and the capture leads to its report', async () => {
+  await t.test('a job and its capture appear without a reload, and the capture links to its report', async () => {
     await signedIn(browser, {}, async (tab) => {
       await tab.evaluate(() => (window.loadedOnce = true));
       await tab.waitForFunction(() => /4 of 4/.test(document.querySelector('#jobs')?.innerText ?? ''), null, PATIENCE);
@@ -165,7 +167,7 @@ test("the aggregator's page", async (t) => {
       );
       assert.match(await tab.title(), /^1 running · Lockstep: 1 job$/);
       await shot(tab, 'running');
-      assert.equal(await trace.ended, 0, trace.said);
+      assert.equal(await trace.ended, 0, trace.output);
       await tab.waitForSelector('#captures tbody .state.good', PATIENCE);
       assert.equal(await tab.evaluate(() => window.loadedOnce), true, 'the page was not loaded again');
 
@@ -182,7 +184,7 @@ test("the aggregator's page", async (t) => {
       assert.equal(cell('slowdown'), `${report.slowdown.ratio.toFixed(3)}x`);
       assert.equal(cell('steps'), String(report.capture.steps));
 
-      // By the keyboard.
+      // with the keyboard
       const link = tab.locator('#captures tbody a').first();
       await link.focus();
       await tab.keyboard.press('Enter');
@@ -200,14 +202,14 @@ test("the aggregator's page", async (t) => {
     });
   });
 
-  await t.test('newest first; order and search stay when a capture comes', async () => {
+  await t.test('lists the newest first; a new capture keeps order and search', async () => {
     await signedIn(browser, {}, async (tab) => {
       const [before] = await rows(tab, 'captures');
       const order = tab.locator('#captures th button', { hasText: 'capture' });
       await order.click();
       await tab.locator('#captures input').fill('llama');
       const trace = new Program(plan.trace, [join(plan.work, 'second'), '--duration', '1s']);
-      assert.equal(await trace.ended, 0, trace.said);
+      assert.equal(await trace.ended, 0, trace.output);
       await tab.waitForFunction(() => document.querySelectorAll('#captures tbody .state.good').length === 2, null, PATIENCE);
       assert.equal((await rows(tab, 'captures'))[0][0], before[0], 'oldest first, as the reader wanted');
       assert.equal(await tab.locator('#captures input').inputValue(), 'llama');
@@ -222,7 +224,7 @@ test("the aggregator's page", async (t) => {
     });
   });
 
-  await t.test('axe finds nothing serious, and the page fits', async () => {
+  await t.test('axe finds no serious fault, and the page fits', async () => {
     for (const [name, options] of LOOKS) {
       await signedIn(browser, options, async (tab) => {
         await accuse(tab);
@@ -238,7 +240,7 @@ test("the aggregator's page", async (t) => {
     }
   });
 
-  await t.test('a lost connection is said, and found again', async () => {
+  await t.test('reports a lost connection and reconnects', async () => {
     await signedIn(browser, {}, async (tab) => {
       tab.refusals = true;
       await aggregator.end();
@@ -249,7 +251,7 @@ test("the aggregator's page", async (t) => {
       await accuse(tab);
       await shot(tab, 'lost');
       aggregator = await startAggregator();
-      // Its sessions are new.
+      // The restarted aggregator has new sessions.
       await tab.waitForSelector('#token', PATIENCE);
       await tab.locator('#token').fill(plan.token);
       await tab.keyboard.press('Enter');
@@ -259,7 +261,7 @@ test("the aggregator's page", async (t) => {
     });
   });
 
-  await t.test('a thousand captures are looked into bit by bit, and answer while one looks at them', async () => {
+  await t.test('loads a thousand captures in parts and stays responsive', async () => {
     const [first] = readdirSync(plan.captures).sort();
     for (let k = 0; k < 1000; ++k) cpSync(join(plan.captures, first), join(plan.captures, `20260101-${String(k).padStart(6, '0')}-000000`), { recursive: true });
     await signedIn(browser, {}, async (tab) => {
@@ -286,13 +288,13 @@ test("the aggregator's page", async (t) => {
         return times;
       });
       console.log(`1,002 captures: index after ${asked.join(', ')} ms; sorted after ${sorted.join(', ')} ms`);
-      // An idle machine takes a fraction of that; this one may be building.
+      // An idle machine needs a fraction of it. This machine may be building at the same time.
       assert.ok(Math.min(...asked) < 500, `index: ${asked} ms`);
       assert.ok(Math.min(...sorted) < 500, `sort: ${sorted} ms`);
     });
   });
 
-  await t.test('a job that is gone stays for a while, and says since when', async () => {
+  await t.test('an ended job stays for a while with its end time', async () => {
     await signedIn(browser, {}, async (tab) => {
       await programs[2].end();
       await tab.waitForFunction(() => document.querySelector('#jobs tbody .state')?.innerText === 'gone', null, PATIENCE);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""index_page_test.py REPOSITORY BUILD: the aggregator's page with a real aggregator, a daemon and simulated ranks. index_page_test.mjs starts
-and ends them by the commands that are put together here. Screenshots are left in BUILD/web-test/out."""
+"""index_page_test.py REPOSITORY BUILD: tests the aggregator's page with a real aggregator, a daemon and
+simulated ranks. This script prepares their commands, and index_page_test.mjs starts and ends them.
+Screenshots go to BUILD/web-test/out."""
 import json
 import os
 import pathlib
@@ -35,7 +36,7 @@ with tempfile.TemporaryDirectory(prefix="lockstep-index-") as folder:
     token_file.write_text(token + "\n")
     job = LiveJob(bin_dir, work / "job", ranks=4, env={"LOCKSTEP_JOB": "llama-pretrain"},
                   rank_args=("--forever", "--seed", "11", "--time-scale", "4", "--fault", "slow_gpu", "--fault-rank", "2"))
-    # Fixed, so that an aggregator that starts again is found again.
+    # The ports are fixed, so that a restarted aggregator has the same address.
     address, http = (f"127.0.0.1:{free_port()}" for _ in range(2))
     plan = {
         "url": f"http://{http}/",

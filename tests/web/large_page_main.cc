@@ -1,8 +1,8 @@
-// large_page --ranks N --steps N [--hostile]: report.html of a made-up report of any size on stdout, for the
-// tests of the page.
+// large_page --ranks N --steps N [--hostile]: writes report.html of a synthetic report of any size to stdout,
+// for tests of the page.
 //
-// What is drawn does not depend on whether an analysis found it, and an analysis of a thousand ranks by a
-// hundred steps takes longer than the page it is for. --hostile: every name tries to be markup.
+// The report is synthetic because the analysis of a thousand ranks by a hundred steps takes too long. The
+// page draws it in the same way. With --hostile, every name contains markup.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -29,15 +29,15 @@ struct Shape {
   }
 };
 
-void AddRank(const Shape& shape, int32_t number, SplitMix& random, store::Capture& capture) {
-  store::RankData rank;
+void AddRank(const Shape& shape, int32_t number, SplitMix& random, capture::Capture& capture) {
+  capture::RankData rank;
   rank.rank = RankId(number);
   rank.host = static_cast<uint32_t>(number / 8);
   rank.device = DeviceId(static_cast<uint32_t>(number % 8));
   HostTime at(1'000'000'000);
   rank.window.start = at;
   for (int k = 0; k < 40; ++k) {
-    store::DeviceActivity a;
+    capture::DeviceActivity a;
     a.start = at;
     a.end = at + Nanos(2'000'000 + static_cast<int64_t>(random.Next() % 100'000));
     a.name = capture.strings.Intern(shape.Name(k % 2 == 0 ? "gemm" : "norm"));
@@ -48,8 +48,8 @@ void AddRank(const Shape& shape, int32_t number, SplitMix& random, store::Captur
   capture.ranks.push_back(std::move(rank));
 }
 
-store::Capture MakeCapture(const Shape& shape, SplitMix& random) {
-  store::Capture capture;
+capture::Capture MakeCapture(const Shape& shape, SplitMix& random) {
+  capture::Capture capture;
   capture.job = shape.Name("made-up");
   capture.world_size = shape.ranks;
   for (int32_t h = 0; h < (shape.ranks + 7) / 8; ++h)
@@ -77,12 +77,12 @@ void AddSteps(const Shape& shape, SplitMix& random, report::Report& report) {
 
 void AddWaiting(const Shape& shape, report::Report& report) {
   report::WaitingRow waiting;
-  waiting.by_host = shape.ranks > 64;
-  const int32_t places = waiting.by_host ? (shape.ranks + 7) / 8 : shape.ranks;
+  const bool by_host = shape.ranks > 64;
+  waiting.level = by_host ? "host" : "rank";
+  const int32_t places = by_host ? (shape.ranks + 7) / 8 : shape.ranks;
   for (int32_t p = 0; p < places; ++p)
-    waiting.places.push_back(waiting.by_host ? shape.Name(("n" + std::to_string(p)).c_str())
-                                             : std::to_string(p));
-  const auto causer = static_cast<uint32_t>(waiting.by_host ? kSlowRank / 8 : kSlowRank);
+    waiting.places.push_back(by_host ? shape.Name(("n" + std::to_string(p)).c_str()) : std::to_string(p));
+  const auto causer = static_cast<uint32_t>(by_host ? kSlowRank / 8 : kSlowRank);
   for (int32_t p = 0; p < places; ++p)
     waiting.cells.push_back(
         {.causer = causer, .victim = static_cast<uint32_t>(p), .wait_ns_per_step = 9e6 + p});
@@ -96,7 +96,7 @@ void AddWaiting(const Shape& shape, report::Report& report) {
   report.waiting = std::move(waiting);
 }
 
-report::Report MakeReport(const Shape& shape, const store::Capture& capture, SplitMix& random) {
+report::Report MakeReport(const Shape& shape, const capture::Capture& capture, SplitMix& random) {
   report::Report report;
   report.capture = {.id = shape.Name("made-up"), .job = capture.job, .source = "import"};
   report.capture.world_size = shape.ranks;
@@ -125,7 +125,7 @@ report::Report MakeReport(const Shape& shape, const store::Capture& capture, Spl
     row.group_size = 2;
     row.op = "AllReduce";
     row.count = 100;
-    row.skew_p50 = Nanos(static_cast<int64_t>(random.Next() % 1'000'000));
+    row.skew.p50 = Nanos(static_cast<int64_t>(random.Next() % 1'000'000));
     row.skew_counts = {0, 0, 3, 9, 40, 30, 12, 4, 0, 2};
     row.last_arrivals.push_back({RankId(2 * g), 60});
     report.collectives.push_back(std::move(row));
@@ -140,6 +140,7 @@ report::Report MakeReport(const Shape& shape, const store::Capture& capture, Spl
   found.lost_ns_per_step = 0.1 * kStep;
   found.gain_ns_per_step = 0.099 * kStep;
   found.verdict = "sure";
+  found.affected_steps = 1;
   found.evidence = {shape.Name("its kernels take longer")};
   found.action = shape.Name("look at the clocks");
   report.stragglers.push_back(std::move(found));
@@ -148,8 +149,8 @@ report::Report MakeReport(const Shape& shape, const store::Capture& capture, Spl
   return report;
 }
 
-// To stdout.
-class Out final : public store::ByteSink {
+// Writes to stdout.
+class Out final : public ByteSink {
  public:
   absl::Status Append(std::string_view bytes) override {
     return std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size()
@@ -169,13 +170,13 @@ int Main(int argc, char** argv) {
     if (std::strcmp(argv[k], "--steps") == 0 && k + 1 < argc) shape.steps = std::max(1, std::atoi(argv[++k]));
   }
   SplitMix random(1);
-  store::Capture capture = MakeCapture(shape, random);
-  store::Finish(capture);
+  capture::Capture capture = MakeCapture(shape, random);
+  capture::Finish(capture);
   report::Analysis analysis = report::Analyze(capture);
   analysis.report = MakeReport(shape, capture, random);
   Out out;
   absl::Status written =
-      html::WritePage({.capture = capture, .analysis = analysis, .source = shape.Name("made-up")}, out);
+      web::WritePage({.capture = capture, .analysis = analysis, .source = shape.Name("made-up")}, out);
   if (written.ok()) written = out.Finish();
   if (written.ok()) return 0;
   std::fprintf(stderr, "large_page: %s\n", std::string(written.message()).c_str());

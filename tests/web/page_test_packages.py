@@ -1,7 +1,11 @@
-"""What the tests of pages share: the npm packages that only they need, and the check of the pages' types."""
+"""Shared parts of the tests of pages: the npm packages that only they need, and the type check of the pages."""
 import pathlib
 import shutil
 import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import npm_packages
 
 
 def run(*command, **options):
@@ -9,15 +13,10 @@ def run(*command, **options):
 
 
 def install(repository: pathlib.Path, build: pathlib.Path) -> pathlib.Path:
-    """All of the lock into BUILD/web-test, which is returned; installed again only when the lock has changed. Fails where the pages' types do
-    not agree."""
+    """Installs all packages of the lock into BUILD/web-test and returns that folder. Fails if the pages have
+    type errors."""
     work = build / "web-test"
-    work.mkdir(parents=True, exist_ok=True)
-    lock = repository / "web/package-lock.json"
-    if not (work / "node_modules").exists() or (work / "package-lock.json").read_bytes() != lock.read_bytes():
-        shutil.copy(repository / "web/package.json", work)
-        shutil.copy(lock, work)
-        run("npm", "ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund", "--loglevel=error", cwd=work)
+    npm_packages.install(repository / "web", work)
     shutil.copytree(repository / "web/src", work / "src", dirs_exist_ok=True)
     shutil.copy(repository / "web/tsconfig.json", work)
     run("node", work / "node_modules/typescript/bin/tsc", "-p", work)

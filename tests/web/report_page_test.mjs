@@ -1,7 +1,7 @@
-// report_page_test.mjs MODULES LOCKSTEP LARGE_PAGE JOBS OUT: report.html in a real, headless Chromium.
+// report_page_test.mjs MODULES LOCKSTEP LARGE_PAGE JOBS OUT: tests report.html in a real, headless Chromium.
 //
-// MODULES: node_modules with playwright-core and axe-core. LOCKSTEP: the program. LARGE_PAGE: makes a page of any size. JOBS: a folder with
-// healthy.timeline and straggling.timeline. Screenshots go into OUT.
+// MODULES: node_modules with playwright-core and axe-core. LOCKSTEP: the program. LARGE_PAGE: makes a page of
+// any size. JOBS: a folder with healthy.timeline and straggling.timeline. Screenshots go to OUT.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -21,12 +21,12 @@ const DESK = { width: 1280, height: 900 },
   PHONE = { width: 375, height: 740 };
 const page = (name) => join(out, `${name}.html`);
 const analyze = (name) => {
-  // By its bare name: it stands on the page.
+  // The file name without a folder, because the page shows it.
   execFileSync(lockstep, ['analyze', `${name}.timeline`, '--format', 'html', '-o', page(name)], { stdio: 'inherit', cwd: jobs });
   return page(name);
 };
 
-// Opens a file; whatever goes wrong in it, and whatever it asks for, is counted.
+// Opens a file and records its errors and requests.
 async function opened(browser, file, options, use) {
   const context = await browser.newContext({ viewport: DESK, ...options });
   const tab = await context.newPage();
@@ -45,7 +45,7 @@ async function opened(browser, file, options, use) {
   await tab.waitForSelector('html[data-ready=yes]', { timeout: 30000 });
   const ready = Date.now() - began;
   await use(tab, ready);
-  assert.deepEqual(errors, [], 'nothing is complained about');
+  assert.deepEqual(errors, [], 'the page reports no error');
   assert.deepEqual(requests, [url], 'nothing is asked for but the file itself');
   await context.close();
 }
@@ -53,7 +53,7 @@ async function opened(browser, file, options, use) {
 const launch = () => chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
 const text = (tab, selector) => tab.locator(selector).first().innerText();
 
-// The first cell of each row that is in the document.
+// Returns one cell of each row in the document.
 const column = (tab, section, place) =>
   tab.locator(`#${section} tbody tr`).evaluateAll((rows, k) => rows.map((r) => r.cells[k]?.innerText ?? ''), place);
 
@@ -70,13 +70,13 @@ test('report.html', async (t) => {
     assert.ok(whole.length - data.length <= 500_000, `${whole.length - data.length} bytes`);
   });
 
-  await t.test('the first screen says what the text report says', async () => {
+  await t.test('the first screen equals the text report', async () => {
     for (const name of ['straggling', 'healthy']) {
-      const said = execFileSync(lockstep, ['analyze', join(jobs, `${name}.timeline`)], { encoding: 'utf8' });
+      const output = execFileSync(lockstep, ['analyze', join(jobs, `${name}.timeline`)], { encoding: 'utf8' });
       await opened(browser, page(name), {}, async (tab) => {
         const sentence = (await text(tab, '.verdict .sentence')).replace(/\s+/g, ' ');
-        // There it is wrapped.
-        assert.ok(said.replace(/\s+/g, ' ').startsWith(sentence), `"${sentence}" begins ${said.slice(0, 200)}`);
+        // The text report wraps the sentence.
+        assert.ok(output.replace(/\s+/g, ' ').startsWith(sentence), `"${sentence}" begins ${output.slice(0, 200)}`);
         assert.match(sentence, name === 'healthy' ? /^HEALTHY/ : /^STRAGGLER rank/);
         const box = await tab.locator('.verdict .sentence').boundingBox();
         assert.ok(box.y + box.height < DESK.height);
@@ -84,13 +84,13 @@ test('report.html', async (t) => {
     }
   });
 
-  await t.test('pictures answer to the mouse and the keyboard', async () => {
+  await t.test('charts respond to mouse and keyboard', async () => {
     const report = JSON.parse(
       execFileSync(lockstep, ['analyze', join(jobs, 'straggling.timeline'), '--format', 'json'], { encoding: 'utf8' }),
     );
     const culprit = report.stragglers[0].ranks[0];
     await opened(browser, straggling, {}, async (tab) => {
-      // The cursor begins at the worst cell, which is the culprit's.
+      // The cursor starts at the worst cell, which belongs to the culprit.
       const cells = report.steps.flatMap((s) => s.ranks.map((r) => ({ step: s.step, ...r })));
       const worst = cells.reduce((a, b) => (b.lost_ns > a.lost_ns ? b : a));
       assert.match(await text(tab, '#heat .readout'), new RegExp(`^step ${worst.step}, rank ${worst.rank} `));
@@ -101,7 +101,7 @@ test('report.html', async (t) => {
       await tab.keyboard.press('Enter');
       assert.equal(await tab.locator('#partition tr.chosen').count(), 1);
       assert.equal((await tab.locator('#partition tr.chosen td').first().innerText()).trim(), String(worst.rank));
-      // By the mouse the first cell.
+      // A click selects the first cell.
       const canvas = tab.locator('#heat canvas');
       await canvas.scrollIntoViewIfNeeded();
       await canvas.click({ position: { x: 60, y: 8 } });
@@ -111,7 +111,7 @@ test('report.html', async (t) => {
       assert.match(await text(tab, '#waiting .readout'), /^rank \d+ waited .+ per step for rank \d+$/);
       const drawn = await tab.locator('#causes svg').getAttribute('aria-label');
       assert.ok(drawn.includes(`${report.stragglers[0].cause}, rank ${culprit}`), drawn);
-      // The waterfall ends where the step does.
+      // The waterfall ends at the observed step.
       assert.match(drawn, /^ideal step .+observed step /);
 
       await tab.locator('#timeline canvas').focus();
@@ -144,13 +144,13 @@ test('report.html', async (t) => {
       for (const op of await column(tab, 'collectives', 2)) assert.match(op, /^all_reduce$/);
       await tab.locator('#collectives input').fill('no such group');
       assert.match(await text(tab, '#collectives .count'), /^0 of /);
-      // Every view that has rows.
+      // Opens a view that has rows.
       await tab.locator('#tables summary', { hasText: /^\s*kernels/ }).first().click();
       await tab.locator('#tables tbody tr').nth(3).waitFor();
     });
   });
 
-  await t.test('the keyboard reaches everything, and sees where it is', async () => {
+  await t.test('the keyboard reaches every control with a visible focus', async () => {
     await opened(browser, straggling, {}, async (tab) => {
       const reached = new Set();
       for (let k = 0; k < 400; ++k) {
@@ -186,7 +186,7 @@ test('report.html', async (t) => {
     });
   });
 
-  await t.test('axe finds nothing serious, light and dark, wide and narrow', async () => {
+  await t.test('axe finds no serious fault, light and dark, wide and narrow', async () => {
     for (const [name, options] of [
       ['straggling', {}],
       ['straggling', { colorScheme: 'dark' }],
@@ -194,7 +194,7 @@ test('report.html', async (t) => {
       ['healthy', { colorScheme: 'dark', viewport: PHONE }],
     ]) {
       await opened(browser, page(name), options, async (tab) => {
-        // The policy keeps scripts out; the debugger does not ask it.
+        // The page's policy forbids scripts. The debugger is not subject to it.
         const session = await tab.context().newCDPSession(tab);
         const run = async (expression) =>
           (await session.send('Runtime.evaluate', { expression, awaitPromise: true, returnByValue: true })).result.value;
@@ -209,7 +209,7 @@ test('report.html', async (t) => {
     }
   });
 
-  await t.test('a phone shows the page without moving it sideways', async () => {
+  await t.test('a phone shows the page without horizontal scrolling', async () => {
     for (const name of ['straggling', 'healthy']) {
       await opened(browser, page(name), { viewport: PHONE, hasTouch: true, isMobile: true }, async (tab) => {
         assert.ok((await tab.evaluate(() => document.documentElement.scrollWidth)) <= PHONE.width);
@@ -227,7 +227,7 @@ test('report.html', async (t) => {
         await opened(browser, page(name), options, async (tab) => {
           await tab.waitForTimeout(300);
           await tab.screenshot({ path: join(out, `${name}_${look}.png`) });
-          // Parts out of sight are not drawn.
+          // The page draws only visible parts.
           await tab.setViewportSize({ ...tab.viewportSize(), height: 8000 });
           await tab.waitForTimeout(300);
           await tab.locator('main').screenshot({ path: join(out, `${name}_${look}_whole.png`) });
@@ -237,7 +237,7 @@ test('report.html', async (t) => {
     }
   });
 
-  await t.test('names that want to be markup are text', async () => {
+  await t.test('names with markup are shown as text', async () => {
     const file = page('hostile');
     writeFileSync(file, execFileSync(largePage, ['--ranks', '8', '--steps', '6', '--hostile'], { maxBuffer: 1 << 28 }));
     assert.ok(!readFileSync(file, 'utf8').includes('stolen'), 'no name stands in the file as it is');
@@ -249,16 +249,16 @@ test('report.html', async (t) => {
     });
   });
 
-  await t.test('1,024 ranks by 100 steps open in two seconds and answer in 100 ms', async () => {
+  await t.test('1,024 ranks by 100 steps open in two seconds and respond in 100 ms', async () => {
     const file = page('large');
     writeFileSync(file, execFileSync(largePage, ['--ranks', '1024', '--steps', '100'], { maxBuffer: 1 << 28 }));
-    // The best of three: builds and other tests may have the machine at any one time.
+    // The best of three counts, because builds and other tests may use the machine.
     const times = [];
     for (let k = 0; k < 3; ++k) await opened(browser, file, {}, async (tab, ready) => times.push(ready));
     console.log(`1,024 ranks: ${statSync(file).size} bytes, ready after ${times.join(', ')} ms`);
     assert.ok(Math.min(...times) < 2000, `${times} ms`);
     await opened(browser, file, {}, async (tab) => {
-      // From the event to the frame that shows it.
+      // Returns the time from an event to the frame that shows its effect.
       const answer = (act) =>
         tab.evaluate(
           (source) =>
@@ -280,7 +280,7 @@ test('report.html', async (t) => {
         console.log(`${name}: answered after ${times.join(', ')} ms`);
         assert.ok(Math.min(...times) < 100, `${name}: ${times} ms`);
       }
-      // Rows out of sight are not in the document.
+      // Invisible rows are not in the document.
       await tab.locator('#partition input').fill('');
       assert.ok((await tab.locator('#partition tbody tr').count()) < 200);
       assert.match(await text(tab, '#partition .count'), /^1024 rows/);

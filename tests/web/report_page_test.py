@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""report_page_test.py REPOSITORY BUILD: makes the jobs and installs the npm packages that report_page_test.mjs wants, checks the
-page's types, and runs it. Screenshots are left in BUILD/web-test/out."""
+"""report_page_test.py REPOSITORY BUILD: prepares and runs report_page_test.mjs. It makes the jobs, installs the npm packages, and
+checks the page's types. Screenshots go to BUILD/web-test/out."""
 import pathlib
 import sys
 

@@ -1,4 +1,5 @@
-// The daemon's end of a segment, for tests of what the client writes: everything read out, strings by id.
+// The daemon's end of a segment, for tests of the client's records. It reads all records and keeps strings by
+// id.
 #ifndef LOCKSTEP_TESTS_ABI_SUPPORT_DAEMON_END_H_
 #define LOCKSTEP_TESTS_ABI_SUPPORT_DAEMON_END_H_
 
@@ -33,7 +34,7 @@ class DaemonEnd {
     }
   };
 
-  // Reads all rings; strings go to `strings`, the rest is returned, ring by ring.
+  // Reads all rings. It stores strings in `strings` and returns the other records, ring by ring.
   std::vector<Record> Drain() {
     std::vector<Record> records;
     std::vector<std::byte> scratch(64 << 10);

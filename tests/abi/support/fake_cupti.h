@@ -1,5 +1,5 @@
-// A CUPTI made of nothing: a function table over one object, for tests of the client. Records are put in by
-// hand, from any thread.
+// A fake CUPTI for tests of the client: a function table over one object. Tests add records themselves, on
+// any thread.
 #ifndef LOCKSTEP_TESTS_ABI_SUPPORT_FAKE_CUPTI_H_
 #define LOCKSTEP_TESTS_ABI_SUPPORT_FAKE_CUPTI_H_
 
@@ -20,8 +20,8 @@
 
 namespace lockstep::client {
 
-// One at a time; its functions find it. Everything a test sets or looks at while the client's thread runs
-// goes through Locked.
+// Only one object may exist at a time, because the table's functions have no other access to it. While the
+// client's thread runs, tests use the members through Locked.
 class FakeCupti {
  public:
   using Kind = foreign::cupti::ActivityKind;
@@ -148,15 +148,15 @@ class FakeCupti {
     return Locked([](FakeCupti& f) { return f.enabled.empty() && f.driver_on.empty(); });
   }
 
-  // Puts a record into the current buffer; false when the client gave none.
+  // Writes a record to the current buffer. Returns false if the client supplied no buffer.
   template <typename Record>
   bool Emit(const Record& record) {
     return EmitBytes(&record, sizeof record);
   }
-  // Until Complete() the buffers are withheld from a flush that is not forced.
+  // Until Complete(), a flush that is not forced returns no buffers.
   void Withhold() { withheld_ = true; }
   void Complete() { withheld_ = false; }
-  // Hands the current buffer back on the calling thread.
+  // Returns the current buffer to the client on the calling thread.
   void GiveBack() {
     Buffer buffer;
     {
@@ -165,7 +165,7 @@ class FakeCupti {
     }
     if (buffer.data != nullptr) ReturnBuffer(buffer.data, buffer.bytes, buffer.used);
   }
-  // Asks for a buffer as an application thread would, and gives it back.
+  // Requests a buffer from the client, as an application thread would.
   uint8_t* Request(size_t* bytes) {
     uint8_t* data = nullptr;
     size_t most = 0;
@@ -177,11 +177,11 @@ class FakeCupti {
     Locked([](FakeCupti& f) { return f.completed_; })(nullptr, 0, data, bytes, used);
   }
 
-  // ---- what a test sets and looks at ----
+  // ---- settings and results of a test ----
   uint32_t version = foreign::cupti::kVersion_13_0U1;
-  uint64_t now = 0;  // 0: the host's REALTIME
+  uint64_t now = 0;  // 0 means the host's CLOCK_REALTIME
   size_t dropped = 0;
-  std::string holder;  // who has the subscriber's place; empty: nobody
+  std::string holder;  // name of the current subscriber; empty means none
   int subscribed = 0;
   std::set<Kind> refused_kinds;
   bool can_dump = true;                // false: a version without cuptiActivityEnableAndDump
@@ -201,7 +201,7 @@ class FakeCupti {
                                   {Kind::kCudaEvent, 56},       {Kind::kStream, 24},
                                   {Kind::kSynchronization, 56}, {Kind::kExternalCorrelation, 24},
                                   {Kind::kMemory, 128},         {Kind::kGraphTrace, 56}};
-  std::map<Kind, std::vector<std::vector<uint8_t>>> objects;  // the records of what there is
+  std::map<Kind, std::vector<std::vector<uint8_t>>> objects;  // records of the existing objects
 
   template <typename Record>
   void AddObject(const Record& record) {
@@ -266,7 +266,7 @@ class FakeCupti {
 
   static inline FakeCupti* g_fake = nullptr;
   std::mutex mutex_;
-  std::mutex writing_;  // the current buffer; taken before mutex_
+  std::mutex writing_;  // guards the current buffer; taken before mutex_
   foreign::cupti::BufferRequested requested_ = nullptr;
   foreign::cupti::BufferCompleted completed_ = nullptr;
   Buffer current_;
@@ -279,7 +279,7 @@ inline uint64_t FakeCupti::RealtimeNs() {
   return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
 }
 
-// ---- records with the fields that matter ----
+// ---- records with the fields that tests need ----
 
 inline foreign::cupti::Kernel10 MakeKernel(int64_t start, int64_t end, uint32_t correlation,
                                            const char* name = "gemm", uint32_t stream = 7) {

@@ -1,4 +1,5 @@
-// The daemon's side of the handshake, for tests: listens, welcomes one client, arms, starts, collects.
+// The daemon's side of the handshake, for tests. It listens, welcomes one client, arms and starts it, and
+// collects records.
 #ifndef LOCKSTEP_TESTS_ABI_SUPPORT_FAKE_DAEMON_H_
 #define LOCKSTEP_TESTS_ABI_SUPPORT_FAKE_DAEMON_H_
 
@@ -22,7 +23,7 @@
 
 namespace lockstep::client {
 
-// A 0700 folder for a socket, removed at the end.
+// A folder for a socket with mode 0700. The destructor removes it.
 class SocketFolder {
  public:
   SocketFolder() {
@@ -52,7 +53,7 @@ class FakeDaemon {
          ::listen(listener_.get(), 8) == 0;
   }
 
-  // Waits for a client's Hello. Its offered segment, if any, is in `offered`.
+  // Waits for a client's Hello. `offered` receives the client's segment, if it has one.
   bool AcceptHello(int milliseconds = 5000) {
     pollfd wait{listener_.get(), POLLIN, 0};
     if (::poll(&wait, 1, milliseconds) != 1) return false;
@@ -70,7 +71,7 @@ class FakeDaemon {
     welcome.epoch = options.epoch;
     return Send(ring::MessageType::kWelcome, welcome, end->segment.fd());
   }
-  // With the one the client holds.
+  // Welcomes the client with the segment that it already has.
   bool WelcomeBack(uint64_t segment_bytes) {
     ring::Welcome welcome{};
     welcome.layout_major = ring::kLayoutMajor;
@@ -92,7 +93,7 @@ class FakeDaemon {
     start.t1_realtime_ns = t1;
     return Send(ring::MessageType::kStart, start);
   }
-  // Fields of 1.0, from an older daemon.
+  // Sends the fields of version 1.0, as an older daemon does.
   bool ShortStart(uint64_t capture, int64_t t0, int64_t t1) {
     ring::Start start{};
     start.header = {ring::kHandshakeMagic, ring::MessageType::kStart, ring::kStartBytes_1_0};
@@ -112,20 +113,20 @@ class FakeDaemon {
     if (!Receive(ring::MessageType::kState, &state, milliseconds)) return std::nullopt;
     return state;
   }
-  // Its file, if one came with it, is in `offered`.
+  // `offered` receives the profile's file, if the message has one.
   std::optional<ring::Profile> WaitForProfile(int milliseconds = 8000) {
     ring::Profile profile{};
     if (!Receive(ring::MessageType::kProfile, &profile, milliseconds)) return std::nullopt;
     return profile;
   }
-  // True when the client hung up.
+  // Returns true if the client closed the connection.
   bool PeerGone(int milliseconds) {
     pollfd wait{peer_.get(), POLLIN, 0};
     if (::poll(&wait, 1, milliseconds) != 1) return false;
     char byte;
     return ::recv(peer_.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
   }
-  // As when the daemon dies.
+  // Closes the connection, as a daemon that dies.
   void HangUp() { peer_.reset(); }
   void StopListening() { listener_.reset(); }
 
@@ -173,7 +174,7 @@ class FakeDaemon {
     return false;
   }
 
-  // What this daemon's layout has of it.
+  // Size of a State message in this daemon's layout.
   size_t StateBytes() const {
     return layout_minor == 0   ? ring::kStateBytes_1_0
            : layout_minor <= 2 ? ring::kStateBytes_1_1
