@@ -1,4 +1,4 @@
-# ./dev bench [NAME-PART]: every micro-benchmark (each prints its floor beside it), then the import as a user runs it.
+# ./dev bench [NAME-PART]: runs all micro-benchmarks, each of which prints its floor, and then an import as a user runs it.
 . tools/dev/lib.sh
 if [ "${1:-}" = --help ]; then echo "usage: ./dev bench [part of a name]"; exit; fi
 install build
@@ -17,6 +17,6 @@ case import in *"$part"*)
     say "import"
     python3 tools/dev/import_bench.py build/release/bin/lockstep "$traces" --hta 4.89 --zcat 0.298
   else
-    echo "import: $traces is not here, so the import bench was left out" >&2
+    echo "import: $traces does not exist, so the import benchmark was skipped" >&2
   fi ;;
 esac

@@ -1,11 +1,11 @@
-# ./dev bundle: OUT/lockstep-<version>-x86_64/ and the .tar.zst of it (docs/bundle.md).
+# ./dev bundle: makes OUT/lockstep-<version>-x86_64/ and its .tar.zst (docs/bundle.md).
 #
 #   bin/       small static starters (deploy/bundle/starter.c)
 #   libexec/   the programs
-#   lib/       the loader, libc and every library the programs were built against, once; liblockstep_client.so
-#   licenses/  of those libraries, by Debian package, and the list of both
-#   slurm/     the Slurm plugin, to be compiled on the cluster, and the prologs that stand in for it (docs/slurm.md)
-#   gpu-check/ what ./dev gpu-check runs, for machines without this repository; train_loop in it where nvcc has built one
+#   lib/       the loader, libc and all libraries of the programs, once each; liblockstep_client.so
+#   licenses/  the licences of those libraries, by Debian package, and a list
+#   slurm/     the Slurm plugin, which is compiled on the cluster, and the prologs that can replace it (docs/slurm.md)
+#   gpu-check/ the files of ./dev gpu-check, for machines without this repository; with train_loop if nvcc built it
 . tools/dev/lib.sh
 
 preset=release built= out=build level=19
@@ -28,7 +28,7 @@ if [ -z "$built" ]; then
   install build
   build_installed "$preset"
   built=build/$preset
-  # For gpu-check; only where CMake has found nvcc and NCCL.
+  # Only gpu-check uses this program. The target exists if CMake has found nvcc and NCCL.
   if ninja -C "$built" -t query lockstep_train_loop_nvcc >/dev/null 2>&1; then
     cmake --build --preset "$preset" -- lockstep_train_loop_nvcc >&2
   fi
@@ -36,7 +36,7 @@ fi
 
 name=lockstep-$(cat VERSION)-x86_64
 mkdir -p "$out"
-# Made beside its place and moved there when it is whole.
+# The bundle is made beside its final place and moved there when it is complete.
 root=$(mktemp -d "$out/.$name.XXXXXX")
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
@@ -47,7 +47,7 @@ for program in $programs; do
 done
 strip --strip-unneeded -o "$root/lib/liblockstep_client.so" "$built/lib/liblockstep_client.so"
 
-# package_of FILE: the Debian package it is from. Its database knows a file by one of its two names.
+# package_of FILE: prints the Debian package of the file. The database has a file under one of its two names.
 package_of() {
   local file
   for file in "$1" "$(readlink -f "$1")" "/usr$1" "/usr$(readlink -f "$1")"; do
@@ -56,11 +56,11 @@ package_of() {
   die "no package owns $1"
 }
 
-# Libraries by the names the loader asks for, each once, with whatever they need themselves; the loader is one of them.
+# Libraries by the names that the loader requests, once each, with their own dependencies. The loader is one of them.
 needed=$(for program in $programs; do ldd "$root/libexec/$program"; done |
   awk '/not found/ {print "missing", $1} $2 == "=>" && $3 ~ /^\// {print $1, $3} $1 ~ /^\/.*ld-linux/ {print "ld-linux-x86-64.so.2", $1}' |
   sort -u)
-case "$needed" in *missing*) die "the programs need what is not there: $needed" ;; esac
+case "$needed" in *missing*) die "libraries of the programs are missing: $needed" ;; esac
 echo "$needed" | while read -r soname path; do
   cp -L "$path" "$root/lib/$soname"
   chmod u+w "$root/lib/$soname"
@@ -68,7 +68,7 @@ echo "$needed" | while read -r soname path; do
   printf '%-32s %s %s\n' "$soname" "$package" "$(dpkg-query -W -f='${Version}' "$package" | head -n 1)"
   [ -e "$root/licenses/$package" ] || cp "/usr/share/doc/$package/copyright" "$root/licenses/$package"
 done > "$root/licenses/LIBRARIES"
-# Of what is not a library of its own but in the page of report.html.
+# Licences of the code in the page of report.html, which is not a separate library.
 cp "$built/web/node_modules/uplot/LICENSE" "$root/licenses/uplot"
 chmod 755 "$root"/lib/*
 
@@ -83,7 +83,7 @@ rm -f "$root"/gpu-check/*_test.py
 if [ -e "$built/bin/lockstep_train_loop_nvcc" ]; then
   cp "$built/bin/lockstep_train_loop_nvcc" "$root/gpu-check/train_loop"
 else
-  say "no nvcc with NCCL when this was built: gpu-check will leave its check A15 out"
+  say "no nvcc with NCCL when this was built: gpu-check will skip its check A15"
 fi
 find "$root" -name __pycache__ -prune -exec rm -rf {} +
 cp README.md VERSION "$root/"

@@ -1,7 +1,7 @@
-# ./dev deb: OUT/lockstep-{client,daemon,aggregator,cli}_<version>_<architecture>.deb (docs/install.md).
+# ./dev deb: makes OUT/lockstep-{client,daemon,aggregator,cli}_<version>_<architecture>.deb (docs/install.md).
 #
-# By dpkg-deb and not by CPack: CPack's generator writes neither a changelog nor a copyright file, and computes dependencies for
-# binaries in the build tree only. What is in a package is what `cmake --install --component` installs.
+# It uses dpkg-deb instead of CPack. CPack's generator writes neither a changelog nor a copyright file, and computes dependencies
+# only for binaries in the build tree. A package contains the files that `cmake --install --component` installs.
 . tools/dev/lib.sh
 
 preset=release built= out=build
@@ -32,17 +32,17 @@ version=$(cat VERSION)-1
 architecture=$(dpkg --print-architecture)
 multiarch=$(dpkg-architecture -q DEB_HOST_MULTIARCH)
 maintainer="${DEBFULLNAME:-Lockstep packages} <${DEBEMAIL:-root@$(hostname -f 2>/dev/null || hostname)}>"
-# The same sources make the same packages, byte for byte.
+# The same sources give the same packages, byte by byte.
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y VERSION)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 
-# stage PACKAGE: what is installed, as Debian has it.
+# stage PACKAGE: installs the package's files in Debian's layout.
 stage() {
   local component=$1 root=$2
   DESTDIR=$root cmake --install "$built" --prefix /usr --component "$component" >/dev/null
-  # A build tree that was configured for another prefix says lib.
+  # A build tree that was configured for another prefix uses lib.
   if [ "$component" = client ] && [ -d "$root/usr/lib/lockstep" ]; then
     mkdir -p "$root/usr/lib/$multiarch"
     mv "$root/usr/lib/lockstep" "$root/usr/lib/$multiarch/"
@@ -52,7 +52,7 @@ stage() {
   [ ! -d "$root/usr/share/man" ] || find "$root/usr/share/man" -type f -exec gzip -9n {} +
 }
 
-# documents COMPONENT ROOT
+# documents COMPONENT ROOT: writes the licences, the changelog and the documents of a package.
 documents() {
   local package=lockstep-$1 doc=$2/usr/share/doc/lockstep-$1
   mkdir -p "$doc"
@@ -66,7 +66,7 @@ documents() {
   if [ "$1" = cli ]; then cp docs/install.md docs/operations.md docs/launching.md README.md "$doc/"; fi
 }
 
-# shared_libraries ROOT: the packages that its binaries need, in the versions they need them.
+# shared_libraries ROOT: prints the packages that its binaries need, with versions.
 shared_libraries() {
   local binaries
   mapfile -t binaries < <(find "$1/usr" -type f \( -name '*.so' -o -path '*/bin/*' \))
@@ -76,7 +76,7 @@ shared_libraries() {
     die "dpkg-shlibdeps found nothing that ${binaries[*]} need"
 }
 
-# control COMPONENT ROOT: its stanza, filled in.
+# control COMPONENT ROOT: prints the package's control stanza with all fields.
 control() {
   local libraries
   libraries=$(shared_libraries "$2")

@@ -1,5 +1,6 @@
-"""How often is the report right? Live: jobs of eight simulated ranks, captured mid-job, held against the same seed without the
-fault. 30 faults over all kinds, ranks and sizes of 5 to 30 % of the step, and 10 healthy jobs."""
+"""Measures how often the report is right, live. Each job has eight simulated ranks and is captured mid-job.
+Its result is compared with the same seed without the fault. 30 jobs have faults of all kinds, on all
+ranks, with sizes of 5 to 30 % of the step. 10 jobs are healthy."""
 import argparse
 import json
 import pathlib
@@ -17,7 +18,7 @@ KINDS = ("slow_gpu", "host_stall", "slow_link", "copy")
 
 
 def plan(faults, healthy):
-    """Every kind and every rank comes up, sizes spread evenly over 5 to 30 %."""
+    """Returns jobs with every kind and every rank. The sizes are evenly spread over 5 to 30 %."""
     jobs = []
     for i in range(faults):
         size = 0.05 + 0.25 * ((i * 7) % faults) / max(1, faults - 1)

@@ -31,5 +31,5 @@ elif [ -z "$bundle" ]; then
   bash tools/dev/bundle.sh >&2
   bundle=build/$name
 fi
-# The check of this checkout, not the bundle's copy: it may be newer.
+# Use the check of this checkout instead of the bundle's copy, because it may be newer.
 exec python3 tools/gpu_check/gpu_check.py --bundle "$bundle" --out "$out" "${more[@]}"

@@ -1,10 +1,11 @@
-"""Kineto import as a user runs it: whole process, warm cache, every field of the report computed.
+"""Measures the Kineto import as a user runs it: the whole process, a warm cache, and every field of the
+report.
 
   import_bench.py LOCKSTEP FOLDER [--hta SECONDS --zcat SECONDS]
 
-Prints wall seconds (median of the runs), MB/s of JSON, peak memory, beside the floor: `zcat` of the same files in the same
-run. --hta and --zcat are another tool's recorded time on the same files and that machine's zcat time: the recorded time is
-scaled by this machine's zcat before it is compared.
+Prints wall seconds (median of the runs), MB/s of JSON and peak memory. The floor is `zcat` of the same
+files in the same run. --hta is another tool's recorded time for the same files, and --zcat is the time of
+zcat on that tool's machine. The recorded time is scaled by this machine's zcat before the comparison.
 """
 import argparse
 import gzip
@@ -26,7 +27,8 @@ def run(command, stdout=subprocess.DEVNULL):
 
 
 def count_events(path):
-    """In pieces: the kernel charges a child with its parent's memory at the moment of exec, so this process stays small."""
+    """Counts events piece by piece, so that this process stays small. The kernel counts the parent's memory
+    for a child at exec."""
     found, tail = 0, b""
     with gzip.open(path) as text:
         while piece := text.read(1 << 20):
@@ -48,7 +50,7 @@ def main():
     events = sum(map(count_events, files))
 
     zcat, ours, memory = [], [], []
-    for _ in range(args.runs):  # interleaved: a busy moment hits both
+    for _ in range(args.runs):  # interleaved, so that other load affects both
         zcat.append(run(["zcat", *files])[0])
         seconds, mib = run([args.lockstep, "analyze", str(args.folder), "--format", "json"])
         ours.append(seconds)

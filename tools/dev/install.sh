@@ -1,2 +1,2 @@
 . tools/dev/lib.sh
-if [ "${1:-}" = --all ]; then install build all; else install build; fi
+if [ "${1:-}" = --all ]; then install build check all; else install build; fi

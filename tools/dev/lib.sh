@@ -1,10 +1,10 @@
-# Shared by the verbs of ./dev; sourced, with the repository root as working directory.
+# Functions for the verbs of ./dev. The scripts source this file, with the repository root as working directory.
 set -euo pipefail
 
 say() { printf '\033[1m==> %s\033[0m\n' "$*" >&2; }
 die() { printf 'dev: %s\n' "$*" >&2; exit 1; }
 
-# packages SECTION...: the names in those sections of tools/packages.txt
+# packages SECTION...: prints the names in those sections of tools/packages.txt.
 packages() {
   local want=" $* " section="" line
   while read -r line; do
@@ -16,8 +16,8 @@ packages() {
   done < tools/packages.txt
 }
 
-# without_services COMMAND...: as root and in a shell of its own, with no package's service started while it runs. Debian's packages ask
-# policy-rc.d first; one that is there already is the machine's own policy, and stays.
+# without_services COMMAND...: runs the command and prevents packages from starting services. It needs root and a separate shell.
+# Debian's packages query policy-rc.d first. An existing policy-rc.d is the machine's own and is kept.
 without_services() {
   local policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ]; then
@@ -28,10 +28,10 @@ without_services() {
   "$@"
 }
 
-# install SECTION...: installs what is missing of them, and starts no service.
+# install SECTION...: installs the missing packages of those sections, and starts no service.
 install() {
   local missing=() name provided
-  # A package may come inside another one: the nodejs of node's makers has npm, and conflicts with Debian's.
+  # A package may provide another one: a nodejs from outside Debian may contain npm and conflict with Debian's npm.
   provided=$(dpkg-query -W -f='${db:Status-Status} ${Provides}\n' | sed -n 's/^installed //p' | tr ',' '\n' | sed 's/(.*//; s/ //g')
   for name in $(packages "$@"); do
     dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q '^install ok installed' || grep -qxF "$name" <<<"$provided" || missing+=("$name")
@@ -71,7 +71,7 @@ configure_and_build() {
   cmake --build --preset "$preset" -- -j "$(jobs)" "$@" >&2
 }
 
-# What is installed, besides the client library.
+# The programs that are installed. The client library is installed too.
 programs="lockstep lockstepd lockstep-aggregator"
 
 # build_installed PRESET
@@ -81,12 +81,12 @@ build_installed() {
   configure_and_build "$1" $programs lockstep_client
 }
 
-# As root Open MPI asks to be told twice; a laptop has fewer cores than ranks.
+# Open MPI runs as root only with both variables.
 if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
-# Contract: programs in build/bin, the client library in build/lib.
+# Other programs rely on these paths: programs in build/bin, the client library in build/lib.
 link_outputs() {
   local preset=$1
   ln -sfn "$preset/bin" build/bin

@@ -1,3 +1,3 @@
 . tools/dev/lib.sh
-install build all
+install build check all
 configure_and_build lint

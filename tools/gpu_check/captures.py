@@ -1,4 +1,4 @@
-"""A capture of one rank, read back from what `lockstep trace` wrote, and what can be asked of it."""
+"""Reads a capture of one rank that `lockstep trace` wrote, and checks it."""
 import bisect
 import collections
 import decimal
@@ -6,17 +6,17 @@ import gzip
 import json
 import statistics
 
-# Stamps of GPU and host are related by interpolation, 10 us apart at worst.
+# The time stamps of GPU and host are aligned by interpolation, with an error of at most 10 us.
 SLACK_NS = 20_000
 
 Kernel = collections.namedtuple("Kernel", "start dur stream correlation name")
 Call = collections.namedtuple("Call", "start dur correlation name")
-# Of NCCL: what ranks share of it, and its kernel.
+# One NCCL collective: the key that its ranks share, and its kernel.
 Collective = collections.namedtuple("Collective", "key kernel")
 
 
 class Capture:
-    """Times are nanoseconds of the host's CLOCK_REALTIME."""
+    """The records of one rank in a capture. Times are nanoseconds of the host's CLOCK_REALTIME."""
 
     def __init__(self, folder, rank=0):
         self.folder = folder
@@ -33,9 +33,9 @@ class Capture:
 
     def _read_trace(self, path):
         with gzip.open(path, "rt") as file:
-            # Exact: as a float a microsecond of the year has no nanoseconds.
+            # Decimal is exact. A float of this size cannot hold nanoseconds.
             document = json.load(file, parse_float=decimal.Decimal)
-        # Written on the job's clock.
+        # The trace uses the job's clock.
         base = document["baseTimeNanoseconds"] - document["lockstep"]["clock"]["shifted_ns"]
         self.kernels, self.calls, self.ranges, self.copies, self.sets, self.collectives = [], [], [], [], [], []
         for e in document["traceEvents"]:
@@ -57,21 +57,22 @@ class Capture:
             rows.sort()
 
     def launched_at(self):
-        """When the calls of the kernels began, sorted: on the host's own clock, so that each belongs to one step. A kernel whose call is
-        not known counts with its own begin."""
+        """Returns the sorted starts of the kernels' launch calls. They are on the host's clock, so that each
+        belongs to one step. A kernel without a known call counts with its own start."""
         calls = {c.correlation: c.start for c in self.calls if "Launch" in c.name}
         return sorted(calls.get(k.correlation, k.start) for k in self.kernels)
 
     def launches(self):
-        """Correlations of launches whose kernels must have begun inside the window: those before its end by more than a kernel ever
-        queued. A runtime call and the driver call under it share theirs."""
+        """Returns the correlations of launches whose kernels must have begun inside the window. Their
+        distance to its end is larger than any kernel's queueing time. A runtime call and the driver call
+        inside it have the same correlation."""
         calls = {c.correlation: c.start for c in self.calls if "LaunchKernel" in c.name}
         queued = max((k.start - calls[k.correlation] for k in self.kernels if k.correlation in calls), default=0)
         return {c for c, start in calls.items() if start < self.t1 - 1_000_000 - queued * 3 // 2}
 
 
 def totals(folder):
-    """(rows by kind, losses) of all ranks of a capture that wrote no traces."""
+    """Returns (rows by kind, losses) of all ranks of a capture without traces."""
     manifest = json.loads((folder / "records" / "manifest.json").read_text())
     rows = collections.Counter()
     for process in manifest["processes"]:
@@ -81,14 +82,14 @@ def totals(folder):
 
 
 def window(folder, rank=0):
-    """Of a rank, on its host's clock."""
+    """Returns a rank's window on its host's clock."""
     manifest = json.loads((folder / "records" / "manifest.json").read_text())
     process = next(p for p in manifest["processes"] if p["rank"] == rank)
     return process["t0_host_ns"], process["t1_host_ns"]
 
 
-def check_whole(table, capture, label):
-    """What must hold of every capture, whatever the program does."""
+def check_complete(table, capture, label):
+    """Checks the rules that hold for every capture of any program."""
     table.check(f"{label}: nothing lost", capture.lost == 0, f"{capture.lost} lost of {sum(capture.rows.values())} records; {capture.rows}",
                 "0 lost")
     count = collections.Counter(k.correlation for k in capture.kernels)
@@ -106,7 +107,7 @@ def check_whole(table, capture, label):
 
 
 def check_device(table, capture, label):
-    """What was there before the capture is in it: CUPTI dumps it when asked."""
+    """Checks the objects that are older than the capture. CUPTI dumps them on request."""
     rank = capture.report["ranks"][0]
     table.check(f"{label}: the device, its context and its streams are known",
                 bool(rank["device_name"]) and bool(rank["device_uuid"]) and all(capture.rows.get(k) for k in ("device", "context", "stream")),
@@ -115,8 +116,9 @@ def check_device(table, capture, label):
 
 
 def orphans_of(capture):
-    """How many kernels were launched before the window, and those that lack their call for no such reason: a stream runs in order, so
-    behind the first kernel whose call is known none may be without."""
+    """Returns the number of kernels that were launched before the window, and the other kernels without a
+    call. A stream runs in order, so that every kernel after the first one with a known call must have a
+    call."""
     known = {c.correlation for c in capture.calls}
     before, orphans, reached = 0, [], set()
     for kernel in capture.kernels:
@@ -130,13 +132,15 @@ def orphans_of(capture):
 
 
 def launch_delays(capture):
-    """From the begin of the launch call to the begin of its kernel, sorted: how well the GPU's clock is mapped onto the host's."""
+    """Returns the sorted delays from the start of a launch call to the start of its kernel. They show the
+    clocks' alignment."""
     starts = {c.correlation: c.start for c in capture.calls if "LaunchKernel" in c.name}
     return sorted(k.start - starts[k.correlation] for k in capture.kernels if k.correlation in starts)
 
 
 def check_bursts(table, capture, bursts, label):
-    """cuda_loop.py's own count, burst by burst, and its own clock on the GPU. True when all agree."""
+    """Compares the capture with cuda_loop.py's own counts per burst and its GPU times. Returns True if all
+    agree."""
     inside = [b for b in bursts if b["start_ns"] > capture.t0 + SLACK_NS and b["end_ns"] < capture.t1 - SLACK_NS]
     streams = collections.defaultdict(list)
     for kernel in capture.kernels:
@@ -144,7 +148,7 @@ def check_bursts(table, capture, bursts, label):
     differ, ratios = [], []
     for thread in sorted({b["thread"] for b in inside}):
         own = [b for b in inside if b["thread"] == thread]
-        # Each thread has a stream of its own, whose number only the driver knows: the one that fits best is it.
+        # Each thread has its own stream. Only the driver knows its number, so that the best match is taken.
         fits = [[_within(kernels, b) for b in own] for kernels in streams.values()]
         best = max(fits, key=lambda found: sum(len(f) == b["launches"] for f, b in zip(found, own)), default=[])
         for burst, kernels in zip(own, best or [[] for _ in own]):
@@ -162,23 +166,24 @@ def check_bursts(table, capture, bursts, label):
                                 "bursts", "all bursts")
     if ratios:
         median = statistics.median(ratios)
-        good &= table.check(f"{label}: kernel time equals what CUDA events measure", abs(median - 1) <= 0.02,
+        good &= table.check(f"{label}: kernel time equals the time of CUDA events", abs(median - 1) <= 0.02,
                             f"first start to last end is {median:.4f} of the events' time", "within 2 %")
     return good
 
 
 def _within(rows, burst):
-    """Of rows in the order of their starts."""
+    """Returns the rows inside a burst. `rows` are sorted by start."""
     first = bisect.bisect_left(rows, (burst["start_ns"] - SLACK_NS,))
     return rows[first:bisect.bisect_right(rows, (burst["end_ns"] + SLACK_NS,))]
 
 
 def check_steps(table, capture, steps, label):
-    """torch_loop.py's steps: each is there as a range, and each has as many kernels as the others."""
+    """Compares the capture with torch_loop.py's steps. Each must have a range, and all must have equally many
+    kernels."""
     inside = [s for s in steps if s["start_ns"] > capture.t0 + SLACK_NS and s["start_ns"] + s["ns"] < capture.t1 - SLACK_NS]
     ranges = {r.name: r for r in capture.ranges}
     missing = [s["step"] for s in inside if f"ProfilerStep#{s['step']}" not in ranges]
-    table.check(f"{label}: every step is there as an NVTX range", bool(inside) and not missing,
+    table.check(f"{label}: every step has an NVTX range", bool(inside) and not missing,
                 f"{len(inside) - len(missing)} of {len(inside)}; {len(capture.ranges)} ranges", "all, and more than none")
     launched = capture.launched_at()
     counts = collections.Counter(bisect.bisect_left(launched, s["start_ns"] + s["ns"]) - bisect.bisect_left(launched, s["start_ns"])
@@ -189,7 +194,7 @@ def check_steps(table, capture, steps, label):
 
 
 def check_graph(table, capture, steps, label):
-    """Replays of a CUDA graph: their kernels are known one by one, and by which launch."""
+    """Checks replays of a CUDA graph: each kernel must be recorded with the launch that it belongs to."""
     fact_graph_launches(table, capture, label)
     check_steps(table, capture, steps, label)
 

@@ -1,7 +1,8 @@
-"""What the programs here need of CUDA's driver, through ctypes: no toolkit, no PyTorch. Needs libcuda.so.1 and a GPU."""
+"""The functions of CUDA's driver that these programs need, through ctypes, without a toolkit or PyTorch.
+Needs libcuda.so.1 and a GPU."""
 import ctypes
 
-# Spins for so many clock cycles: a loop without a look at the clock would be computed away.
+# Spins for a number of clock cycles. Without the read of the clock, the compiler would remove the loop.
 PTX = b"""
 .version 7.0
 .target sm_75
@@ -25,11 +26,11 @@ turn:
 """
 PROBE = b"lockstep_probe"
 NON_BLOCKING = ctypes.c_uint(1)
-THREAD_LOCAL = ctypes.c_int(1)  # a capture that other threads' calls do not break
+THREAD_LOCAL = ctypes.c_int(1)  # calls of other threads do not break such a capture
 
 
 class Driver:
-    """libcuda, with a sentence for every call that fails."""
+    """libcuda. Each failed call raises an error with its text."""
 
     def __init__(self):
         self.lib = ctypes.CDLL("libcuda.so.1")
@@ -66,19 +67,21 @@ class Device:
         return free.value
 
     def leave(self, free_bytes):
-        """Takes all memory but so much, as far as it can be had, in pieces that get smaller. Returns what is free then."""
+        """Allocates memory in ever smaller pieces until about `free_bytes` are left. Returns the number of
+        free bytes."""
         piece, memory = 1 << 30, ctypes.c_uint64()
         while piece >= 1 << 20:
             before = self.free_bytes()
             taken = before > free_bytes + piece and self.cuda.lib.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(piece)) == 0
-            # One that costs nothing would be asked for without end.
+            # A piece that does not reduce the free memory would be allocated forever.
             if not taken or self.free_bytes() >= before:
                 piece //= 2
         return self.free_bytes()
 
 
 class Stream:
-    """Launches kernels of `cycles` GPU clock cycles on a stream of its own; from the thread that made it."""
+    """Launches kernels of `cycles` GPU clock cycles on its own stream. Only the thread that made it may use
+    it."""
 
     def __init__(self, device, cycles):
         self.device, self.cuda = device, device.cuda
@@ -99,7 +102,7 @@ class Stream:
                 raise SystemExit(f"CUDA: cuLaunchKernel returned {code}")
 
     def graph(self, count):
-        """An executable graph of so many launches."""
+        """Returns an executable graph with `count` launches."""
         graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
         self.cuda.cuStreamBeginCapture_v2(self.handle, THREAD_LOCAL)
         self.launch(count)

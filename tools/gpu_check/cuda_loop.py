@@ -1,9 +1,11 @@
-"""A CUDA program without a toolkit: launches bursts of one small kernel through the driver and says what it did.
+"""A CUDA program without a toolkit. It launches bursts of one small kernel through the driver and logs them.
 
-Every burst is one JSON line {"event": "burst", "thread", "burst", "start_ns", "end_ns", "launches", "graph", "copies", "sets",
-"submit_ns", "gpu_ns"}: start and end are CLOCK_REALTIME, launches the kernels (of which a graph starts all at once), submit_ns is what
-the host spent launching, gpu_ns what CUDA events measured around the kernels. A checker compares a capture with it.
-Needs libcuda.so.1 and a GPU; nothing else. SIGTERM ends it after the burst at hand.
+Every burst is one JSON line {"event": "burst", "thread", "burst", "start_ns", "end_ns", "launches",
+"graph", "copies", "sets", "submit_ns", "gpu_ns"}. start_ns and end_ns are CLOCK_REALTIME. launches is the
+number of kernels; a graph starts all of them at once. submit_ns is the host's time for the launches.
+gpu_ns is the time of the kernels by CUDA events. Checks compare a capture with these lines.
+
+It needs only libcuda.so.1 and a GPU. SIGTERM ends it after the current burst.
 """
 import argparse
 import ctypes
@@ -20,7 +22,7 @@ COPY_BYTES = 4096
 
 
 class Lane(threading.Thread):
-    """One thread with a stream of its own."""
+    """One thread with its own stream."""
 
     def __init__(self, device, number, args, report, make_graph, end):
         super().__init__(daemon=True)
@@ -30,7 +32,7 @@ class Lane(threading.Thread):
     def run(self):
         try:
             self.loop()
-        except BaseException as error:  # noqa: B902  (SystemExit of the driver's calls too: it is told by the main thread)
+        except BaseException as error:  # noqa: B902  (also catches SystemExit from the driver's calls; the main thread reports it)
             self.failure = str(error)
 
     def loop(self):
@@ -68,7 +70,8 @@ class Lane(threading.Thread):
 
 
 def fork_child():
-    """What a data loader's worker is: a copy of the process that uses no CUDA. Its exit code."""
+    """Forks like a data loader's worker: a copy of the process that uses no CUDA. Returns the child's exit
+    code."""
     pid = os.fork()
     if pid == 0:
         sum(range(200_000))
@@ -85,7 +88,7 @@ def main():
     parser.add_argument("--cycles", type=int, default=30000, help="of the GPU's clock, for each kernel")
     parser.add_argument("--pause-ms", type=float, default=20, help="between bursts, so that none straddles its neighbour's stamps")
     parser.add_argument("--graph", action="store_true", help="each burst is one CUDA graph; without this from SIGUSR1 on")
-    parser.add_argument("--forks", action="store_true", help="beside the bursts, fork children that live for a moment, one after the other")
+    parser.add_argument("--forks", action="store_true", help="also fork short-lived children, one after another")
     parser.add_argument("--leave-mb", type=int, help="take all of the GPU's memory but so much")
     parser.add_argument("--log", required=True)
     args = parser.parse_args()

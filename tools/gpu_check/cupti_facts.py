@@ -1,5 +1,6 @@
-"""What CUPTI is and does in a PyTorch process on this machine, as one JSON document. Touches nothing that lasts: kinds it switches
-on are switched off, a subscriber it gets is given back. --without-torch: of the library named by --cupti, in a plain process."""
+"""Prints CUPTI's properties and behaviour in a PyTorch process on this machine as one JSON document. It
+leaves no changes: it disables the kinds that it enabled and returns its subscriber. With --without-torch,
+it examines the library of --cupti in a plain process."""
 import argparse
 import ctypes
 import json
@@ -12,7 +13,8 @@ PARSES_ALWAYS = 5
 
 
 def record_bytes(cupti, kind):
-    """The library's own parser tells: a record of the kind, then nothing but records that always parse."""
+    """Returns a record's size by the library's own parser. The buffer has a record of the kind, then records
+    that always parse."""
     buffer = (ctypes.c_uint8 * 2048)()
     for at in range(8, 2048, 8):
         ctypes.c_uint32.from_buffer(buffer, at).value = PARSES_ALWAYS
@@ -25,7 +27,8 @@ def record_bytes(cupti, kind):
 
 
 def clock_bracket(cupti):
-    """How far cuptiGetTimestamp is from CLOCK_REALTIME: of 1000 tries, the one with the least between two looks."""
+    """Returns the difference of cuptiGetTimestamp and CLOCK_REALTIME. Of 1000 tries, the one with the
+    shortest interval counts."""
     best, stamp = None, ctypes.c_uint64()
     for _ in range(1000):
         before = time.time_ns()
@@ -110,11 +113,11 @@ def main():
     fact("disable_kernel", lambda: timed(cupti.cuptiActivityDisable, ctypes.c_int(KINDS["kernel"])))
     fact("second_enable_kernel", lambda: timed(cupti.cuptiActivityEnable, ctypes.c_int(KINDS["kernel"])))
     fact("second_disable_kernel", lambda: timed(cupti.cuptiActivityDisable, ctypes.c_int(KINDS["kernel"])))
-    # What exists is told into nobody's buffer here: how long it takes is the fact.
+    # No buffer is registered for the dumped objects here. Only the duration matters.
     for kind in ("device", "context", "stream"):
         fact(f"enable_and_dump_{kind}", lambda: timed(cupti.cuptiActivityEnableAndDump, ctypes.c_int(KINDS[kind])))
         fact(f"disable_{kind}", lambda: timed(cupti.cuptiActivityDisable, ctypes.c_int(KINDS[kind])))
-    # Blackwell's way of tracing; others say that they do not have it. Last: it changes what follows.
+    # Tracing on Blackwell GPUs; other GPUs return an error. It comes last, because it changes later results.
     fact("hardware_trace", lambda: [timed(cupti.cuptiActivityEnableHWTrace, ctypes.c_uint8(on)) for on in (1, 0)])
     fact("libraries", lambda: {name: loaded(name) for name in ("libcuda.so", "libcudart", "libnccl", "libnvToolsExt")})
     print(json.dumps(facts, indent=1))

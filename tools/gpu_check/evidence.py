@@ -1,4 +1,5 @@
-"""What a run leaves behind: the table, and one archive with whatever is needed to understand a failure from afar."""
+"""Writes the results of a run: the table, and one archive with all data that help to explain a failure
+remotely."""
 import io
 import json
 import os
@@ -10,34 +11,36 @@ import time
 import traceback
 import zlib
 
-REPOSITORY = "repository"  # folder of the archive that holds what belongs into the repository, under its paths there
+REPOSITORY = "repository"  # folder of the archive with the files for the repository, under their paths there
 VERDICTS = {True: "PASS", False: "FAIL", None: "LEFT OUT"}
 
 
 class OutOfTime(BaseException):
-    """A section's time, or the whole run's, is up. Not an Exception: no check may swallow it."""
+    """The time of a section or of the whole run is over. It is not an Exception, so that no check can catch
+    it."""
 
 
 class Table:
-    """One row per check, written to OUT/results.md and OUT/results.json after each, so that a run that is killed has them."""
+    """One row per check. Each row is written to OUT/results.md and OUT/results.json at once, so that a killed
+    run keeps them."""
 
     def __init__(self, out, simulated):
         self.out, self.simulated, self.rows = out, simulated, []
-        self.id, self.section = "", ""  # of the checks that follow: A1 to A16, and the function that makes them
-        self.machine = {}  # what stands above the table
+        self.id, self.section = "", ""  # of the next checks: A1 to A16, and the section's function
+        self.machine = {}  # lines above the table
         self.began = time.monotonic()
 
     def check(self, name, ok, measured, expected):
-        """ok None: it could not be checked here; `measured` says why."""
+        """An `ok` of None means that the check was not possible here. `measured` states the reason."""
         self._add(name, VERDICTS[ok], measured, expected)
         return bool(ok)
 
     def fact(self, name, measured):
-        """A number nobody knew before: neither right nor wrong."""
+        """Adds a measured number that is neither right nor wrong."""
         self._add(name, "fact", measured, "")
 
     def judge(self, name, ok, measured, expected):
-        """A check of what only a real GPU can show; simulated, its figure is a fact."""
+        """Adds a check that only a real GPU can pass. In a simulation its figure is a fact."""
         if self.simulated:
             self.fact(name, measured)
         else:
@@ -54,7 +57,7 @@ class Table:
         self.write()
 
     def good(self):
-        """Something was checked, and nothing failed."""
+        """Returns whether a check passed and none failed."""
         verdicts = {row["verdict"] for row in self.rows}
         return "PASS" in verdicts and "FAIL" not in verdicts
 
@@ -62,11 +65,11 @@ class Table:
         counts = {}
         for row in self.rows:
             counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1
-        lines = ["# gpu-check" + (" (simulated: says nothing about a GPU)" if self.simulated else ""), ""]
+        lines = ["# gpu-check" + (" (simulated: not valid for a GPU)" if self.simulated else ""), ""]
         lines += [f"- {name}: {value}" for name, value in self.machine.items()]
         lines += ["", ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())) + f"; {time.monotonic() - self.began:.0f} s", "",
                   "| id | what | result | figure | goal |", "|---|---|---|---|---|"]
-        for r in sorted(self.rows, key=lambda row: int(row["id"][1:] or 0)):  # stable: within one id as they came
+        for r in sorted(self.rows, key=lambda row: int(row["id"][1:] or 0)):  # the sort is stable and keeps the order within an id
             left_out = r["verdict"] == "LEFT OUT"
             lines.append(f"| {r['id']} | {r['section']}: {r['check']} | {r['verdict']}{': ' + r['measured'] if left_out else ''} | "
                          f"{'' if left_out else r['measured']} | {r['expected']} |")
@@ -78,8 +81,8 @@ class Table:
                                                           indent=1) + "\n")
 
 
-class Gathered:
-    """Checks of several captures in one row of a table: the first that fails is told."""
+class CombinedChecks:
+    """Collects the checks of several captures into one row of a table. The row shows the first failures."""
 
     def __init__(self):
         self.passed, self.failures = 0, []
@@ -94,14 +97,15 @@ class Gathered:
     def fact(self, name, measured):
         pass
 
-    def tell(self, table, name):
+    def add_row(self, table, name):
         table.check(name, self.passed > 0 and not self.failures, f"{self.passed} of {self.passed + len(self.failures)} checks" +
                     "".join(f"; {failure}" for failure in self.failures[:3]), "all")
 
 
 def run_logged(folder, name, command, timeout=30, env=None, started=lambda process: None):
-    """Runs a command and keeps everything about it in folder/name.txt. Returns (exit code, stdout, stderr); the code is None
-    when it did not end in time, or could not be started. `started` is handed the process, for whoever may have to end it."""
+    """Runs a command and logs everything about it in folder/name.txt. Returns (exit code, stdout, stderr).
+    The code is None if the command did not end in time or could not start. `started` receives the process,
+    so that the caller can end it."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [str(word) for word in command]
     began = time.monotonic()
@@ -135,8 +139,8 @@ def last_line(*texts):
 
 
 def snapshot(folder, pid, name, stacks=False):
-    """What the kernel tells of a process that does not do what it should; `stacks`: and where a debugger, if there is one, finds its
-    threads."""
+    """Stores the kernel's information about a process that misbehaves. With `stacks`, a debugger adds the
+    stacks of its threads if one is installed."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = []
 
@@ -163,7 +167,7 @@ def snapshot(folder, pid, name, stacks=False):
 
 
 def broken(folder, name):
-    """Keeps the traceback of the exception at hand; its last line."""
+    """Stores the traceback of the current exception. Returns its last line."""
     folder.mkdir(parents=True, exist_ok=True)
     text = traceback.format_exc()
     (folder / f"{name}.txt").write_text(text)
@@ -171,8 +175,8 @@ def broken(folder, name):
 
 
 def _priority(path, work):
-    """What the repository keeps, then small texts: without the rest they still tell the story; per-rank traces can be made again from
-    records/."""
+    """Returns the order of a file in the archive. Files for the repository come first, then small texts,
+    which explain most failures. Traces come last, because they can be made again from records/."""
     parts = path.relative_to(work).parts
     if parts[0] == REPOSITORY:
         return -1, path.stat().st_size
@@ -185,8 +189,8 @@ def _priority(path, work):
 
 
 def write_archive(archive, work, extra, most_bytes=15 << 20):
-    """OUT/gpu_check.tar.gz of everything under `work`, most telling first, at most `most_bytes`; what did not fit is named in
-    left_out.txt inside it. Returns (bytes, names left out)."""
+    """Writes OUT/gpu_check.tar.gz from the files under `work`, with the most useful ones first and at most
+    `most_bytes`. Its left_out.txt names the files that did not fit. Returns (bytes, names left out)."""
     chosen, left_out, used = [], [], 0
     files = [path for path in work.rglob("*") if path.is_file() and not path.is_symlink()]
     for path in list(extra) + sorted(files, key=lambda p: _priority(p, work)):
@@ -196,7 +200,7 @@ def write_archive(archive, work, extra, most_bytes=15 << 20):
             left_out.append(f"{path.name}: {error}")
             continue
         name = str(path.relative_to(work)) if work in path.parents else path.name
-        # What gzip makes of it, and the header tar puts in front of it.
+        # The size after gzip and the size of a tar header.
         cost = len(zlib.compress(data, 1)) + 600
         if used + cost > most_bytes:
             left_out.append(f"{name}: {len(data)} bytes")

@@ -1,11 +1,11 @@
-"""What of a run belongs into the repository: the table, and a few small captures that tests may read again."""
+"""Gathers the part of a run for the repository: the table, and a few small captures that tests can read."""
 import datetime
 import re
 import shutil
 
 from evidence import REPOSITORY, run_logged
 
-MOST_BYTES = 2 << 20  # of one capture
+MOST_BYTES = 2 << 20  # per capture
 MOST_CAPTURES = 8
 
 
@@ -15,8 +15,9 @@ def slug(table):
 
 
 def gather(setup, table):
-    """Puts it under work/repository, as it lies in the repository, and checks that the captures can be read from there. Returns the
-    sentence that says what to do with it. Never raises: it runs when everything else may have gone wrong."""
+    """Copies the files to work/repository, under their paths in the repository, and checks that the captures
+    can be read there. Returns a sentence with the next command for the user. Never raises an exception,
+    because other parts of the run may have failed."""
     root, name = setup.work / REPOSITORY, slug(table)
     table.section, table.id = "repository", "A1"
     kept = []
@@ -28,7 +29,7 @@ def gather(setup, table):
         results.parent.mkdir(parents=True, exist_ok=True)
         results.write_text(table.text())
     except OSError as error:
-        table.check("what belongs into the repository is gathered", False, error, "the table and some captures")
+        table.check("files for the repository are collected", False, error, "the table and some captures")
     return (f"in the archive, {REPOSITORY}/ is what belongs into the repository, docs/gpu-results/{name}.md and "
             f"{len(kept)} captures in tests/golden/gpu/{name}/; from its root: tar -xzf gpu_check.tar.gz --strip-components=2 "
             f"gpu_check/{REPOSITORY}")
@@ -44,7 +45,7 @@ def keep(setup, table, capture, folder, target, kept):
     (target / "records").mkdir(parents=True)
     for path in files:
         shutil.copy(path, target / "records" / path.name)
-    # Read again from the copy alone, as a test will.
+    # Reads only the copy, as a test will.
     code, out, err = run_logged(setup.work / "repository-check", capture,
                                 [setup.bundle / "bin" / "lockstep", "report", target, "--format", "json"], timeout=20)
     if table.check(f"{capture} can be read again", code == 0 and '"schema"' in out,

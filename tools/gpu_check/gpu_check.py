@@ -1,9 +1,12 @@
-"""What a machine with a GPU has to show, run from the bundle. Needs python3 and nothing of ours but the bundle.
+"""Checks a machine with a GPU, from the bundle. It needs only python3 and the bundle.
 
-Writes OUT/results.md (the table), OUT/results.json, and OUT/gpu_check.tar.gz (at most 16 MB) with every log, report and capture, and
-with what belongs into the repository (docs/gpu-check.md). Each check is made on its own: one that fails, hangs or breaks is a row and
-the next one begins. Ends by itself within --limit seconds and some for tidying up. Exit 1 when a check failed. With --simulate DIR the
-programs run on simulated GPUs, so that the check itself is tested where none is; the table then says so in its first line.
+It writes OUT/results.md (the table), OUT/results.json, and OUT/gpu_check.tar.gz (at most 16 MB). The
+archive has every log, report and capture, and the files for the repository (docs/gpu-check.md).
+
+Checks are independent: one that fails, hangs or breaks becomes a row, and the next one begins. The run
+ends within --limit seconds plus a short cleanup. The exit code is 1 if a check failed. With --simulate DIR
+the programs run on simulated GPUs, to test the check itself without a GPU. The first line of the table
+then says so.
 """
 import argparse
 import collections
@@ -29,9 +32,9 @@ from section_robustness import forks, robustness
 from section_same import same_program
 from section_torch import torch
 
-# `least`: seconds without which it is not begun; `limit`: seconds after which it is broken off.
+# `least` is the time in seconds that a section needs to begin. After `limit` seconds it is stopped.
 Section = collections.namedtuple("Section", "name id function least limit")
-# The most important first: what there is no time for is left out, and its rows say so.
+# The most important sections come first. A section without enough time is left out, and its row says so.
 SECTIONS = [
     Section("facts", "A1", facts, 10, 90), Section("cuda", "A3", cuda, 25, 90), Section("graphs", "A5", graphs, 20, 60),
     Section("overhead", "A7", overhead, 40, 190), Section("ranks", "A10", ranks, 40, 110), Section("torch", "A6", torch, 30, 90),
@@ -47,7 +50,7 @@ def parse():
     parser.add_argument("--out", required=True, type=pathlib.Path, help="folder for the table and the archive")
     parser.add_argument("--simulate", type=pathlib.Path, metavar="DIR", help="folder with lockstep-sim-rank")
     parser.add_argument("--only", help="sections, by comma: " + ", ".join(section.name for section in SECTIONS))
-    parser.add_argument("--limit", type=float, default=540, help="seconds for all of it (%(default)s)")
+    parser.add_argument("--limit", type=float, default=540, help="total time in seconds (%(default)s)")
     args = parser.parse_args()
     known = [section.name for section in SECTIONS]
     args.only = args.only.split(",") if args.only else known
@@ -80,7 +83,7 @@ def run_section(section, setup, table):
         section.function(setup, table)
     except OutOfTime:
         broken(setup.work / section.name, "out-of-time")
-        table.check("the section ends in time", False, "broken off; where it was stands in the archive", f"within {limit:.0f} s")
+        table.check("the section ends in time", False, "timed out; the archive has its stack", f"within {limit:.0f} s")
     except Exception:
         table.check("the section runs to its end", False, broken(setup.work / section.name, "broken"), "no exception")
     finally:
@@ -102,12 +105,12 @@ def main():
             if section.name in args.only:
                 run_section(section, setup, table)
     except KeyboardInterrupt as end:
-        table.check("the run ends by itself", False, f"{end or 'interrupted'}; the archive has what there is", f"within {args.limit:.0f} s")
+        table.check("the run ends by itself", False, f"{end or 'interrupted'}; the archive has all results so far", f"within {args.limit:.0f} s")
         broken(work, "interrupted")
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # A driver that reported a fault said so there.
+        # A driver reports a fault in the kernel's log.
         run_logged(work / "facts", "kernel-log-at-the-end", ["bash", "-c", "dmesg -T | tail -n 200"], timeout=5)
         gathered = gather(setup, table)
         archive = out / "gpu_check.tar.gz"

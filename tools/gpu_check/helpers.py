@@ -1,4 +1,5 @@
-"""What several sections do: a capture with its row in the table, a rank that registers, a capture in the background."""
+"""Shared functions of the sections: a capture with its row in the table, a rank that registers, a capture in
+the background."""
 import re
 import threading
 import time
@@ -6,11 +7,11 @@ import time
 import captures
 from evidence import broken, last_line, run_logged
 
-READY_S = 60  # a first import of PyTorch reads gigabytes
+READY_S = 60  # the first import of PyTorch reads gigabytes
 
 
 def why(stderr):
-    """The line that says what went wrong, of what `lockstep trace` said."""
+    """Returns the line of `lockstep trace`'s output that states the error."""
     for line in stderr.splitlines():
         if re.search(r": (failed|gone): ", line):
             return line.strip()[:300]
@@ -18,13 +19,13 @@ def why(stderr):
 
 
 def traced(table, session, label, *args, timeout=60):
-    """A capture with its row in the table; None when there is none to look at."""
+    """Makes a capture with its row in the table. Returns None if it failed."""
     began = time.monotonic()
     name = re.sub(r"[^\w.]+", "-", label)
-    code, folder, said = session.trace(name, "--formats", "kineto", *args, timeout=timeout)
+    code, folder, output = session.trace(name, "--formats", "kineto", *args, timeout=timeout)
     answered_ns = time.time_ns()
     table.check(f"{label}: `lockstep trace {' '.join(args)}`", code == 0,
-                f"exit {code} after {time.monotonic() - began:.1f} s: {why(said)}", "exit 0")
+                f"exit {code} after {time.monotonic() - began:.1f} s: {why(output)}", "exit 0")
     if code != 0:
         return None
     try:
@@ -44,12 +45,12 @@ def registers(table, session, workload, count=1, label="the client reaches the d
 
 
 def cuda_loop(setup, session, name, *args, seconds=120):
-    """The plain CUDA program. Simulated, it finds another libcuda."""
+    """Returns the command of the plain CUDA program. In a simulation it loads another libcuda."""
     return setup.script("cuda_loop.py", "--seconds", seconds, "--log", session.folder / f"{name}.jsonl", *args)
 
 
 def train_loop(setup, *args):
-    """The program of tests/cuda; None where there is none."""
+    """Returns the command of the program of tests/cuda, or None if it does not exist."""
     names = [setup.simulate / "lockstep_train_loop_nvcc", setup.simulate / "lockstep_train_loop"] if setup.simulate else \
         [setup.bundle / "gpu-check" / "train_loop"]
     found = next((name for name in names if name.exists()), None)
@@ -57,8 +58,8 @@ def train_loop(setup, *args):
 
 
 def gpu_libraries(setup):
-    """The environment in which it finds libcudart and libnccl: the simulated ones, the system's, or those of Python's wheels; None when
-    there are none."""
+    """Returns the environment for libcudart and libnccl: the simulated ones, the system's, or those of
+    Python's wheels. Returns None if there are none."""
     if setup.simulate:
         return {"LD_LIBRARY_PATH": str(setup.simulate.parent / "lib" / "sim_stack")}
     script = ("import glob, os, site, sys; roots = [d + '/nvidia' for d in site.getsitepackages() + [site.getusersitepackages()]] + "
@@ -89,9 +90,9 @@ class BackgroundTrace(threading.Thread):
         super().__init__(daemon=True)
         self.session, self.capture, self.args, self.timeout = session, capture, args, timeout
         self.began = time.monotonic()
-        self.code, self.folder, self.said, self.seconds = None, session.folder / capture, "", 0.0
+        self.code, self.folder, self.output, self.seconds = None, session.folder / capture, "", 0.0
         self.start()
 
     def run(self):
-        self.code, self.folder, self.said = self.session.trace(self.capture, "--formats", "none", *self.args, timeout=self.timeout)
+        self.code, self.folder, self.output = self.session.trace(self.capture, "--formats", "none", *self.args, timeout=self.timeout)
         self.seconds = time.monotonic() - self.began

@@ -1,4 +1,5 @@
-"""A loop of matrix products in JAX; each step is a JSON line {"event": "step", "step", "start_ns", "ns"}. SIGTERM ends it."""
+"""Runs a loop of matrix products in JAX. Each step is a JSON line {"event": "step", "step", "start_ns",
+"ns"}. SIGTERM ends it."""
 import argparse
 import json
 import os
@@ -6,7 +7,7 @@ import signal
 import threading
 import time
 
-# As CUDA graphs the kernels would be another check's.
+# Kernels in CUDA graphs are the subject of another check.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_enable_command_buffer="
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 

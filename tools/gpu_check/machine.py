@@ -1,4 +1,4 @@
-"""What all sections share: the bundle, the machine, the time that is left."""
+"""Shared data of all sections: the bundle, the machine and the remaining time."""
 import pathlib
 import subprocess
 import sys
@@ -8,22 +8,22 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Setup:
-    """What all sections share."""
+    """Shared data of all sections."""
 
     def __init__(self, bundle, work, simulate):
         self.bundle, self.work, self.simulate = bundle, work, simulate
         self.python = sys.executable
-        self.env = {}  # for every program and daemon; LOCKSTEP_CUPTI_LIB where the client does not find CUPTI by itself
+        self.env = {}  # for every program and daemon; has LOCKSTEP_CUPTI_LIB if the client does not find CUPTI by itself
         self.program_env = {"PYTHONUNBUFFERED": "1"}
         if simulate:
             lib = simulate.parent / "lib"
             self.program_env.update({"LD_LIBRARY_PATH": str(lib / "sim_cuda"),
                                      "LOCKSTEP_SIM_CUPTI": str(lib / "liblockstep_sim_cupti.so")})
-        self.cupti = None  # a libcupti of this machine, once the facts have found one
-        self.deadline = None  # of the whole run
+        self.cupti = None  # path of a libcupti on this machine, set by the section facts
+        self.deadline = None  # end of the whole run
         self.section_deadline = None
         self.modules = {}
-        self.kept = []  # (name, capture folder): what may become golden test data
+        self.kept = []  # (name, capture folder) of possible golden test data
 
     def left(self):
         return self.deadline - time.monotonic()
@@ -32,7 +32,7 @@ class Setup:
         return self.section_deadline - time.monotonic()
 
     def has(self, module):
-        """Whether the machine's Python can import it; simulated, nothing is asked of any."""
+        """Returns whether the machine's Python can import the module. In a simulation it returns False."""
         if self.simulate:
             return False
         if module not in self.modules:
@@ -41,5 +41,5 @@ class Setup:
         return self.modules[module]
 
     def script(self, name, *args):
-        # A crash leaves where Python was.
+        # faulthandler prints Python's position after a crash.
         return [self.python, "-X", "faulthandler", str(HERE / name), *map(str, args)]

@@ -1,9 +1,11 @@
-"""One of several ranks that share one GPU: a loop of all-reduces, or a model under PyTorch's DistributedDataParallel; one rank late by
---late-ms in each step.
+"""One of several ranks that share one GPU. It runs a loop of all-reduces, or a model under PyTorch's
+DistributedDataParallel. One rank is late by --late-ms in each step.
 
-NCCL takes several ranks on one device only when each believes to be on a node of its own (NCCL_HOSTID), and then goes over
-sockets. Nobody promises that it works; whoever starts this gives it little time. Logs JSON lines: `ready`, `latency` (the median
-of an all-reduce per size in bytes, nobody late), `step`, `end`.
+NCCL accepts several ranks on one device only if each has its own node name (NCCL_HOSTID). It then uses
+sockets. This is not supported officially, so that the caller should set a short time limit.
+
+It logs the JSON lines `ready`, `latency`, `step` and `end`. `latency` is the median time of an all-reduce
+per size in bytes, with no late rank.
 """
 import argparse
 import datetime
@@ -89,7 +91,7 @@ def main():
             start_ns, began = time.time_ns(), time.perf_counter_ns()
             torch.cuda.nvtx.range_push(f"ProfilerStep#{step}")
             one_step(be_late)
-            # All end after the same step, or one would wait for ever.
+            # All ranks must end after the same step. Otherwise one would wait forever.
             go.fill_(0.0 if time.monotonic() > end else 1.0)
             dist.all_reduce(go, op=dist.ReduceOp.MIN)
             torch.cuda.synchronize()

@@ -1,18 +1,19 @@
-"""Medians of steps that two programs made in turns, and how sure their ratio is."""
+"""Computes the median steps of two programs that ran in turns, and the confidence interval of their ratio."""
 import collections
 import random
 import statistics
 
-# `value` is of all steps, [low, high] holds 95 % of the resamples.
+# `value` is computed from all steps. [low, high] contains 95 % of the resamples.
 Interval = collections.namedtuple("Interval", "value low high")
-# One turn of the program in question and the turn of the one it is compared with, next to it in time: their steps in ns.
+# The steps in ns of one turn of a program, and of the base program's turn next to it in time.
 Pair = collections.namedtuple("Pair", "base steps")
 RESAMPLES = 1000
 
 
 def ratio(pairs, resamples=RESAMPLES, seed=1):
-    """The median step over the median step of the base. Whole turns are drawn, then steps of each: steps of one turn share the machine's
-    mood, so that drawing single steps alone would promise too much."""
+    """Returns the median step over the base's median step. It resamples whole turns and then steps of each
+    turn. Steps of one turn share the state of the machine, so that resampling steps alone would give too
+    small an interval."""
     generator = random.Random(seed)
     pairs = [p for p in pairs if p.base and p.steps]
     if not pairs:
@@ -32,7 +33,7 @@ def ratio(pairs, resamples=RESAMPLES, seed=1):
 
 
 def quantile(ordered, fraction):
-    """Of sorted values, between the two nearest."""
+    """Interpolates a quantile of sorted values."""
     at = fraction * (len(ordered) - 1)
     low = int(at)
     high = min(low + 1, len(ordered) - 1)
@@ -40,12 +41,13 @@ def quantile(ordered, fraction):
 
 
 def relative(one, other):
-    """Interval of one ratio over another's, of independent measurements."""
+    """Returns the interval of the quotient of two ratios from independent measurements."""
     return Interval(one.value / other.value, one.low / other.high, one.high / other.low)
 
 
 def within_noise(measured, control):
-    """Whether no slowdown is seen: the interval reaches down to 1, or to what two equal programs differed by in the same run."""
+    """Returns whether no slowdown is visible: the interval includes 1, or the difference of two equal
+    programs in the same run."""
     return measured.low <= max(1.0, control.high)
 
 

@@ -1,9 +1,9 @@
-"""Takes turns (turns.py) with plain CUDA: for machines without PyTorch, and over the simulated driver."""
+"""Takes turns (turns.py) with plain CUDA, for machines without PyTorch and for the simulated driver."""
 from cuda_driver import Device, Stream
 from turns import Worker, answers_path
 
 LONG_KERNELS, TINY_KERNELS = 10, 200
-LONG_CYCLES = 200_000  # some 100 us
+LONG_CYCLES = 200_000  # about 100 us
 
 
 class PlainWorker(Worker):

@@ -1,13 +1,14 @@
-"""A CUDA program: its own count of what it launched against ten captures, with one thread and with four; the other ways in."""
+"""Compares a CUDA program's own count of launches with ten captures, with one thread and with four. Also
+checks the other ways to load the client."""
 import statistics
 import time
 
 import captures
-from evidence import Gathered, snapshot
+from evidence import CombinedChecks, snapshot
 from helpers import cuda_loop, cupti_of, gpu_memory, registers, traced, why
 from session import Session
 
-# As many launches as a program can make.
+# As many launches as possible.
 FLOOD = ["--threads", "4", "--launches", "3000", "--copies", "0", "--cycles", "0", "--pause-ms", "0"]
 
 
@@ -33,10 +34,10 @@ def cuda(setup, table):
         table.id = "A4"
         for number in range(3, 3 + short):
             if number == 2 + short:
-                time.sleep(4)  # a capture after a rest
-            code, folder, said = session.trace(f"capture-{number}", "--formats", "kineto", "--duration", "400ms")
+                time.sleep(4)  # a capture after a pause
+            code, folder, output = session.trace(f"capture-{number}", "--formats", "kineto", "--duration", "400ms")
             if code != 0:
-                table.check(f"capture {number} of 400 ms", False, f"exit {code}: {why(said)}", "exit 0")
+                table.check(f"capture {number} of 400 ms", False, f"exit {code}: {why(output)}", "exit 0")
                 break
             kept.append((f"capture {number}", captures.Capture(folder)))
             setup.kept = [("kernels-and-copies", folder)]
@@ -45,17 +46,17 @@ def cuda(setup, table):
         table.fact("GPU memory of the program before, after one and after all captures", memory)
         fact_launch_cost(table, workload, kept)
         code = workload.stop()
-        table.check("the program ends as ever", code == 0, f"exit {code}: {workload.said()}", "exit 0")
+        table.check("the program ends normally", code == 0, f"exit {code}: {workload.output()}", "exit 0")
         for table.id, (label, one) in zip(("A3", "A4"), kept):
             judge_plain(table, workload, one, label)
-        gathered = Gathered()
+        checks = CombinedChecks()
         for label, one in kept[2:]:
-            judge_plain(gathered, workload, one, label)
-        gathered.tell(table, f"captures 3 to {len(kept)} are as good")
+            judge_plain(checks, workload, one, label)
+        checks.add_row(table, f"captures 3 to {len(kept)} are as good")
 
 
 def retry_with_cupti(setup, table, session, workload):
-    """Tells "finds no CUPTI" from whatever else may be wrong."""
+    """Repeats the capture with an explicit libcupti, to separate a missing CUPTI from other errors."""
     setup.env["LOCKSTEP_CUPTI_LIB"] = setup.cupti
     session.env["LOCKSTEP_CUPTI_LIB"] = setup.cupti
     workload.stop()
@@ -67,14 +68,14 @@ def retry_with_cupti(setup, table, session, workload):
 
 
 def judge_plain(table, workload, capture, label):
-    captures.check_whole(table, capture, label)
+    captures.check_complete(table, capture, label)
     captures.check_bursts(table, capture, workload.events("burst"), label)
     if label == "capture 1":
         captures.check_device(table, capture, label)
 
 
 def fact_launch_cost(table, workload, kept):
-    """What a launch costs the host, in and between captures of one process."""
+    """Reports the host's time per launch before, during and after captures of one process."""
     bursts = workload.events("burst")
     if not bursts:
         return
@@ -91,7 +92,7 @@ def fact_launch_cost(table, workload, kept):
 
 
 def threads(setup, table):
-    """Eight threads with a stream each, then as many launches as four threads can make."""
+    """Tests eight threads with a stream each, then as many launches as possible from four threads."""
     for name, args in (("eight", ["--threads", "8"]), ("flood", FLOOD)):
         with Session(setup, f"threads-{name}") as session:
             workload = session.workload("loop", cuda_loop(setup, session, "loop", *args), session.under_run())
@@ -104,25 +105,25 @@ def threads(setup, table):
             capture = traced(table, session, f"{name} capture", "--duration", "500ms")
             workload.stop()
             if capture is not None:
-                captures.check_whole(table, capture, name)
+                captures.check_complete(table, capture, name)
                 captures.check_bursts(table, capture, workload.events("burst"), name)
 
 
 def check_flood(table, session, workload):
-    code, folder, said = session.trace("flood", "--formats", "none", "--duration", "1s")
+    code, folder, output = session.trace("flood", "--formats", "none", "--duration", "1s")
     workload.stop()
-    if not table.check("flood capture", code == 0, f"exit {code}: {why(said)}", "exit 0"):
+    if not table.check("flood capture", code == 0, f"exit {code}: {why(output)}", "exit 0"):
         return
     (rows, losses), (t0, t1) = captures.totals(folder), captures.window(folder)
     launched = sum(b["launches"] for b in workload.events("burst") if b["start_ns"] > t0 and b["end_ns"] < t1)
     lost = sum(loss["records"] for loss in losses)
-    table.check("flood: what is missing is counted as lost", rows["kernel"] > 0 and rows["kernel"] + lost >= launched,
+    table.check("flood: missing records are counted as lost", rows["kernel"] > 0 and rows["kernel"] + lost >= launched,
                 f"{rows['kernel']} kernels of 1 s, {lost} records lost, {launched} launched in whole bursts; {losses[:2]}",
                 "all that were launched, or a loss")
 
 
 def entries(setup, table):
-    """The other ways in: preloaded alone, and a daemon that `lockstep run` starts."""
+    """Tests the other ways to load the client: LD_PRELOAD alone, and a daemon that `lockstep run` starts."""
     library = setup.bundle / "lib" / "liblockstep_client.so"
     with Session(setup, "preloaded") as session:
         workload = session.workload("loop", cuda_loop(setup, session, "loop"), env={"LD_PRELOAD": str(library)})
@@ -136,11 +137,11 @@ def entries(setup, table):
         workload = session.workload("loop", cuda_loop(setup, session, "loop"), session.under_run())
         if not registers(table, session, workload, label="a daemon started by `lockstep run`: the client reaches it"):
             return
-        code, _, said = session.trace("capture", "--duration", "500ms", "--formats", "none")
-        table.check("and the rank is captured", code == 0, f"exit {code}: {why(said)}", "exit 0")
+        code, _, output = session.trace("capture", "--duration", "500ms", "--formats", "none")
+        table.check("and the rank is captured", code == 0, f"exit {code}: {why(output)}", "exit 0")
         workload.stop()
         if setup.simulate:
-            return  # its end takes 10 s and is other tests' (tests/e2e/loopback_test.py)
+            return  # its end takes 10 s; tests/e2e/loopback_test.py covers it
         began = time.monotonic()
         while session.stray_daemons() and time.monotonic() - began < 20:
             time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""What this machine is, and what CUPTI does in a PyTorch process on it."""
+"""Reports the machine's properties and CUPTI's behaviour in a PyTorch process."""
 import json
 import os
 import platform
@@ -36,7 +36,8 @@ def facts(setup, table):
 
 
 def find_cupti(setup, table, folder):
-    """Where CUPTI lies on this machine; setup.cupti is used for programs that bring none and whose client finds none."""
+    """Finds CUPTI on this machine. setup.cupti serves programs that have no CUPTI and whose client finds
+    none."""
     _, out, _ = run_logged(folder, "cupti-files", ["bash", "-c", "find /usr/local/cuda*/ /usr/lib/x86_64-linux-gnu /opt -name "
                                                    "'libcupti.so*' 2>/dev/null | head -n 40"], timeout=20)
     _, wheels, _ = run_logged(folder, "cupti-wheels", [setup.python, "-c", "import site, glob; [print(p) for d in site.getsitepackages() "

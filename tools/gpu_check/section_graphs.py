@@ -1,4 +1,5 @@
-"""CUDA graphs that were made before and after CUPTI was set up: their kernels are there one by one, or the loss is named."""
+"""Checks CUDA graphs that were made before and after CUPTI was set up. Their kernels must be recorded one by
+one, or the loss must be reported."""
 import os
 import signal
 import time
@@ -7,10 +8,11 @@ import captures
 from helpers import cuda_loop, registers, traced
 from session import Session
 
-# What CUPTI 13.0 does; simulated only.
+# Faults of CUPTI 13.0, for the simulation only.
 AS_CUPTI_13_0 = {"SIMGPU_CUPTI_FAULTS": "graph_before_cupti,graph_correlation"}
 MAY_RUN_LATER_NS = 100_000_000
-# What is done before the graph is made; LOCKSTEP_PREPARE; whether its kernels must be seen.
+# Columns: preparation before the graph is made, value of LOCKSTEP_PREPARE, whether the graph's kernels must
+# be visible.
 CASES = [("before any capture, unprepared", "never", False), ("after LOCKSTEP_PREPARE=always has prepared", "always", True),
          ("after a first capture", "never", True)]
 
@@ -25,12 +27,12 @@ def graphs(setup, table):
                 continue
             time.sleep(1)
             if number == 2 and session.trace("capture-before", "--duration", "300ms", "--formats", "none")[0] != 0:
-                table.check(f"{name}: the capture before", False, workload.said(), "exit 0")
+                table.check(f"{name}: the capture before", False, workload.output(), "exit 0")
                 continue
             if number:
                 os.kill(workload.pid, signal.SIGUSR1)
             if not workload.wait_for("graph", 1, 20):
-                table.check(f"{name}: a graph is made", False, workload.said(), "a graph")
+                table.check(f"{name}: a graph is made", False, workload.output(), "a graph")
                 continue
             time.sleep(0.3)
             made = [(which, traced(table, session, f"graph made {name}: {which} capture", "--duration", "500ms"))
@@ -45,7 +47,7 @@ def graphs(setup, table):
 
 
 def check_replays(table, capture, bursts, label, must_be_seen):
-    """Every kernel of the replays is there, or the report says how many replays are without."""
+    """Checks that every kernel of the replays is recorded, or that the report counts the invisible replays."""
     replays = [b for b in bursts if b["graph"] and b["start_ns"] > capture.t0 + captures.SLACK_NS and
                b["end_ns"] < capture.t1 - captures.SLACK_NS]
     unseen = sum(row["launches"] for row in capture.report["capture"]["graphs_not_visible"])
@@ -54,10 +56,10 @@ def check_replays(table, capture, bursts, label, must_be_seen):
         captures.fact_graph_launches(table, capture, label)
         table.check(f"{label}: nothing lost", capture.lost == 0, f"{capture.lost} lost; {capture.rows}", "0 lost")
         return
-    # The last ones may have run behind the window, and one that it cut may count.
+    # The last replays may have run after the window, and a replay that the window cuts may count.
     sure = sum(b["end_ns"] < capture.t1 - MAY_RUN_LATER_NS for b in replays)
     named = sure <= unseen <= len(replays) + 2 and not capture.report["stragglers"]
-    table.check(f"{label}: what is not seen is named", named and not must_be_seen,
+    table.check(f"{label}: unrecorded launches are reported", named and not must_be_seen,
                 f"graphs_not_visible has {unseen} launches, {len(replays)} were made in the window; "
                 f"{len(capture.report['stragglers'])} ranks are blamed; {capture.rows}",
-                "their kernels" if must_be_seen else "all of them, nobody blamed")
+                "their kernels" if must_be_seen else "all of them, no rank blamed")

@@ -1,4 +1,4 @@
-"""A JAX process: XLA brings its own runtime, and no CUPTI unless its profiler runs."""
+"""Checks a JAX process. XLA has its own runtime, and uses CUPTI only while its profiler runs."""
 import captures
 from helpers import READY_S, registers, traced
 from session import Session
@@ -15,11 +15,11 @@ def jax(setup, table):
             table.left_out("a JAX process", f"this JAX {ready['jax']} has no GPU: {ready['device']}")
             return
         if not registers(table, session, workload) or not workload.wait_for("step", 20, READY_S):
-            table.check("the loop runs", False, workload.said(), "steps")
+            table.check("the loop runs", False, workload.output(), "steps")
             return
         for number in (1, 2):
             capture = traced(table, session, f"capture {number}", "--duration", "1s")
             if capture is not None:
-                captures.check_whole(table, capture, f"capture {number}")
+                captures.check_complete(table, capture, f"capture {number}")
         code = workload.stop()
-        table.check("the loop ends as ever", code == 0, f"exit {code}: {workload.said()}", "exit 0")
+        table.check("the loop ends normally", code == 0, f"exit {code}: {workload.output()}", "exit 0")

@@ -1,4 +1,5 @@
-"""What the program feels when a capture begins and ends, and how the GPU's clock lies to the host's."""
+"""Measures the effect of a capture's start and end on the program, and the alignment of the GPU's clock to
+the host's."""
 import statistics
 import time
 
@@ -12,7 +13,7 @@ SETTLED_NS = 300_000_000
 
 def latency(setup, table):
     with Session(setup, "latency") as session:
-        # Bursts without a pause: a stall of a millisecond is seen in one of them.
+        # The bursts have no pauses, so that a stall of one millisecond shows in one of them.
         loop = cuda_loop(setup, session, "loop", "--launches", "20", "--copies", "0", "--pause-ms", "0", "--cycles", "20000")
         workload = session.workload("loop", loop, session.under_run())
         if not registers(table, session, workload):

@@ -1,4 +1,5 @@
-"""A long capture of tiny kernels: nothing grows, no stamp is missing, what is lost is counted."""
+"""Checks a long capture of tiny kernels: memory must not grow, no time stamp may be missing, and losses must
+be counted."""
 import os
 import pathlib
 import time
@@ -9,8 +10,8 @@ from section_cuda import FLOOD
 from session import Session
 
 LEAST_RECORDS = 5_000_000
-GROWTH_BYTES = 64 << 20  # in the second half of the window
-STAMPLESS = "stamp"  # what the reason of such losses has in it
+GROWTH_BYTES = 64 << 20  # limit for the second half of the window
+STAMPLESS = "stamp"  # word in the reason of such losses
 SECONDS, SECONDS_SIMULATED = 20, 2
 
 
@@ -30,7 +31,7 @@ class Usage:
         self.samples.append((time.monotonic(), resident, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")))
 
     def half(self, second):
-        """(bytes grown, processor seconds per second) in one half of what was sampled."""
+        """Returns (growth in bytes, processor seconds per second) in one half of the samples."""
         middle = len(self.samples) // 2
         part = self.samples[middle:] if second else self.samples[:middle + 1]
         if len(part) < 2:
@@ -57,7 +58,7 @@ def long_capture(setup, table):
         memory = f"before {before}, at its end {gpu_memory(setup, session, workload.pid)}"
         trace.join(seconds + 60)
         workload.stop()
-        if not table.check("the capture", trace.code == 0, f"exit {trace.code} after {trace.seconds:.1f} s: {why(trace.said)}", "exit 0"):
+        if not table.check("the capture", trace.code == 0, f"exit {trace.code} after {trace.seconds:.1f} s: {why(trace.output)}", "exit 0"):
             return
         judge(setup, table, captures.totals(trace.folder), usages, seconds)
         table.fact("GPU memory of the program", memory)

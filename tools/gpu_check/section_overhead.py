@@ -1,4 +1,5 @@
-"""What Lockstep costs: step times without it, idle, prepared, after a capture and in one, beside PyTorch's own profiler; in turns."""
+"""Measures Lockstep's cost. It compares step times without Lockstep, idle, prepared, after a capture, during
+one, and with PyTorch's own profiler. The programs run in turns."""
 import statistics
 import time
 
@@ -13,11 +14,12 @@ CAPTURING, KERNELS, KINETO, KINETO_CPU = ("capturing, default kinds", "capturing
                                           "PyTorch's profiler, CPU and CUDA")
 ACTIVITIES = {CAPTURING: (), KERNELS: ("--activities", "kernel")}
 PROFILES = {KINETO: "cuda", KINETO_CPU: "cpu+cuda"}
-# Most that a capture may cost, by workload: its kernels take 10 us and more, or the host's launches are what takes the time.
+# Highest allowed cost of a capture. LONG is for kernels of 10 us and more, LAUNCH_BOUND for a loop limited by
+# launches.
 LONG, LAUNCH_BOUND = 0.02, 0.10
 TORCH = {"products": LONG, "tiny": LAUNCH_BOUND, "transformer": LAUNCH_BOUND, "transformer_graph": LAUNCH_BOUND}
 PLAIN = {"long_kernels": LONG, "tiny_kernels": LAUNCH_BOUND, "tiny_graph": LAUNCH_BOUND}
-ROUNDS, STEPS = 6, 35  # 210 steps of each
+ROUNDS, STEPS = 6, 35  # 210 steps of each program
 LEAST_STEPS = 200
 STARTS_WITHIN_S = 90
 
@@ -34,7 +36,7 @@ def overhead(setup, table):
         finally:
             for worker in run.workers.values():
                 worker.close()
-            run.tell()  # also when time is up in the midst of it
+            run.add_rows()  # also if the time is up before the end
 
 
 class Overhead:
@@ -44,7 +46,8 @@ class Overhead:
         self.number = 0
 
     def start(self, more):
-        """All at once, since an import of PyTorch takes seconds; they take turns once they are there."""
+        """Starts all programs at once, because an import of PyTorch takes seconds. They take turns when all
+        are ready."""
         under_run = self.session.under_run()
         wraps = {BARE: (), AGAIN: (), IDLE: under_run, PREPARED: under_run, AFTER: under_run, **{name: () for name in more}}
         for name, wrap in wraps.items():
@@ -54,7 +57,7 @@ class Overhead:
             worker.ready(STARTS_WITHIN_S)
         for name, worker in self.workers.items():
             for workload in self.limits:
-                # A graph made before the first capture would be invisible in it: that is another check's (A5).
+                # A graph from before the first capture would be invisible in it. Check A5 covers that case.
                 if not (name in (AFTER, "kineto") and workload.endswith("_graph")):
                     worker.ask(f"prepare {workload}")
         first = next(iter(self.limits))
@@ -75,7 +78,7 @@ class Overhead:
     def rounds(self, rounds, steps):
         began = time.monotonic()
         for number in range(rounds):
-            # Another round only where there is time for one like the others, and for telling.
+            # Begins another round only if the time is enough for it and for the report.
             if number and self.setup.section_left() < 1.2 * (time.monotonic() - began) / number + 8:
                 break
             quiet = {name: self.workers[name] for name in (AGAIN, IDLE, PREPARED, AFTER)}
@@ -98,7 +101,7 @@ class Overhead:
         self.table.id = "A7"
 
     def capture(self, arm, workloads, steps, counted=True):
-        """A capture whose window is the turns, opened and closed by the program itself."""
+        """Makes a capture whose window contains the turns. The program itself opens and closes it."""
         worker = self.workers[AFTER]
         self.number += 1
         trace = BackgroundTrace(self.session, f"capture-{self.number}", "--pid", str(worker.workload.pid), "--start-on-profiler-api",
@@ -112,20 +115,20 @@ class Overhead:
             worker.ask("capture-off")
         except TurnFailed as failed:
             trace.join(5)
-            raise TurnFailed(f"{failed}; `lockstep trace`: exit {trace.code}: {why(trace.said)}") from failed
+            raise TurnFailed(f"{failed}; `lockstep trace`: exit {trace.code}: {why(trace.output)}") from failed
         trace.join(60)
         if trace.code != 0:
-            raise TurnFailed(f"{arm}: `lockstep trace` exit {trace.code}: {why(trace.said)}")
+            raise TurnFailed(f"{arm}: `lockstep trace` exit {trace.code}: {why(trace.output)}")
         if counted:
             rows, losses = captures.totals(trace.folder)
             self.captures.setdefault(arm, []).append((sum(rows.values()), sum(loss["records"] for loss in losses)))
 
-    def tell(self):
+    def add_rows(self):
         ratios = {key: overhead_stats.ratio(pairs) for key, pairs in self.turns.pairs.items()}
         for workload, most in self.limits.items():
             control = ratios.get((workload, AGAIN))
             if control is None:
-                self.table.left_out(f"{workload}", "no turn of it was made")
+                self.table.left_out(f"{workload}", "it had no turn")
                 continue
             base = [ns for pair in self.turns.pairs[workload, AGAIN] for ns in pair.base]
             self.table.fact(f"{workload}: bare", f"median step {statistics.median(base) / 1e3:.1f} us of {len(base)}; a second bare "
@@ -143,7 +146,7 @@ class Overhead:
     def judge(self, workload, arm, ratios, is_good, goal):
         found, label = ratios.get((workload, arm)), f"{workload}: {arm}"
         if found is None:
-            self.table.left_out(label, "no turn of it was made" + ("" if "kineto" in self.workers or arm not in PROFILES else
+            self.table.left_out(label, "it had no turn" + ("" if "kineto" in self.workers or arm not in PROFILES else
                                                                    ": there is no PyTorch"))
             return
         figure = f"{overhead_stats.text(found)} of bare; {self.details(workload, arm)}"
@@ -178,7 +181,7 @@ class Overhead:
         label = f"{workload}: capturing costs no more than PyTorch's profiler"
         ours, theirs = ratios.get((workload, CAPTURING)), ratios.get((workload, KINETO))
         if ours is None or theirs is None:
-            self.table.left_out(label, "there is no PyTorch" if "kineto" not in self.workers else "no turn of one of them was made")
+            self.table.left_out(label, "PyTorch is missing" if "kineto" not in self.workers else "one of them had no turn")
             return
         found = overhead_stats.relative(ours, theirs)
         self.table.judge(label, found.low <= 1, f"{overhead_stats.text(found)} of its step, CUDA activities only",

@@ -1,5 +1,6 @@
-"""Several NCCL ranks on one GPU: matched by what NCCL says of each collective, and the one that is late on purpose is named. And NCCL's
-profiler plugin: which version, its joins to kernels, switching it on and off."""
+"""Checks several NCCL ranks on one GPU. Their collectives must match by NCCL's numbers, and the rank that is
+late on purpose must be named. Also checks NCCL's profiler plugin: its version, its links to kernels, and
+switching it on and off."""
 import re
 import socket
 import statistics
@@ -13,12 +14,12 @@ from session import Session
 LATE_RANK, LATE_MS = 1, 20
 RUN_S = 45
 STARTS_WITHIN_S = 45
-SETTLED_NS = 300_000_000  # before a window, where its capture is armed, and behind it
+SETTLED_NS = 300_000_000  # distance to a window, because its capture is armed before it and drained after it
 DEFAULT_KINDS = "kernel,memcpy,memset,runtime,driver,sync,nvtx,nccl"
 
 
 def start(setup, session, count, work, late_ms=LATE_MS, run_args=(), env=None):
-    """The job's ranks, each a process of ours: no launcher is needed."""
+    """Starts the job's ranks as processes of this check, without a launcher."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     for rank in range(count):
@@ -37,7 +38,7 @@ def start(setup, session, count, work, late_ms=LATE_MS, run_args=(), env=None):
 
 
 def under_way(setup, table, session, count):
-    """Whether the job got so far that it can be captured; if not a row says what it said."""
+    """Returns whether the job can be captured. If not, a row has its last output."""
     first = session.workloads[0]
     found, reason = session.wait_for_ranks(first, count, STARTS_WITHIN_S)
     steps = setup.simulate or first.wait_for("step", 10, STARTS_WITHIN_S)
@@ -45,12 +46,13 @@ def under_way(setup, table, session, count):
         time.sleep(0.7)
     return table.check(f"{count} NCCL ranks share the GPU and make steps", len(found) == count and bool(steps),
                        reason or f"{[(r['rank'], r['rank_source']) for r in found]}; " +
-                       "; ".join(w.said() for w in session.workloads if not w.running() or not steps) +
+                       "; ".join(w.output() for w in session.workloads if not w.running() or not steps) +
                        f" {[w.events('ready') for w in session.workloads if w.events('ready')]}", "all")
 
 
 def ranks(setup, table):
-    """Two with all-reduces alone, three with a model under DDP. With two alike nobody can say for sure which of them is odd."""
+    """Tests two ranks with all-reduces only, and three with a model under DDP. With two equal ranks, no
+    method can decide which one is unusual."""
     if not setup.simulate and not setup.has("torch"):
         table.left_out("several NCCL ranks", "this Python has no PyTorch")
         return
@@ -67,8 +69,8 @@ def ranks(setup, table):
 
 def judge_ranks(setup, table, session, count, work):
     label = f"{count} ranks, {work}"
-    code, folder, said = session.trace("capture", "--duration", "1s" if setup.simulate else "2s")
-    if not table.check(f"{label}: all are captured", code == 0, f"exit {code}: {why(said)}", "exit 0"):
+    code, folder, output = session.trace("capture", "--duration", "1s" if setup.simulate else "2s")
+    if not table.check(f"{label}: all are captured", code == 0, f"exit {code}: {why(output)}", "exit 0"):
         return
     try:
         each = [captures.Capture(folder, rank) for rank in range(count)]
@@ -81,7 +83,7 @@ def judge_ranks(setup, table, session, count, work):
     table.check(f"{label}: nothing lost", not report["capture"]["losses"], report["capture"]["losses"][:3], "0 lost")
     check_matching(table, each, report, label)
     named = report["stragglers"][0] if report["stragglers"] else {"ranks": []}
-    # Two equal peers are never told apart by guess: then both are listed, the slower one first, and nothing is decided.
+    # With two equal peers the report lists both as undecided, the slower one first.
     undecided = count == 2 and named["ranks"] == [LATE_RANK, 0] and named["verdict"] == "undecided"
     table.check(f"{label}: the late rank is named", named["ranks"] == [LATE_RANK] or undecided,
                 f"{ {k: named.get(k) for k in ('ranks', 'cause', 'verdict')} }: {(folder / 'report.txt').read_text().splitlines()[0]}",
@@ -89,7 +91,8 @@ def judge_ranks(setup, table, session, count, work):
 
 
 def check_matching(table, each, report, label):
-    """(communicator, operation, number) of the collectives of each rank's trace: the same on all, but for what the window cut."""
+    """Compares (communicator, operation, number) of the collectives in each rank's trace. All ranks must have
+    the same ones, except those that the window cuts."""
     keys = [{c.key for c in capture.collectives} for capture in each]
     common, every = set.intersection(*keys), set.union(*keys)
     table.check(f"{label}: collectives match by communicator, operation and NCCL's number", len(common) > 0.9 * len(every) > 0,
@@ -113,9 +116,9 @@ def nccl(setup, table):
             fact_version(table, session)
             found = {}
             for name, kinds in (("first", DEFAULT_KINDS), ("with channels", DEFAULT_KINDS + ",nccl-channels"), ("again", DEFAULT_KINDS)):
-                code, folder, said = session.trace(f"capture-{name.replace(' ', '-')}", "--activities", kinds, "--formats", "none",
+                code, folder, output = session.trace(f"capture-{name.replace(' ', '-')}", "--activities", kinds, "--formats", "none",
                                                    "--duration", "700ms" if setup.simulate else "1500ms")
-                if table.check(f"capture {name}", code == 0, f"exit {code}: {why(said)}", "exit 0"):
+                if table.check(f"capture {name}", code == 0, f"exit {code}: {why(output)}", "exit 0"):
                     found[name] = captures.totals(folder)[0], captures.window(folder)
                 time.sleep(0.5)
             judge_plugin(table, found)
@@ -124,18 +127,18 @@ def nccl(setup, table):
         start(setup, session, 2, "all-reduce", late_ms=0, run_args=() if setup.simulate else ("--preload",),
               env={"NCCL_PROFILER_PLUGIN": "STATIC_PLUGIN"})
         if under_way(setup, table, session, 2):
-            code, folder, said = session.trace("capture", "--duration", "700ms", "--formats", "none")
+            code, folder, output = session.trace("capture", "--duration", "700ms", "--formats", "none")
             rows = captures.totals(folder)[0] if code == 0 else {}
-            table.check("STATIC_PLUGIN under LD_PRELOAD: collectives are told",
-                        0 < rows.get("collective", 0) <= rows.get("external_correlation", 0), f"exit {code}: {why(said)} {dict(rows)}",
+            table.check("STATIC_PLUGIN under LD_PRELOAD: NCCL reports collectives",
+                        0 < rows.get("collective", 0) <= rows.get("external_correlation", 0), f"exit {code}: {why(output)} {dict(rows)}",
                         "collectives, and their launches")
 
 
 def fact_version(table, session):
-    """What NCCL_DEBUG=INFO had to say of its profiler plugin."""
+    """Reports the lines of NCCL_DEBUG=INFO about the profiler plugin."""
     text = (session.folder / "rank0.out").read_text(errors="replace")
     lines = [line.split("NCCL INFO")[-1].strip() for line in text.splitlines() if re.search(r"NCCL INFO.*(PROFILER|Profiler)", line)]
-    table.fact("NCCL says of its profiler plugin", "; ".join(lines[:4]) or "nothing")
+    table.fact("NCCL's messages about its profiler plugin", "; ".join(lines[:4]) or "nothing")
 
 
 def judge_plugin(table, found):
@@ -149,7 +152,7 @@ def judge_plugin(table, found):
 
 
 def fact_step_times(table, steps, found):
-    """With the mask at 0, on, and on with channels."""
+    """Reports step times with the event mask at 0, on, and on with channels."""
     def median(inside):
         values = [s["ns"] for s in steps if inside(s)]
         return f"{statistics.median(values) / 1e3:.0f} us ({len(values)})" if values else "none"

@@ -1,4 +1,5 @@
-"""One program, tests/cuda/train_loop.cc as nvcc made it: on a GPU and on the simulated stack its traces obey the same rules."""
+"""Checks one program, tests/cuda/train_loop.cc compiled by nvcc. Its traces must obey the same rules on a GPU
+and on the simulated stack."""
 import collections
 import time
 
@@ -6,10 +7,10 @@ import captures
 from helpers import gpu_libraries, registers, traced, train_loop
 from session import Session
 
-# Of each step, what the program's source says.
+# Number of kernels per step, from the program's source.
 KERNELS = {"train_matmul": 8, "train_scale": 1}
 SETS = 1
-SPREAD_NS = 1000  # of stamps that are each mapped onto the host's clock
+SPREAD_NS = 1000  # allowed overlap, because each time stamp is mapped to the host's clock separately
 
 
 def same_program(setup, table):
@@ -34,7 +35,7 @@ def same_program(setup, table):
 
 
 def check_rules(table, capture):
-    captures.check_whole(table, capture, "train_loop")
+    captures.check_complete(table, capture, "train_loop")
     steps = sorted(r for r in capture.ranges if r.name.startswith(("ProfilerStep#", "step ")))
     whole = [s for s in steps if s.start > capture.t0 + captures.SLACK_NS and s.start + s.dur < capture.t1 - captures.SLACK_NS]
     launched = {c.correlation: c.start for c in capture.calls}
@@ -58,7 +59,7 @@ def check_rules(table, capture):
 
 
 def overlaps(capture):
-    """Neighbours on one stream of which the second begins clearly before the first has ended."""
+    """Returns consecutive rows of one stream of which the second begins clearly before the end of the first."""
     streams, found = collections.defaultdict(list), []
     for row in capture.kernels + capture.copies + capture.sets:
         streams[row.stream].append(row)

@@ -1,4 +1,5 @@
-"""A PyTorch loop: captures, CUDA graphs, PyTorch's own profiler beside ours, and its data loader's workers."""
+"""Checks a PyTorch loop: captures, CUDA graphs, PyTorch's own profiler beside Lockstep, and workers of its
+data loader."""
 import statistics
 import time
 
@@ -16,7 +17,7 @@ def torch(setup, table):
         loop = setup.script("torch_loop.py", "--seconds", 150, "--log", session.folder / "loop.jsonl")
         workload = session.workload("loop", loop, session.under_run())
         if not registers(table, session, workload) or not workload.wait_for("step", 50, READY_S):
-            table.check("the loop runs", False, workload.said(), "steps")
+            table.check("the loop runs", False, workload.output(), "steps")
             return
         time.sleep(2)
         asked = time.time_ns()
@@ -30,7 +31,7 @@ def torch(setup, table):
         second = traced(table, session, "capture 2", "--duration", "2s")
         for label, one in (("capture 1", capture), ("capture 2", second)):
             if one is not None:
-                captures.check_whole(table, one, label)
+                captures.check_complete(table, one, label)
                 captures.check_steps(table, one, workload.events("step"), label)
         setup.kept.append(("pytorch", capture.folder))
         fact_step_times(table, workload, capture, asked)
@@ -40,13 +41,13 @@ def torch(setup, table):
         torch_loader(table, session, workload)
         table.id = "A6"
         torch_profiler(table, session, workload)
-        workload.tell("quit")
+        workload.send("quit")
         code = workload.wait(20)
-        table.check("the loop ends as ever", code == 0, f"exit {code}: {workload.said()}", "exit 0")
+        table.check("the loop ends normally", code == 0, f"exit {code}: {workload.output()}", "exit 0")
 
 
 def torch_without_kineto(setup, table):
-    """Where the first capture failed: is it because Kineto was woken too?"""
+    """After a failed first capture, tests whether the activation of Kineto is the cause."""
     with Session(setup, "torch-mode-cupti") as session:
         loop = setup.script("torch_loop.py", "--seconds", 60, "--log", session.folder / "loop.jsonl")
         workload = session.workload("loop", loop, session.under_run("--mode", "cupti"))
@@ -54,7 +55,7 @@ def torch_without_kineto(setup, table):
         if registers(table, session, workload, label=label) and workload.wait_for("step", 50, READY_S):
             capture = traced(table, session, "mode cupti capture", "--duration", "2s")
             if capture is not None:
-                captures.check_whole(table, capture, "mode cupti capture")
+                captures.check_complete(table, capture, "mode cupti capture")
 
 
 def fact_step_times(table, workload, capture, asked):
@@ -68,14 +69,14 @@ def fact_step_times(table, workload, capture, asked):
                f"a second after {median(capture.t1 + 1_000_000_000, capture.t1 + 3_000_000_000)}")
     arming = [s["ns"] for s in steps if asked - s["ns"] < s["start_ns"] < capture.t0]
     draining = [s["ns"] for s in steps if capture.t1 <= s["start_ns"] < capture.t1 + 1_000_000_000]
-    table.fact("longest step", f"while arming {max(arming, default=0) / 1e3:.0f} us, in the second behind the window "
+    table.fact("longest step", f"while arming {max(arming, default=0) / 1e3:.0f} us, in the second after the window "
                f"{max(draining, default=0) / 1e3:.0f} us")
 
 
 def torch_graph(table, session, workload):
-    workload.tell("graph")
+    workload.send("graph")
     if not workload.wait_for("graph", 1, 30):
-        failed = workload.events("failed") or [{"why": workload.said()}]
+        failed = workload.events("failed") or [{"why": workload.output()}]
         table.check("CUDA graph: the loop makes one", False, failed[-1]["why"], "a graph")
         return
     time.sleep(0.5)
@@ -85,36 +86,36 @@ def torch_graph(table, session, workload):
             table.check(f"graph capture {number}: nothing lost", capture.lost == 0, f"{capture.lost} lost; {capture.rows}", "0 lost")
             replays = [s for s in workload.events("step") if s["mode"] == "graph"]
             captures.check_graph(table, capture, replays, f"graph capture {number}")
-    workload.tell("eager")
+    workload.send("eager")
 
 
 def torch_loader(table, session, workload):
-    """Workers of a DataLoader are forks of a process that has the client in it."""
-    workload.tell("loader 200")
+    """Tests workers of a DataLoader, which are forks of a process with the client."""
+    workload.send("loader 200")
     trace = BackgroundTrace(session, "capture-with-loader", "--duration", "1s", timeout=45)
     done = workload.wait_for("loader", 1, 40)
     trace.join(50)
     failed = workload.events("failed")
     table.check("DataLoader's workers do their work while captured", bool(done) and trace.code == 0,
                 f"{done['batches'] if done else 0} batches of 2 workers{': ' + failed[-1]['why'] if failed else ''}; capture: exit "
-                f"{trace.code}: {why(trace.said)}", "200 batches, exit 0")
+                f"{trace.code}: {why(trace.output)}", "200 batches, exit 0")
 
 
 def torch_profiler(table, session, workload):
-    """Whether PyTorch's own profiler still works in a process we have captured, and what happens to us after it."""
-    workload.tell("profile 50")
+    """Tests PyTorch's own profiler after a capture of the process, and a capture after the profiler."""
+    workload.send("profile 50")
     done = workload.wait_for("profile", 1, 60)
     failed = workload.events("failed")
     table.check("torch.profiler sees the GPU after our captures", bool(done) and done["gpu_events"] > 0,
                 f"{done['gpu_events']} GPU events in {done['steps']} steps, {done['seconds']} s" if done else
                 (failed[-1]["why"] if failed else "no answer within 60 s"), "more than 0")
-    code, folder, said = session.trace("capture-after-profiler", "--formats", "kineto", "--duration", "500ms")
-    table.fact("a capture after torch.profiler", f"exit {code}: {why(said)} {captures.Capture(folder).rows if code == 0 else ''}")
-    # Both at once: the last one to register has the records.
+    code, folder, output = session.trace("capture-after-profiler", "--formats", "kineto", "--duration", "500ms")
+    table.fact("a capture after torch.profiler", f"exit {code}: {why(output)} {captures.Capture(folder).rows if code == 0 else ''}")
+    # Runs both at once. The last one to register gets the records.
     trace = BackgroundTrace(session, "capture-beside-profiler", "--duration", "3s", timeout=45)
     time.sleep(1.5)
-    workload.tell("profile 50")
+    workload.send("profile 50")
     done = workload.wait_for("profile", 2, 40)
     trace.join(50)
     table.fact("torch.profiler in the midst of a capture", f"profiler: {done['gpu_events'] if done else 'no answer'} GPU events; capture: "
-               f"exit {trace.code}: {why(trace.said)}; the loop {'runs on' if workload.running() else 'is gone'}")
+               f"exit {trace.code}: {why(trace.output)}; the loop {'runs on' if workload.running() else 'has ended'}")

@@ -1,4 +1,4 @@
-"""Lockstep around one workload at a time: daemon, CLI and program, each with a log that ends up in the archive."""
+"""Runs Lockstep with one workload at a time: daemon, CLI and program. Each has a log in the archive."""
 import json
 import os
 import pathlib
@@ -9,13 +9,13 @@ import tempfile
 import time
 
 from evidence import last_line, run_logged, snapshot
-# Whatever started us must not decide who the ranks are and where their daemon is.
+# Variables of the caller that must not decide the ranks or their daemon.
 FOREIGN = ("LOCKSTEP_", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "RANK",
            "WORLD_SIZE", "LOCAL_RANK", "OMPI_", "PMIX_", "SLURM_", "XDG_STATE_HOME")
 
 
 class Workload:
-    """A program under (or, for comparison, not under) `lockstep run`."""
+    """A program under `lockstep run`, or without it for comparison."""
 
     def __init__(self, folder, name, command, env):
         self.folder, self.name = folder, name
@@ -33,8 +33,8 @@ class Workload:
     def running(self):
         return self.process.poll() is None
 
-    def tell(self, line):
-        """One command to a program that reads them (torch_loop.py)."""
+    def send(self, line):
+        """Sends one command to a program that reads commands (torch_loop.py)."""
         try:
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
@@ -42,7 +42,7 @@ class Workload:
             pass
 
     def events(self, kind=None):
-        """The lines it has logged so far; a half-written last one is left for later."""
+        """Returns the events logged so far. It skips an incomplete last line."""
         try:
             lines = self.log.read_text().splitlines()
         except OSError:
@@ -58,7 +58,7 @@ class Workload:
         return events
 
     def wait_for(self, kind, count=1, timeout=30):
-        """Until `count` events of a kind are there; the last of them, or None."""
+        """Waits until `count` events of a kind exist. Returns the last of them, or None."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             events = self.events(kind)
@@ -69,12 +69,12 @@ class Workload:
             time.sleep(0.1)
         return None
 
-    def said(self):
+    def output(self):
         text = (self.folder / f"{self.name}.out").read_text(errors="replace")
         return last_line(text)
 
     def wait(self, timeout):
-        """Its exit code, or None when it had to be killed."""
+        """Waits for the exit code. Kills the program after the timeout and returns None."""
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -90,7 +90,7 @@ class Workload:
         self.process.wait(10)
 
     def stop(self, timeout=15):
-        """Asks it to end; its exit code, None when it had to be killed."""
+        """Asks the program to end. Returns its exit code, or None if it was killed."""
         code = self.process.poll()
         if code is None:
             try:
@@ -106,14 +106,15 @@ class Workload:
 
 
 class Session:
-    """A section's folder, private socket folder and daemon. Use it in a `with`: nothing outlives it."""
+    """A section's folder, private socket folder and daemon. It is a context manager, which ends all its
+    processes."""
 
     def __init__(self, setup, name, daemon=True, daemon_env=None):
         self.setup, self.name = setup, name
         self.folder = setup.work / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self.calls, self.clis, self.workloads, self.daemon = 0, [], [], None
-        # A socket's path is at most 107 bytes long, whatever OUT is.
+        # A socket's path has at most 107 bytes, so that the folder is not below OUT.
         self.sockets = pathlib.Path(tempfile.mkdtemp(prefix="lk-"))
         self.socket = self.sockets / "client.sock"
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
@@ -125,14 +126,14 @@ class Session:
         return self
 
     def __exit__(self, *_):
-        # The end of a section's time must not come in the midst of this.
+        # The section's time limit must not interrupt the cleanup.
         began, left = time.monotonic(), signal.setitimer(signal.ITIMER_REAL, 0)[0]
         try:
             for workload in self.workloads:
                 workload.stop(timeout=10)
             for cli in self.clis:
                 if cli.poll() is None:
-                    cli.kill()  # one in the background, of a section that was broken off
+                    cli.kill()  # a background process of an interrupted section
             self.stop_daemon()
             for pid in self.stray_daemons():
                 os.kill(pid, signal.SIGKILL)
@@ -144,7 +145,7 @@ class Session:
                 signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), 0.01))
 
     def start_daemon(self, env=None):
-        """With a log of everything: the one that `lockstep run` starts logs less."""
+        """Starts a daemon with a full log. The daemon of `lockstep run` logs less."""
         log = open(self.folder / "lockstepd.out", "a")
         self.daemon = subprocess.Popen([self.program("lockstepd"), "--socket", str(self.socket), "--log-level", "debug", "--log",
                                         str(self.folder / "lockstepd.log")], env={**self.env, **(env or {})},
@@ -168,7 +169,7 @@ class Session:
         self.daemon = None
 
     def stray_daemons(self):
-        """Those that `lockstep run` has started here, and that have not ended by themselves."""
+        """Returns the daemons that `lockstep run` started here and that still run."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             try:
@@ -183,7 +184,7 @@ class Session:
         return str(self.setup.bundle / "bin" / name)
 
     def workload(self, name, command, wrap=(), env=None):
-        """Starts it; `wrap` is what stands before it, such as `lockstep run --`."""
+        """Starts a program. `wrap` is the command before it, such as `lockstep run --`."""
         workload = Workload(self.folder, name, [*wrap, *command], {**self.env, **self.setup.program_env, **(env or {})})
         self.workloads.append(workload)
         return workload
@@ -197,7 +198,7 @@ class Session:
                           self.clis.append)
 
     def status(self):
-        """(ranks, warnings) as `lockstep status` has them."""
+        """Returns (ranks, warnings) from `lockstep status`."""
         code, out, _ = self.cli("status", "--format", "json", timeout=15)
         try:
             daemons = json.loads(out).get("daemons", []) if code == 0 else []
@@ -206,7 +207,7 @@ class Session:
         return [r for d in daemons for r in d.get("ranks", [])], [w for d in daemons for w in d.get("warnings", [])]
 
     def wait_for_ranks(self, workload, count=1, timeout=60):
-        """(ranks, what is wrong when there are too few)."""
+        """Waits for `count` ranks. Returns (ranks, the reason if there are too few)."""
         deadline = time.monotonic() + timeout
         ranks, warnings = [], []
         while time.monotonic() < deadline:
@@ -214,13 +215,13 @@ class Session:
             if len(ranks) >= count:
                 return ranks, ""
             if not workload.running():
-                return ranks, f"the program ended with {workload.process.returncode}: {workload.said()}"
+                return ranks, f"the program ended with {workload.process.returncode}: {workload.output()}"
             time.sleep(0.3)
         snapshot(self.folder, workload.pid, f"{workload.name}-does-not-register")
-        return ranks, f"{len(ranks)} of {count} after {timeout} s; warnings: {warnings or 'none'}; program: {workload.said()}"
+        return ranks, f"{len(ranks)} of {count} after {timeout} s; warnings: {warnings or 'none'}; program: {workload.output()}"
 
     def trace(self, capture, *args, timeout=60):
-        """(exit code, folder, what it said on stderr)."""
+        """Makes a capture. Returns (exit code, folder, output on stderr)."""
         folder = self.folder / capture
         code, _, err = self.cli("trace", "-o", str(folder), *args, timeout=timeout)
         if code is None:
@@ -230,7 +231,7 @@ class Session:
         return code, folder, err
 
     def snapshots(self, name, stacks=False):
-        """Of all that runs here: what the client, its host and the daemon were doing."""
+        """Stores the state of all running programs and the daemon."""
         running = [(w.name, w.pid) for w in self.workloads if w.running()]
         if self.daemon and self.daemon.poll() is None:
             running.append(("lockstepd", self.daemon.pid))

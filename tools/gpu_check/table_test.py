@@ -1,4 +1,4 @@
-"""The frame around the checks: rows, time limits, what a run leaves behind."""
+"""Tests the table, the time limits and the results of a run."""
 import json
 import pathlib
 import signal
@@ -30,7 +30,7 @@ class Frame(unittest.TestCase):
         gpu_check.run_section(gpu_check.Section("one", "A3", function, least, limit), self.setup, self.table)
         return [(row["verdict"], row["check"]) for row in self.table.rows]
 
-    def test_a_section_that_breaks_is_a_row_and_keeps_its_trace(self):
+    def test_a_failing_section_gives_a_row_and_its_traceback(self):
         def breaks(setup, table):
             table.check("first", True, 1, 1)
             raise ValueError("no such thing")
@@ -39,7 +39,7 @@ class Frame(unittest.TestCase):
         self.assertIn("ValueError", (self.out / "work" / "one" / "broken.txt").read_text())
         self.assertFalse(self.table.good())
 
-    def test_a_section_that_hangs_is_broken_off_though_it_swallows_exceptions(self):
+    def test_ends_a_hanging_section_that_catches_exceptions(self):
         def hangs(setup, table):
             while True:
                 try:
@@ -51,13 +51,13 @@ class Frame(unittest.TestCase):
         self.assertLess(time.monotonic() - began, 5)
         self.assertEqual(signal.setitimer(signal.ITIMER_REAL, 0)[0], 0, "no alarm is left for the next one")
 
-    def test_what_there_is_no_time_for_is_left_out_by_name(self):
+    def test_names_sections_without_time(self):
         self.setup.deadline = time.monotonic() + 5
         self.assertEqual(self.run_section(lambda *_: self.fail("it was begun"), least=10), [("LEFT OUT", "section")])
         self.assertIn("out of time", self.table.rows[0]["measured"])
         self.assertFalse(self.table.good(), "a run that checked nothing has not passed")
 
-    def test_the_table_has_one_row_a_check_in_the_order_of_their_ids(self):
+    def test_the_table_has_one_row_per_check_in_order_of_ids(self):
         self.table.machine["GPU"] = "A GPU"
         self.table.section = "some"
         for self.table.id, ok in (("A10", True), ("A2", False), ("A3", None)):
@@ -70,14 +70,14 @@ class Frame(unittest.TestCase):
                                 "| A10 | some: what / so ever | PASS | this and that | a goal |"])
         self.assertIn("- GPU: A GPU", (self.out / "results.md").read_text())
 
-    def test_simulated_what_only_a_gpu_can_show_is_no_verdict(self):
+    def test_a_simulation_gives_no_verdict_on_gpu_figures(self):
         table = Table(self.out, simulated=True)
         table.judge("cost", False, "1.5 of bare", "1")
         self.assertEqual(table.rows[0]["verdict"], "fact")
         self.table.judge("cost", False, "1.5 of bare", "1")
         self.assertEqual(self.table.rows[0]["verdict"], "FAIL")
 
-    def test_a_command_that_hangs_is_ended_and_what_it_said_is_kept(self):
+    def test_ends_a_hanging_command_and_keeps_its_output(self):
         began = time.monotonic()
         code, out, err = run_logged(self.out, "hangs", [sys.executable, "-uc", "import time; print('so far'); time.sleep(60)"], timeout=1)
         self.assertLess(time.monotonic() - began, 10)
@@ -87,12 +87,12 @@ class Frame(unittest.TestCase):
 
 
 class ForTheRepository(unittest.TestCase):
-    def test_small_captures_that_can_be_read_again_come_first_in_the_archive(self):
+    def test_the_archive_begins_with_small_readable_captures(self):
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder)
             bundle, work = out / "bundle", out / "work"
             (bundle / "bin").mkdir(parents=True)
-            # Stands in for the program: reads what it is given, and says no to one of them.
+            # A fake `lockstep` that accepts every folder except a broken one.
             (bundle / "bin" / "lockstep").write_text('#!/bin/sh\n[ -e "$2/records/broken" ] && { echo bad >&2; exit 1; }\n'
                                                      "echo '{\"schema\": 1}'\n")
             (bundle / "bin" / "lockstep").chmod(0o755)
@@ -103,9 +103,9 @@ class ForTheRepository(unittest.TestCase):
             table = Table(out, simulated=False)
             table.machine["GPU"] = "NVIDIA H200, 570.1, 9.0"
             setup = types.SimpleNamespace(bundle=bundle, work=work, kept=[(n, work / n) for n in ("good", "bad", "large", "none")])
-            said = gather(setup, table)
+            output = gather(setup, table)
             self.assertEqual([row["verdict"] for row in table.rows], ["PASS", "FAIL", "LEFT OUT", "LEFT OUT"])
-            self.assertRegex(said, r"tests/golden/gpu/nvidia-h200-\d{4}-\d\d-\d\d/")
+            self.assertRegex(output, r"tests/golden/gpu/nvidia-h200-\d{4}-\d\d-\d\d/")
             write_archive(out / "x.tar.gz", work, [], most_bytes=5000)
             with tarfile.open(out / "x.tar.gz") as tar:
                 names = set(tar.getnames())

@@ -1,8 +1,8 @@
-"""A small PyTorch training loop that says what it does, one JSON line per step: {"event": "step", "step", "mode", "start_ns", "ns"}.
+"""A small PyTorch training loop. It logs one JSON line per step: {"event": "step", "step", "mode", "start_ns", "ns"}.
 
-Reads commands from stdin, one a line: `eager` (the loop as everybody writes it), `graph` (the same in a CUDA graph), `profile N`
-(N steps under torch.profiler, GPU activities only), `loader N` (N steps on batches of a DataLoader with two workers, which are forks),
-`quit`. Each is answered by a line {"event": <command>, …}.
+It reads commands from stdin, one per line. `eager` runs the usual loop, and `graph` the same in a CUDA graph. `profile N`
+runs N steps under torch.profiler, with GPU activities only. `loader N` runs N steps on batches of a DataLoader with two
+workers, which are forks. `quit` ends the loop. It answers each command with a line {"event": <command>, …}.
 """
 import argparse
 import json
@@ -117,7 +117,7 @@ def main():
                 try:
                     if line.strip() and not loop.obey(line):
                         break
-                except Exception as error:  # a part that this PyTorch lacks must not end the others
+                except Exception as error:  # a part that this PyTorch lacks must not end the other parts
                     loop.mode = "eager"
                     loop.report("failed", command=line.strip(), why=f"{type(error).__name__}: {error}"[:500])
             loop.one_step()

@@ -1,4 +1,5 @@
-"""Takes turns (turns.py) with PyTorch: three workloads, one of them with and without CUDA graphs, and PyTorch's own profiler."""
+"""Takes turns (turns.py) with PyTorch: three workloads, one of them also with CUDA graphs, and PyTorch's own
+profiler."""
 import torch
 
 from turns import Client, Worker, answers_path
@@ -58,7 +59,7 @@ class TorchWorker(Worker):
         def step():
             train()
             torch.cuda.synchronize()
-        return step, 0  # how many it launches nobody has counted
+        return step, 0  # 0: the number of launches is unknown
 
     def transformer_graph(self):
         train, side, graph = self.train(), torch.cuda.Stream(), torch.cuda.CUDAGraph()

@@ -1,4 +1,5 @@
-"""Has several programs make their steps in turns: exactly one runs at a time, so that they can share one GPU and still be compared."""
+"""Lets several programs run their steps in turns. Only one runs at a time, so that they can share one GPU and
+be compared."""
 import json
 import os
 import select
@@ -6,18 +7,18 @@ import time
 
 
 class TurnFailed(Exception):
-    """A program did not do its turn; the text says which and why."""
+    """A program did not run its turn. The text names the program and the reason."""
 
 
 class TurnWorker:
-    """One program that speaks turns.py's protocol. `start(answers)` starts it and returns an object with running(), tell(line) and said()
-    (a session.Workload)."""
+    """One program with the protocol of turns.py. `start(answers)` starts it and returns an object with
+    running(), send(line) and output() (a session.Workload)."""
 
     def __init__(self, name, folder, start):
         self.name, self.log, self.pending = name, open(folder / f"{name}.answers.jsonl", "w"), b""
         answers = folder / f"{name}.fifo"
         os.mkfifo(answers)
-        # Without waiting for the writer, who may never come.
+        # Opens the FIFO without waiting for the writer, because the program may never open it.
         self.fd = os.open(answers, os.O_RDONLY | os.O_NONBLOCK)
         try:
             self.workload = start(answers)
@@ -29,8 +30,8 @@ class TurnWorker:
         return self._answer("ready", timeout)
 
     def ask(self, command, timeout=60):
-        """The answer, or TurnFailed."""
-        self.workload.tell(command)
+        """Returns the answer, or raises TurnFailed."""
+        self.workload.send(command)
         answer = self._answer(command, timeout)
         if "error" in answer:
             raise TurnFailed(f"{self.name}: {command}: {answer['error']}")
@@ -44,7 +45,7 @@ class TurnWorker:
         deadline = time.monotonic() + timeout
         while b"\n" not in self.pending:
             if time.monotonic() > deadline:
-                raise TurnFailed(f"{self.name}: no answer to `{command}` within {timeout} s: {self.workload.said()}")
+                raise TurnFailed(f"{self.name}: no answer to `{command}` within {timeout} s: {self.workload.output()}")
             running = self.workload.running()
             select.select([self.fd], [], [], 0.05)
             try:
@@ -52,11 +53,11 @@ class TurnWorker:
             except BlockingIOError:
                 piece = b""
             self.pending += piece
-            # What it said before it ended may still be in the pipe.
+            # Output from before the program's end may still be in the pipe.
             if not piece and not running:
-                raise TurnFailed(f"{self.name}: ended at `{command}`: {self.workload.said()}")
+                raise TurnFailed(f"{self.name}: ended at `{command}`: {self.workload.output()}")
             if not piece:
-                time.sleep(0.002)  # nobody has opened the other end yet: select says readable
+                time.sleep(0.002)  # the program has not opened its end yet, and select reports the FIFO as readable
         line, _, self.pending = self.pending.partition(b"\n")
         self.log.write(line.decode(errors="replace") + "\n")
         self.log.flush()
@@ -70,7 +71,7 @@ class TurnWorker:
 
 
 class Turns:
-    """What was measured: per (workload, arm) a list of Pairs, and the turns themselves."""
+    """The measured turns: a list of Pairs per (workload, arm), and the answers."""
 
     def __init__(self, pair):
         self.pair, self.pairs, self.answers = pair, {}, {}
@@ -81,7 +82,7 @@ class Turns:
         self.answers.setdefault(key, []).append(answer)
 
     def quiet_round(self, base, arms, workload, steps, number):
-        """A turn of each program, the first one another each time; `arms`: name -> worker."""
+        """Runs one turn of each program. The first program changes with each round. `arms`: name -> worker."""
         names = ["", *arms]
         names = names[number % len(names):] + names[:number % len(names)]
         done = {name: (arms[name] if name else base).ask(f"turn {workload} {steps}") for name in names}
@@ -89,7 +90,8 @@ class Turns:
             self.add(name, done[""], done[name])
 
     def beside(self, base, arm, worker, workloads, steps):
-        """While something is on in `worker` (a capture, a profiler): a turn of each workload, the base's next to it."""
+        """Runs turns while a capture or a profiler is active in `worker`. Each workload has one turn, with a
+        turn of the base before it."""
         for workload in workloads:
             without = base.ask(f"turn {workload} {steps}")
             self.add(arm, without, worker.ask(f"turn {workload} {steps}"))

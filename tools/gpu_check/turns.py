@@ -1,15 +1,16 @@
-"""A program that makes steps when told to, so that several can take turns on one GPU. The other side is turn_driver.py.
+"""Runs steps of a program on command, so that several programs can take turns on one GPU. turn_driver.py
+sends the commands.
 
-One command a line on stdin, one JSON line of answer each, in the FIFO given as --answers:
+Each command is a line on stdin. Each answer is a JSON line in the FIFO of --answers:
 
-  prepare WORKLOAD       builds it and makes some steps that nobody counts
+  prepare WORKLOAD       builds it and runs some warm-up steps
   turn WORKLOAD STEPS    {"ns": [one per step], "launches": per step, "free_bytes": of the GPU, "capturing": [before, after]}
   capture-on             begins the capture that `lockstep trace --start-on-profiler-api` has armed; capture-off ends it
-  profile-on KIND        PyTorch's profiler, `cuda` or `cpu+cuda`; profile-off
+  profile-on KIND        starts PyTorch's profiler, `cuda` or `cpu+cuda`; profile-off stops it
   ranges N               {"ns": of one NVTX range pushed and popped, the median of N}
   quit
 
-An answer with "error" says why a command could not be done; the program goes on.
+An answer with "error" states why a command failed. The program continues.
 """
 import argparse
 import ctypes
@@ -23,7 +24,7 @@ BEGINS_WITHIN_S = 20
 
 
 class Client:
-    """Lockstep's C API, where the client is in this process."""
+    """Lockstep's C API, if this process has the client."""
 
     def __init__(self):
         path = os.environ.get("NVTX_INJECTION64_PATH", "")
@@ -33,7 +34,8 @@ class Client:
         return bool(self.lib and self.lib.lockstep_capturing())
 
     def wait(self, begin):
-        """A start counts once the capture is armed, and a stop once it is known to run: both are said until they are heard."""
+        """Starts or stops the capture. A start counts only after the capture is armed, and a stop only while
+        it runs. Both are therefore repeated until they take effect."""
         if self.lib is None:
             raise RuntimeError("this process has no client")
         asked = time.monotonic()
@@ -64,8 +66,8 @@ class Client:
 
 
 class Worker:
-    """`workloads`: name -> function that builds it and returns (step, launches of one step); a step ends when the GPU is done. Subclasses
-    add what only they can do."""
+    """`workloads` maps a name to a function that builds it and returns (step, launches of one step). A step
+    ends when the GPU is done. Subclasses add their own commands."""
 
     def __init__(self, workloads):
         self.workloads, self.built, self.client = workloads, {}, Client()
@@ -124,7 +126,7 @@ class Worker:
                     break
                 try:
                     answer(event=command, **self.obey(command, *rest))
-                except Exception as error:  # one that fails must not end the others
+                except Exception as error:  # a failed command must not end the program
                     answer(event=command, error=f"{type(error).__name__}: {error}"[:500])
 
 
