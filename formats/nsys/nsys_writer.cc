@@ -330,6 +330,8 @@ class NsysWriter {
     ForRanks([&](size_t i, const RankData& rank) {
       if (!identity_.Of(i).writes_ranges) return;
       for (const capture::HostRange& r : rank.ranges) {
+        // The table cannot say that a start is unknown. A reader would take such a range for a whole step.
+        if (r.start_unknown) continue;
         const int64_t tid = identity_.GlobalTid(i, r.thread);
         const auto domain = domains.try_emplace(r.domain, static_cast<int64_t>(domains.size())).first->second;
         const std::string_view text = capture_.Text(r.name);

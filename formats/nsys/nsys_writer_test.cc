@@ -293,6 +293,14 @@ TEST_F(NsysWriterTest, TheExportReadsBack) {
   EXPECT_EQ(r.api_calls[0].thread, ThreadId(200));
 }
 
+TEST_F(NsysWriterTest, LeavesOutRangesThatBeganBeforeTheWindow) {
+  capture_.ranks[0].ranges[0].start_unknown = true;
+  const capture::Capture read = Read(Export(capture_));
+  ASSERT_EQ(read.ranks.size(), 2u);
+  EXPECT_EQ(read.ranks[0].ranges.size(), capture_.ranks[0].ranges.size() - 1);
+  EXPECT_EQ(read.ranks[1].ranges.size(), capture_.ranks[1].ranges.size());
+}
+
 TEST_F(NsysWriterTest, WritesTheGoldenFile) {
   const fs::path golden = fs::path(LOCKSTEP_SOURCE_DIR) / "tests/golden/nsys/export_v1.sql";
   std::ifstream in(golden);
