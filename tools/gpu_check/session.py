@@ -114,20 +114,26 @@ class Session:
         self.folder = setup.work / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self.calls, self.clis, self.workloads, self.daemon = 0, [], [], None
+        self.starts_daemon, self.daemon_env = daemon, daemon_env
         # A socket's path has at most 107 bytes, so that the folder is not below OUT.
         self.sockets = pathlib.Path(tempfile.mkdtemp(prefix="lk-"))
         self.socket = self.sockets / "client.sock"
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
         self.env.update({"LOCKSTEP_SOCKET": str(self.socket), "XDG_STATE_HOME": str(self.sockets / "state"), **setup.env})
-        if daemon:
-            self.start_daemon(daemon_env)
 
     def __enter__(self):
+        try:
+            if self.starts_daemon:
+                self.start_daemon(self.daemon_env)
+        except BaseException:  # a signal or the time limit
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
-        # The section's time limit must not interrupt the cleanup.
+        # Neither the section's time limit nor a signal may interrupt the cleanup.
         began, left = time.monotonic(), signal.setitimer(signal.ITIMER_REAL, 0)[0]
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
         try:
             for workload in self.workloads:
                 workload.stop(timeout=10)
@@ -143,6 +149,7 @@ class Session:
         finally:
             if left:
                 signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), 0.01))
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
 
     def start_daemon(self, env=None):
         """Starts a daemon with a full log. The daemon of `lockstep run` logs less."""
