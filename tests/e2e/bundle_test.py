@@ -157,6 +157,8 @@ class Shape(unittest.TestCase):
         for _, package, version in lines:
             self.assertGreater((self.folder / "licenses" / package).stat().st_size, 500, package)
             self.assertRegex(version, r"\d")
+        for part, words in (("lockstep", "Apache License"), ("libcli11-dev", "BSD"), ("libiberty-dev", "LGPL")):
+            self.assertIn(words, (self.folder / "licenses" / part).read_text(), part)
         self.assertIn("MIT", (self.folder / "licenses" / "uplot").read_text(), "what is in the page of report.html")
 
 

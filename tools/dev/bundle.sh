@@ -68,7 +68,9 @@ echo "$needed" | while read -r soname path; do
   printf '%-32s %s %s\n' "$soname" "$package" "$(dpkg-query -W -f='${Version}' "$package" | head -n 1)"
   [ -e "$root/licenses/$package" ] || cp "/usr/share/doc/$package/copyright" "$root/licenses/$package"
 done > "$root/licenses/LIBRARIES"
-# Licences of the code in the page of report.html, which is not a separate library.
+# Licences of the code in the programs and in the page of report.html, which are not separate libraries.
+cp LICENSE "$root/licenses/lockstep"
+for package in libcli11-dev libiberty-dev; do cp "/usr/share/doc/$package/copyright" "$root/licenses/$package"; done
 cp "$built/web/node_modules/uplot/LICENSE" "$root/licenses/uplot"
 chmod 755 "$root"/lib/*
 
