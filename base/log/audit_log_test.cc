@@ -63,7 +63,7 @@ TEST_F(AuditLogTest, LinesMatchTheFormatPage) {
     call.End("partial", "rank 3 is gone: \"it\nended\"", {{"capture", "20260301-120000-0000aa"}});
   }
   log_.Note("retire", {"program", std::nullopt, ""}, "ok",
-            {{"capture", "20260101-000000-000001"}, {"reason", "age"}, {"bytes", 42}});
+            {{"capture", "20260101-000000-000001"}, {"limit", "age"}, {"bytes", 42}});
   log_.Refused("fetch", {"", std::nullopt, "10.0.0.8:5"}, "no token came");
   const std::string got = absl::StrJoin(lines_.kept, "\n") + "\n";
   const std::string path = LOCKSTEP_SOURCE_DIR "/tests/golden/audit/audit_v1.jsonl";
