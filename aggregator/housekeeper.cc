@@ -1,6 +1,5 @@
 #include "aggregator/housekeeper.h"
 
-#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -24,26 +23,27 @@ void Housekeeper::Start() {
 
 void Housekeeper::Stop() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.SignalAll();
   if (thread_.joinable()) thread_.join();
 }
 
 void Housekeeper::Run() {
-  const auto stopping = [this] { return stopping_; };
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   while (!stopping_) {
-    lock.unlock();
-    Tidy();
-    lock.lock();
-    changed_.wait_for(lock, std::chrono::nanoseconds(options_.period.ns()), stopping);
+    {
+      MutexUnlock unlocked(&mutex_);
+      Tidy();
+    }
+    changed_.WaitFor(&mutex_, options_.period,
+                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
   }
 }
 
 void Housekeeper::Tidy() {
-  std::lock_guard<std::mutex> lock(tidying_);
+  MutexLock lock(&tidying_);
   std::optional<JobTime> now = clock_.Now();
   if (!step_detector_.IsReliable(*now, options_.mono())) {
     now.reset();

@@ -3,9 +3,7 @@
 #ifndef LOCKSTEP_AGGREGATOR_HOUSEKEEPER_H_
 #define LOCKSTEP_AGGREGATOR_HOUSEKEEPER_H_
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -15,6 +13,7 @@
 #include "aggregator/server_metrics.h"
 #include "base/log/audit_log.h"
 #include "base/log/log.h"
+#include "base/mutex.h"
 
 namespace lockstep::aggregator {
 
@@ -51,12 +50,12 @@ class Housekeeper {
   const std::function<bool(const std::string&)> in_use_;
   AuditLog& audit_;
   ServerMetrics& metrics_;
-  std::mutex tidying_;
-  ClockStepDetector step_detector_;  // guarded by `tidying_`
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  std::thread thread_;
+  Mutex tidying_;
+  ClockStepDetector step_detector_ ABSL_GUARDED_BY(tidying_);
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // thread: owner
 };
 
 }  // namespace lockstep::aggregator

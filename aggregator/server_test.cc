@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <mutex>
 
 #include "aggregator/ingest/fake_daemon.h"
 #include "base/http/http_client_fake.h"
+#include "base/mutex.h"
 #include "base/rpc/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -132,11 +132,11 @@ TEST_F(ServerTest, LeavesTheAnalysisToTheCallerIfSet) {
 }
 
 TEST_F(ServerTest, RetiresAndReportsOldCaptures) {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::string> removed;
   options_.retention.captures = 2;
   options_.log = [&](LogLevel, const char* event, std::initializer_list<LogField> fields) {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(&mutex);
     if (std::string(event) == "capture_removed") removed.push_back(fields.begin()->value);
   };
   fs::create_directories(CapturesFolder(options_.state_dir) + "/20200101-000000-000000/records");
@@ -147,7 +147,7 @@ TEST_F(ServerTest, RetiresAndReportsOldCaptures) {
   EXPECT_FALSE(fs::exists(CapturesFolder(options_.state_dir) + "/20200101-000000-000000"));
   EXPECT_TRUE(fs::exists(CapturesFolder(options_.state_dir) + "/20200102-000000-000000"));
   EXPECT_TRUE(fs::exists(CapturesFolder(options_.state_dir) + "/" + id));
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(&mutex);
   EXPECT_THAT(removed, ElementsAre("20200101-000000-000000"));
 }
 

@@ -11,8 +11,16 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "absl/base/attributes.h"
 #include "absl/base/thread_annotations.h"
 #include "base/time.h"
+
+// For the constructor of a scope that releases a mutex and takes it again at its end.
+#if ABSL_HAVE_ATTRIBUTE(release_capability)
+#define LOCKSTEP_RELEASES(mutex) __attribute__((release_capability(mutex)))
+#else
+#define LOCKSTEP_RELEASES(mutex)
+#endif
 
 namespace lockstep {
 
@@ -38,10 +46,31 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex* const mutex_;
 };
 
+// Releases a held mutex while it exists, for work that must not run under it. It is declared in a block of
+// its own inside a MutexLock's.
+class ABSL_SCOPED_LOCKABLE MutexUnlock {
+ public:
+  explicit MutexUnlock(Mutex* mutex) LOCKSTEP_RELEASES(mutex) : mutex_(mutex) { mutex_->Unlock(); }
+  ~MutexUnlock() ABSL_UNLOCK_FUNCTION() { mutex_->Lock(); }
+  MutexUnlock(const MutexUnlock&) = delete;
+  MutexUnlock& operator=(const MutexUnlock&) = delete;
+
+ private:
+  Mutex* const mutex_;
+};
+
 // A wait releases the mutex and holds it again when it returns. Any thread may call SignalAll.
 class CondVar {
  public:
   void SignalAll() { changed_.notify_all(); }
+
+  // Waits until `done` returns true. `done` is called with the mutex held.
+  template <typename Done>
+  void Wait(Mutex* mutex, const Done& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
+    changed_.wait(lock, done);
+    lock.release();
+  }
 
   // Returns after a SignalAll, after `at_most`, or without a reason.
   void WaitFor(Mutex* mutex, Nanos at_most) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -50,8 +79,7 @@ class CondVar {
     lock.release();
   }
 
-  // Waits until `done` returns true, and returns false if it does not within `at_most`. `done` is called with
-  // the mutex held.
+  // Does the same as Wait, but returns false if `done` does not return true within `at_most`.
   template <typename Done>
   bool WaitFor(Mutex* mutex, Nanos at_most, const Done& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);

@@ -15,6 +15,20 @@ class Counter {
     ++count_;
     changed_.SignalAll();
   }
+  void Wait(int count) {
+    MutexLock lock(&mutex_);
+    changed_.Wait(&mutex_, [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return count_ >= count; });
+  }
+  // Runs `work` without the mutex, and returns the count after it.
+  template <typename Work>
+  int CountAfter(const Work& work) {
+    MutexLock lock(&mutex_);
+    {
+      MutexUnlock unlocked(&mutex_);
+      work();
+    }
+    return count_;
+  }
   bool WaitFor(int count, Nanos at_most) {
     MutexLock lock(&mutex_);
     return changed_.WaitFor(
@@ -36,7 +50,15 @@ TEST(MutexTest, AWaitEndsWhenItsConditionHolds) {
       for (int n = 0; n < kEach; ++n) counter.Add();
     });
   }
+  counter.Wait(kThreads * kEach);
   EXPECT_TRUE(counter.WaitFor(kThreads * kEach, Nanos::Seconds(60)));
+}
+
+TEST(MutexTest, MutexUnlockReleasesTheMutexAndTakesItAgain) {
+  Counter counter;
+  EXPECT_EQ(counter.CountAfter([&] { counter.Add(); }), 1);
+  counter.Add();
+  counter.Wait(2);
 }
 
 TEST(MutexTest, AWaitWhoseConditionNeverHoldsEnds) {

@@ -9,10 +9,11 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace lockstep {
 
@@ -27,14 +28,14 @@ inline unsigned ThreadCount(unsigned asked) {
 template <typename Work>
 void ParallelFor(unsigned threads, size_t pieces, Work work) {
   std::atomic<size_t> next{0};
-  std::mutex mutex;
+  Mutex mutex;
   std::exception_ptr failure;
   const auto run = [&](unsigned worker) {
     try {
       for (size_t piece = next++; piece < pieces; piece = next++) work(worker, piece);
     } catch (...) {
       next = pieces;
-      const std::lock_guard<std::mutex> lock(mutex);
+      MutexLock lock(&mutex);
       if (!failure) failure = std::current_exception();
     }
   };

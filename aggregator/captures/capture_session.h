@@ -134,8 +134,8 @@ class CaptureSession {
   const v1::TraceRequest request_;
   const SessionEnvironment env_;
   const JobTime made_at_;
-  DaemonOutbox outbox_;
-  std::unique_ptr<CaptureData> data_;
+  DaemonOutbox outbox_;                // thread-safe
+  std::unique_ptr<CaptureData> data_;  // set before Begin returns
 
   mutable Mutex mutex_;
   CondVar changed_;

@@ -108,6 +108,7 @@ class Captures {
   const JobClock& clock_;
   const DaemonRegistry& daemons_;
   const NodeClocks& clocks_;
+  // thread-safe
   losses::LossTable losses_{{"cupti", "client", "ring", "spool", "wire", "store", "other"}};
 
   mutable Mutex mutex_;

@@ -4,10 +4,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace lockstep::aggregator {
 
@@ -31,31 +32,31 @@ class CaptureUse {
 
   // Returns null if the capture is being removed.
   std::unique_ptr<Hold> Read(const std::string& id) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     if (removing_.count(id) != 0) return nullptr;
     ++readers_[id];
     return std::make_unique<Hold>(this, id);
   }
   // Returns false if the capture is being read. Otherwise Read fails until EndRemoval.
   bool BeginRemoval(const std::string& id) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     return readers_.count(id) == 0 && removing_.insert(id).second;
   }
   void EndRemoval(const std::string& id) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     removing_.erase(id);
   }
 
  private:
   void Drop(const std::string& id) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     const auto it = readers_.find(id);
     if (--it->second == 0) readers_.erase(it);
   }
 
-  std::mutex mutex_;
-  std::map<std::string, int> readers_;
-  std::set<std::string> removing_;
+  Mutex mutex_;
+  std::map<std::string, int> readers_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> removing_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::aggregator

@@ -5,16 +5,14 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "lockstep/v1/ingest.grpc.pb.h"
 
 namespace lockstep::aggregator {
@@ -31,7 +29,10 @@ class FakeDaemon {
     context_->set_wait_for_ready(true);
     if (!token.empty()) context_->AddMetadata("lockstep-token", token);
     stream_ = stub_->Stream(context_.get());
-    ended_ = false;
+    {
+      MutexLock lock(&mutex_);
+      ended_ = false;
+    }
     v1::FromDaemon message;
     v1::DaemonHello& hello = *message.mutable_hello();
     hello.mutable_version()->set_protocol_min(protocol_min);
@@ -56,7 +57,7 @@ class FakeDaemon {
   }
 
   bool Write(const v1::FromDaemon& message) {
-    std::lock_guard<std::mutex> lock(write_mutex_);
+    MutexLock lock(&write_mutex_);
     return stream_->Write(message);
   }
 
@@ -152,9 +153,9 @@ class FakeDaemon {
   // Returns and removes the first received message that fits. Returns an empty one after five seconds or if
   // the stream has ended.
   v1::FromAggregator WaitFor(const std::function<bool(const v1::FromAggregator&)>& fits) {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     v1::FromAggregator found;
-    changed_.wait_for(lock, std::chrono::seconds(5), [&] {
+    changed_.WaitFor(&mutex_, Nanos::Seconds(5), [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       for (auto it = received_.begin(); it != received_.end(); ++it) {
         if (!fits(*it)) continue;
         found = *it;
@@ -170,10 +171,12 @@ class FakeDaemon {
         .has_ack();
   }
   bool WaitForEnd() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(5), [&] { return ended_; });
+    MutexLock lock(&mutex_);
+    return changed_.WaitFor(&mutex_, Nanos::Seconds(5),
+                            [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ended_; });
   }
 
+  // set before Connect
   uint32_t protocol_min = 1;
   uint32_t protocol_max = 1;
 
@@ -181,26 +184,27 @@ class FakeDaemon {
   void Read() {
     v1::FromAggregator message;
     while (stream_->Read(&message)) {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(&mutex_);
       received_.push_back(message);
-      changed_.notify_all();
+      changed_.SignalAll();
     }
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     ended_ = true;
-    changed_.notify_all();
+    changed_.SignalAll();
   }
 
-  std::unique_ptr<v1::Ingest::Stub> stub_;
+  const std::unique_ptr<v1::Ingest::Stub> stub_;
   const std::string node_;
   const uint64_t session_;
+  // set before the reading thread starts
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::FromDaemon, v1::FromAggregator>> stream_;
   std::thread reader_;
-  std::mutex write_mutex_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<v1::FromAggregator> received_;
-  bool ended_ = false;
+  Mutex write_mutex_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<v1::FromAggregator> received_ ABSL_GUARDED_BY(mutex_);
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace lockstep::aggregator

@@ -82,6 +82,7 @@ class Hub {
 
   const uint32_t credits_;
   const LogSink log_;
+  // thread-safe
   DaemonRegistry daemons_;
   NodeClocks clocks_;
   Captures captures_;

@@ -4,17 +4,16 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "capture/store/records.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -39,21 +38,23 @@ class TestClock final : public JobClock {
 class Inbox final : public DaemonConnection {
  public:
   bool Send(const v1::FromAggregator& message) override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     if (closed_) return false;
     messages_.push_back(message);
-    changed_.notify_all();
+    changed_.SignalAll();
     return true;
   }
   void Close() override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     closed_ = true;
-    changed_.notify_all();
+    changed_.SignalAll();
   }
   // Returns nothing once the connection is closed.
   std::optional<v1::FromAggregator> Next() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(10), [this] { return closed_ || !messages_.empty(); });
+    MutexLock lock(&mutex_);
+    changed_.WaitFor(&mutex_, Nanos::Seconds(10), [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return closed_ || !messages_.empty();
+    });
     if (messages_.empty()) return std::nullopt;
     v1::FromAggregator message = messages_.front();
     messages_.pop_front();
@@ -61,10 +62,10 @@ class Inbox final : public DaemonConnection {
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<v1::FromAggregator> messages_;
-  bool closed_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<v1::FromAggregator> messages_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 std::string OneKernel() {

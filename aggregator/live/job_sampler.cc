@@ -54,6 +54,7 @@ size_t JobSampler::Leave(uint64_t ticket) {
 }
 
 void JobSampler::Start() {
+  MutexLock one(&stopping_);
   thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
 }
 

@@ -55,7 +55,7 @@ class JobSampler {
   const aggregator::JobKey key_;
   const std::string name_;  // UID:NAME
 
-  Mutex stopping_;  // held while the thread is joined
+  Mutex stopping_;  // held while the thread is started or joined
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<uint64_t, SamplingSchedule> watchers_ ABSL_GUARDED_BY(mutex_);
@@ -67,11 +67,12 @@ class JobSampler {
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;    // the last event is in events_
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 
-  // Used only by the thread.
+  // thread: the sampler's
   uint64_t samples_ = 0;
   MonoTime begun_;
   Nanos sampled_;
-  std::jthread thread_;
+
+  std::jthread thread_ ABSL_GUARDED_BY(stopping_);
 };
 
 }  // namespace lockstep::aggregator

@@ -39,7 +39,7 @@ std::string AuditLog::Head(const char* what, const AuditCaller& caller) {
   const std::string user = caller.uid && options_.user_name ? options_.user_name(*caller.uid) : "";
   uint64_t number = 0;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     number = next_++;
   }
   std::string head = absl::StrFormat(",\"id\":\"%016x-%u\"", options_.session, number);
@@ -61,7 +61,7 @@ void AuditLog::Write(std::string_view head, const char* stage, const char* resul
   if (result != nullptr) AppendField("result", result, line);
   if (!text.empty()) AppendField("text", text, line);
   AppendFields(fields, line);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   if (missing_ > 0) absl::StrAppend(&line, ",\"missing_before\":", missing_);
   const absl::Status written = sink_->Append(line + "}");
   if (written.ok()) {
@@ -92,7 +92,7 @@ void AuditLog::Note(const char* what, const AuditCaller& caller, const char* res
 
 bool AuditLog::MayLogRefusal() {
   const MonoTime now = clock_.Monotonic();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   if (!minute_ || now - *minute_ >= Nanos::Seconds(60)) {
     minute_ = now;
     refusals_in_minute_ = 0;
@@ -109,7 +109,7 @@ void AuditLog::Refused(const char* what, const AuditCaller& caller, std::string_
 }
 
 AuditCounts AuditLog::counts() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return counts_;
 }
 

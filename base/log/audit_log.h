@@ -13,7 +13,6 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +20,7 @@
 #include "base/clock.h"
 #include "base/log/line_file.h"
 #include "base/log/log.h"
+#include "base/mutex.h"
 
 namespace lockstep {
 
@@ -101,14 +101,14 @@ class AuditLog {
 
   const Options options_;
   const Clock& clock_;
-  mutable std::mutex mutex_;
-  const std::unique_ptr<LineSink> sink_;
-  AuditCounts counts_;
-  uint64_t next_ = 1;
-  uint64_t missing_ = 0;  // lines since the last one that was written
-  bool failing_ = false;
-  std::optional<MonoTime> minute_;
-  uint64_t refusals_in_minute_ = 0;
+  mutable Mutex mutex_;
+  const std::unique_ptr<LineSink> sink_ ABSL_PT_GUARDED_BY(mutex_);
+  AuditCounts counts_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_ ABSL_GUARDED_BY(mutex_) = 1;
+  uint64_t missing_ ABSL_GUARDED_BY(mutex_) = 0;  // lines since the last one that was written
+  bool failing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<MonoTime> minute_ ABSL_GUARDED_BY(mutex_);
+  uint64_t refusals_in_minute_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // Returns the system's name of a user, empty if there is none.

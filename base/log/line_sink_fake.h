@@ -2,13 +2,13 @@
 #ifndef LOCKSTEP_BASE_LOG_LINE_SINK_FAKE_H_
 #define LOCKSTEP_BASE_LOG_LINE_SINK_FAKE_H_
 
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/log/line_file.h"
+#include "base/mutex.h"
 
 namespace lockstep {
 
@@ -16,17 +16,17 @@ namespace lockstep {
 class RecordedLines {
  public:
   std::vector<std::string> lines() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     return lines_;
   }
   void Add(std::string_view line) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     lines_.emplace_back(line);
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> lines_;
+  mutable Mutex mutex_;
+  std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
 };
 
 class FakeLineSink final : public LineSink {

@@ -46,12 +46,12 @@ std::string JsonLine(const std::string& time, const char* level, const char* eve
 }  // namespace
 
 LogCounts Log::counts() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return counts_;
 }
 
 bool Log::Allowed(LogLevel level, MonoTime now, uint64_t* suppressed) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   if (now - second_ >= Nanos::Seconds(1)) {
     second_ = now;
     lines_in_second_ = 0;

@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <mutex>
 #include <string>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mutex.h"
 
 namespace lockstep {
 
@@ -68,11 +68,11 @@ class Log {
   const LogLevel least_;
   const LogFormat format_;
   const Clock& clock_;
-  mutable std::mutex mutex_;
-  MonoTime second_;
-  int lines_in_second_ = 0;
-  uint64_t suppressed_ = 0;  // since the last line
-  LogCounts counts_;
+  mutable Mutex mutex_;
+  MonoTime second_ ABSL_GUARDED_BY(mutex_);
+  int lines_in_second_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t suppressed_ ABSL_GUARDED_BY(mutex_) = 0;  // since the last line
+  LogCounts counts_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A callback for code that runs with or without a log. It receives one event. Log::Write and tests implement

@@ -49,11 +49,12 @@ absl::StatusOr<std::unique_ptr<RecordsWriter>> RecordsWriter::Create(const std::
 }
 
 absl::StatusOr<RecordsWriter::File*> RecordsWriter::Open(SegmentKey key, RankId rank) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   std::unique_ptr<File>& file = files_[key];
   if (file == nullptr) {
     // The numbers distinguish two processes that claim one rank, and two segments of one process.
     auto made = std::make_unique<File>();
+    MutexLock made_lock(&made->mutex);
     made->entry.name = RecordsFileName({rank, key.process, static_cast<uint32_t>(files_.size())});
     const std::string path = absl::StrCat(records_, "/", made->entry.name);
     made->fd.reset(
@@ -76,7 +77,7 @@ absl::Status RecordsWriter::Append(SegmentKey key, RankId rank, std::string_view
   auto opened = Open(key, rank);
   if (!opened.ok()) return opened.status();
   File& file = **opened;
-  std::lock_guard<std::mutex> lock(file.mutex);
+  MutexLock lock(&file.mutex);
   const std::string path = absl::StrCat(records_, "/", file.entry.name);
   if (file.broken) return absl::DataLossError(absl::StrCat("an earlier write to ", path, " failed"));
   if (absl::Status s = WriteAll(file.fd.get(), blocks, path); !s.ok()) {
@@ -92,7 +93,7 @@ absl::Status RecordsWriter::Append(SegmentKey key, RankId rank, std::string_view
 
 absl::Status RecordsWriter::AppendTrace(const TraceFileOwner& owner, uint64_t offset,
                                         std::string_view bytes) {
-  std::lock_guard<std::mutex> lock(traces_mutex_);
+  MutexLock lock(&traces_mutex_);
   TraceWriting& trace = traces_[KeyOf(owner)];
   if (trace.entry.name.empty()) {
     trace.entry.name = TraceFileName(owner);
@@ -118,7 +119,7 @@ absl::Status RecordsWriter::AppendTrace(const TraceFileOwner& owner, uint64_t of
 }
 
 absl::Status RecordsWriter::FinishTrace(const TraceFileOwner& owner) {
-  std::lock_guard<std::mutex> lock(traces_mutex_);
+  MutexLock lock(&traces_mutex_);
   TraceWriting& trace = traces_[KeyOf(owner)];
   if (trace.broken || trace.whole || !trace.fd.ok())
     return absl::DataLossError("there is no trace file to finish");
@@ -133,7 +134,7 @@ absl::Status RecordsWriter::FinishTrace(const TraceFileOwner& owner) {
 }
 
 void RecordsWriter::DropTrace(const TraceFileOwner& owner) {
-  std::lock_guard<std::mutex> lock(traces_mutex_);
+  MutexLock lock(&traces_mutex_);
   if (const auto it = traces_.find(KeyOf(owner)); it != traces_.end()) Drop(it->second);
 }
 
@@ -145,26 +146,26 @@ void RecordsWriter::Drop(TraceWriting& trace) {
 }
 
 ManifestTrace RecordsWriter::Trace(uint32_t process, TraceFileKind kind) const {
-  std::lock_guard<std::mutex> lock(traces_mutex_);
+  MutexLock lock(&traces_mutex_);
   const auto it = traces_.find({process, kind});
   return it == traces_.end() || !it->second.whole ? ManifestTrace() : it->second.entry;
 }
 
 std::vector<ManifestFile> RecordsWriter::Files(uint32_t process) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   std::vector<ManifestFile> out;
   for (auto it = files_.lower_bound({process, 0}); it != files_.end() && it->first.process == process; ++it) {
-    std::lock_guard<std::mutex> file_lock(it->second->mutex);
+    MutexLock file_lock(&it->second->mutex);
     out.push_back(it->second->entry);
   }
   return out;
 }
 
 uint64_t RecordsWriter::bytes() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   uint64_t total = 0;
   for (const auto& [key, file] : files_) {
-    std::lock_guard<std::mutex> file_lock(file->mutex);
+    MutexLock file_lock(&file->mutex);
     total += file->entry.bytes;
   }
   return total;
@@ -172,9 +173,9 @@ uint64_t RecordsWriter::bytes() const {
 
 absl::Status RecordsWriter::Close(const Manifest& manifest) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     for (const auto& [key, file] : files_) {
-      std::lock_guard<std::mutex> file_lock(file->mutex);
+      MutexLock file_lock(&file->mutex);
       if (::fdatasync(file->fd.get()) != 0) {
         return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", records_, "/", file->entry.name));
       }
@@ -183,7 +184,7 @@ absl::Status RecordsWriter::Close(const Manifest& manifest) {
     }
   }
   {
-    std::lock_guard<std::mutex> lock(traces_mutex_);
+    MutexLock lock(&traces_mutex_);
     for (auto& [key, trace] : traces_) Drop(trace);
   }
   if (absl::Status s = WriteManifest(absl::StrCat(records_, "/", kManifestName), manifest); !s.ok()) return s;

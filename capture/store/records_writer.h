@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "capture/store/records_manifest.h"
 
 namespace lockstep::capture {
@@ -60,10 +60,10 @@ class RecordsWriter {
 
  private:
   struct File {
-    std::mutex mutex;
-    Fd fd;
-    ManifestFile entry;
-    bool broken = false;
+    Mutex mutex;
+    Fd fd ABSL_GUARDED_BY(mutex);
+    ManifestFile entry ABSL_GUARDED_BY(mutex);
+    bool broken ABSL_GUARDED_BY(mutex) = false;
   };
 
   struct TraceWriting {
@@ -77,14 +77,14 @@ class RecordsWriter {
   absl::StatusOr<File*> Open(SegmentKey key, RankId rank);
 
   const std::string records_;
-  mutable std::mutex mutex_;  // guards the map; each File has its own mutex
-  std::map<SegmentKey, std::unique_ptr<File>> files_;
+  mutable Mutex mutex_;  // taken before a File's
+  std::map<SegmentKey, std::unique_ptr<File>> files_ ABSL_GUARDED_BY(mutex_);
   // The pieces of one process come on one thread, so one lock for all processes is enough.
-  mutable std::mutex traces_mutex_;
+  mutable Mutex traces_mutex_;
   using TraceKey = std::pair<uint32_t, TraceFileKind>;  // by process
   static TraceKey KeyOf(const TraceFileOwner& owner) { return {owner.process, owner.kind}; }
-  void Drop(TraceWriting& trace);
-  std::map<TraceKey, TraceWriting> traces_;
+  void Drop(TraceWriting& trace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(traces_mutex_);
+  std::map<TraceKey, TraceWriting> traces_ ABSL_GUARDED_BY(traces_mutex_);
 };
 
 }  // namespace lockstep::capture

@@ -149,7 +149,7 @@ void TraceSession::OnAccepted(const v1::TraceAccepted& accepted) {
   if (!output_.pattern.empty()) folder = ExpandOutputName(output_.pattern, tokens);
   refused_ = folder.ok() ? CheckOutput(*folder, output_.overwrite) : folder.status();
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     capture_ = accepted.capture();
   }
   if (!refused_.ok()) {
@@ -200,7 +200,7 @@ void TraceSession::OnProgress(const v1::TraceProgress& progress) {
 void TraceSession::Interrupt() {
   std::string capture;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     capture = capture_;
   }
   if (interrupts_++ == 0 && !capture.empty()) {

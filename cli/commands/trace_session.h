@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/capture_folder.h"
 #include "cli/common/exit_code.h"
@@ -44,15 +45,17 @@ class TraceSession {
 
   AggregatorClient& client_;
   const TraceOutput output_;
-  Progress progress_;
-  std::mutex mutex_;
-  std::string capture_;  // guarded by mutex_: Interrupt reads it
+  Progress progress_;  // thread-safe
+  Mutex mutex_;
+  std::string capture_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<int> interrupts_{0};
+
+  // thread: Run's
   std::string folder_;
   std::string waits_for_;  // the trigger, in words
   bool start_reported_ = false;
   absl::Status refused_;  // why the folder cannot be written
   v1::TraceFinished finished_;
-  std::atomic<int> interrupts_{0};
 };
 
 }  // namespace lockstep::cli

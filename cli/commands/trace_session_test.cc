@@ -3,13 +3,13 @@
 
 #include <unistd.h>
 
-#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
+#include "base/mutex.h"
 #include "capture/store/records_writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -29,12 +29,13 @@ class FakeAggregator final : public AggregatorClient {
   absl::Status Trace(const v1::TraceRequest&,
                      const std::function<void(const v1::TraceEvent&)>& on_event) override {
     for (const v1::TraceEvent& event : events) {
-      if (cancelled) return absl::CancelledError("cancelled");
+      if (WasCancelled()) return absl::CancelledError("cancelled");
       on_event(event);
     }
     if (wait_for_stop) {
-      std::unique_lock<std::mutex> lock(mutex);
-      changed.wait_for(lock, std::chrono::seconds(5), [&] { return !stopped.empty() || cancelled; });
+      MutexLock lock(&mutex);
+      changed.WaitFor(&mutex, Nanos::Seconds(5),
+                      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return !stopped.empty() || cancelled; });
       if (cancelled) return absl::CancelledError("cancelled");
       on_event(last);
     }
@@ -44,15 +45,23 @@ class FakeAggregator final : public AggregatorClient {
     return end;
   }
   void CancelTrace() override {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(&mutex);
     cancelled = true;
-    changed.notify_all();
+    changed.SignalAll();
   }
   absl::Status Stop(const std::string& capture) override {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(&mutex);
     stopped = capture;
-    changed.notify_all();
+    changed.SignalAll();
     return absl::OkStatus();
+  }
+  bool WasCancelled() {
+    MutexLock lock(&mutex);
+    return cancelled;
+  }
+  std::string StoppedCapture() {
+    MutexLock lock(&mutex);
+    return stopped;
   }
   absl::Status Fetch(
       const std::string&,
@@ -70,10 +79,10 @@ class FakeAggregator final : public AggregatorClient {
   bool wait_for_stop = false;
   absl::Status end;
   std::vector<std::pair<std::string, std::string>> files;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool cancelled = false;
-  std::string stopped;
+  Mutex mutex;
+  CondVar changed;
+  bool cancelled ABSL_GUARDED_BY(mutex) = false;
+  std::string stopped ABSL_GUARDED_BY(mutex);
 };
 
 class TraceSessionTest : public ::testing::Test {
@@ -225,7 +234,7 @@ TEST_F(TraceSessionTest, AFolderThatExistsStopsTheCaptureAtOnce) {
   fs::create_directories(folder_ + "/capture/records");
   aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
   EXPECT_EQ(Run(), ExitCode::kUsage);
-  EXPECT_TRUE(aggregator_.cancelled);
+  EXPECT_TRUE(aggregator_.WasCancelled());
   EXPECT_THAT(stderr_, HasSubstr("--force"));
 }
 
@@ -258,7 +267,7 @@ TEST_F(TraceSessionTest, AnInterruptStopsTheCaptureAndKeepsIt) {
   EXPECT_EQ(session.Run({}), ExitCode::kDone);
   other.join();
   ::testing::internal::GetCapturedStdout();
-  EXPECT_EQ(aggregator_.stopped, "c1");
+  EXPECT_EQ(aggregator_.StoppedCapture(), "c1");
   EXPECT_TRUE(fs::exists(folder_ + "/capture/report.json"));
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/server.h"
+#include "base/mutex.h"
 #include "base/rpc/address.h"
 #include "base/rpc/channel.h"
 #include "base/rpc/munge.h"
@@ -65,7 +66,7 @@ class GrpcClient final : public AggregatorClient {
   }
 
   void CancelTrace() override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     if (tracing_ != nullptr) tracing_->TryCancel();
   }
 
@@ -112,14 +113,14 @@ class GrpcClient final : public AggregatorClient {
     if (credentials_ == nullptr) return;
     const absl::StatusOr<std::string> credential = credentials_->Make();
     if (credential.ok()) context.AddMetadata(rpc::kMungeMetadata, *credential);
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     no_credential_ = credential.ok() ? "" : std::string(credential.status().message());
   }
 
   // If the aggregator requires authentication, the error also says why no credential was sent.
   absl::Status StatusOf(const grpc::Status& answer) {
     const absl::Status status = rpc::FromGrpc(answer);
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     if (!absl::IsUnauthenticated(status) || no_credential_.empty()) return status;
     return absl::UnauthenticatedError(
         absl::StrCat(status.message(), " (no MUNGE credential: ", no_credential_, ")"));
@@ -135,16 +136,16 @@ class GrpcClient final : public AggregatorClient {
   }
 
   void SetTracing(std::shared_ptr<grpc::ClientContext> context) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     tracing_ = std::move(context);
   }
 
-  std::unique_ptr<v1::Control::Stub> stub_;
-  rpc::Token token_;
-  std::unique_ptr<rpc::CallerCredentials> credentials_;
-  std::mutex mutex_;
-  std::string no_credential_;
-  std::shared_ptr<grpc::ClientContext> tracing_;
+  const std::unique_ptr<v1::Control::Stub> stub_;
+  const rpc::Token token_;
+  const std::unique_ptr<rpc::CallerCredentials> credentials_;
+  Mutex mutex_;
+  std::string no_credential_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<grpc::ClientContext> tracing_ ABSL_GUARDED_BY(mutex_);
 };
 
 class InProcess final : public LocalAggregator {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <thread>
 
@@ -14,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/files/file_sink.h"
+#include "base/mutex.h"
 #include "base/rpc/status_macros.h"
 #include "formats/common/write_progress.h"
 #include "formats/kineto/kineto_writer.h"
@@ -50,7 +50,7 @@ class SharedProgress {
   explicit SharedProgress(const ExportJob& job) : job_(job), written_(job.ranks.size()) {}
 
   void Set(size_t place, double part) {
-    const std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     written_[place] = part;
     if (!job_.progress) return;
     const double sum = std::accumulate(written_.begin(), written_.end(), 0.0);
@@ -65,8 +65,8 @@ class SharedProgress {
  private:
   static constexpr uint64_t kParts = 1000;  // parts per file
   const ExportJob& job_;
-  std::mutex mutex_;
-  std::vector<double> written_;  // fraction of each file, 0 to 1
+  Mutex mutex_;
+  std::vector<double> written_ ABSL_GUARDED_BY(mutex_);  // fraction of each file, 0 to 1
 };
 
 // Uses several threads, because compression is most of the work and the files are independent.

@@ -10,7 +10,7 @@ Progress::Progress() : visible_(::isatty(STDERR_FILENO) == 1) {}
 
 void Progress::Show(const std::string& line) {
   if (!visible_) return;
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   if (line == shown_) return;
   // Uses a carriage return and "erase to the end of the line". These are not colours, so NO_COLOR does not
   // apply.
@@ -20,7 +20,7 @@ void Progress::Show(const std::string& line) {
 }
 
 void Progress::Clear() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   if (shown_.empty()) return;
   std::fprintf(stderr, "\r\x1b[K");
   std::fflush(stderr);

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 #include <string>
+
+#include "base/mutex.h"
 
 namespace lockstep::cli {
 
@@ -25,8 +26,8 @@ class Progress {
 
  private:
   const bool visible_;
-  std::mutex mutex_;
-  std::string shown_;  // empty: no line is shown
+  Mutex mutex_;
+  std::string shown_ ABSL_GUARDED_BY(mutex_);  // empty: no line is shown
 };
 
 // Returns the percentage done; `total` may be an estimate.

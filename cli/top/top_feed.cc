@@ -46,7 +46,7 @@ void TopFeed::Stop() {
   std::jthread cancel([this](const std::stop_token& done) {
     while (!done.stop_requested()) {
       {
-        std::lock_guard<std::mutex> lock(mutex_);
+        MutexLock lock(&mutex_);
         if (client_ != nullptr) client_->CancelTrace();
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -59,13 +59,13 @@ void TopFeed::Stop() {
 TopFeed::Update TopFeed::Take() {
   uint64_t count = 0;
   if (::read(wake_.get(), &count, sizeof(count)) < 0) count = 0;  // the counter was zero
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   return std::exchange(update_, {});
 }
 
 void TopFeed::Publish(std::optional<v1::WatchEvent> event, std::optional<absl::Status> end) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     if (event) update_.events.push_back(*std::move(event));
     if (end) update_.end = std::move(end);
   }
@@ -77,7 +77,7 @@ void TopFeed::Publish(std::optional<v1::WatchEvent> event, std::optional<absl::S
 absl::Status TopFeed::WatchOnce(const std::stop_token& stop, bool& any) {
   LOCKSTEP_ASSIGN_OR_RETURN(const TopSource source, connect_());
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     client_ = source.client;
   }
   absl::Status status = absl::CancelledError("stopped");
@@ -87,7 +87,7 @@ absl::Status TopFeed::WatchOnce(const std::stop_token& stop, bool& any) {
       Publish(event, std::nullopt);
     });
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   client_ = nullptr;
   return status;
 }

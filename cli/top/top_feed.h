@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "cli/common/aggregator_client.h"
 #include "lockstep/v1/live.pb.h"
@@ -59,11 +59,11 @@ class TopFeed {
   const Connect connect_;
   const v1::WatchRequest request_;
   const Nanos retry_after_;
-  Fd wake_;
-  std::mutex mutex_;
-  Update update_;
-  AggregatorClient* client_ = nullptr;  // set while a call is running
-  std::jthread thread_;
+  const Fd wake_;
+  Mutex mutex_;
+  Update update_ ABSL_GUARDED_BY(mutex_);
+  AggregatorClient* client_ ABSL_GUARDED_BY(mutex_) = nullptr;  // set while a call is running
+  std::jthread thread_;                                         // thread: owner
 };
 
 }  // namespace lockstep::cli

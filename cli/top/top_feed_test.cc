@@ -3,8 +3,8 @@
 #include <poll.h>
 
 #include <atomic>
-#include <condition_variable>
 
+#include "base/mutex.h"
 #include "cli/top/top_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -28,14 +28,15 @@ class FakeClient final : public AggregatorClient {
                      const std::function<void(const v1::WatchEvent&)>& on_event) override {
     for (const v1::WatchEvent& event : events_) on_event(event);
     if (end_) return *end_;
-    std::unique_lock<std::mutex> lock(mutex_);
-    const bool cancelled = changed_.wait_for(lock, std::chrono::seconds(20), [this] { return cancelled_; });
+    MutexLock lock(&mutex_);
+    const bool cancelled = changed_.WaitFor(
+        &mutex_, Nanos::Seconds(20), [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return cancelled_; });
     return cancelled ? absl::CancelledError("cancelled") : absl::InternalError("nobody cancelled");
   }
   void CancelTrace() override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     cancelled_ = true;
-    changed_.notify_all();
+    changed_.SignalAll();
   }
   absl::Status Stop(const std::string&) override { return absl::OkStatus(); }
   absl::Status Fetch(const std::string&,
@@ -46,9 +47,9 @@ class FakeClient final : public AggregatorClient {
  private:
   const std::vector<v1::WatchEvent> events_;
   const std::optional<absl::Status> end_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool cancelled_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 TopSource SourceOf(std::vector<v1::WatchEvent> events, std::optional<absl::Status> end) {

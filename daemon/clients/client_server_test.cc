@@ -4,11 +4,10 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <random>
 #include <thread>
 
+#include "base/mutex.h"
 #include "daemon/clients/client_fake.h"
 #include "daemon/node/temp_folder_fake.h"
 #include "gtest/gtest.h"
@@ -52,24 +51,24 @@ class ClientServerTest : public testing::Test, private ClientEvents {
     bool done = false;
     loop_->Post([&] {
       f();
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       done = true;
-      changed_.notify_all();
+      changed_.SignalAll();
     });
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return done; });
+    MutexLock lock(&mutex_);
+    changed_.Wait(&mutex_, [&] { return done; });
   }
   bool WaitFor(const std::function<bool()>& condition) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(10), condition);
+    MutexLock lock(&mutex_);
+    return changed_.WaitFor(&mutex_, Nanos::Seconds(10), condition);
   }
   // Returns a copy of the reasons why clients were closed so far, because the loop's thread adds more.
   std::vector<std::string> Gone() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     return gone_;
   }
   std::vector<ring::State> States() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     return states_;
   }
   std::string Refusal(FakeClient& client) {
@@ -90,20 +89,20 @@ class ClientServerTest : public testing::Test, private ClientEvents {
 
   void OnRanksChanged() override {}
   void OnClientProfile(const ProcessId&, const ring::Profile& profile, Fd file) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     profile_bytes_ = profile.bytes;
     profile_file_ = std::move(file);
-    changed_.notify_all();
+    changed_.SignalAll();
   }
   void OnClientState(const ProcessId&, const ring::State& state) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     states_.push_back(state);
-    changed_.notify_all();
+    changed_.SignalAll();
   }
   void OnClientGone(const ProcessId&, const std::string& why) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     gone_.push_back(why);
-    changed_.notify_all();
+    changed_.SignalAll();
   }
 
   TempFolder folder_;
@@ -119,8 +118,8 @@ class ClientServerTest : public testing::Test, private ClientEvents {
   ClientServerOptions options_;
   std::unique_ptr<ClientServer> server_;
   std::thread thread_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   std::vector<ring::State> states_;
   uint64_t profile_bytes_ = 0;
   Fd profile_file_;
@@ -174,7 +173,7 @@ TEST_F(ClientServerTest, ForwardsProfilesWithTheirFile) {
   ASSERT_TRUE(client.SendBytes(&profile, sizeof(profile), file.get()));
   ASSERT_TRUE(WaitFor([&] { return profile_bytes_ == 9; }));
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     EXPECT_TRUE(profile_file_.ok());
   }
   // A truncated message breaks the protocol.

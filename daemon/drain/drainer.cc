@@ -1,7 +1,7 @@
 #include "daemon/drain/drainer.h"
 
 #include <algorithm>
-#include <chrono>
+#include <utility>
 
 #include "daemon/drain/losses.h"
 
@@ -21,10 +21,10 @@ Drainer::Drainer(const Clock& clock) : clock_(clock), scratch_(kScratchBytes), t
 
 Drainer::~Drainer() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.SignalAll();
   thread_.join();
 }
 
@@ -32,74 +32,82 @@ uint64_t Drainer::Begin(const ProcessId& process, std::shared_ptr<DaemonSegment>
                         uint64_t incarnation, const std::string& capture, std::shared_ptr<Spool> spool) {
   DiscardAll(*segment);
   const uint64_t epoch = segment->NextEpoch();
-  auto active = std::make_shared<Active>(BatchIdentity{capture, process, incarnation, epoch});
-  active->segment = std::move(segment);
-  active->spool = std::move(spool);
-  active->flushed = clock_.Monotonic();
+  auto active = std::make_shared<Active>(BatchIdentity{capture, process, incarnation, epoch},
+                                         std::move(segment), std::move(spool), clock_.Monotonic());
   {
-    std::lock_guard lock(mutex_);
-    active_[process] = std::move(active);
+    MutexLock lock(&mutex_);
+    active_[process] = {std::move(active), false, std::nullopt};
   }
-  changed_.notify_all();
+  changed_.SignalAll();
   return epoch;
 }
 
 std::shared_ptr<Drainer::Active> Drainer::Find(const ProcessId& process) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   const auto it = active_.find(process);
-  return it == active_.end() ? nullptr : it->second;
+  return it == active_.end() ? nullptr : it->second.active;
+}
+
+std::optional<DrainEnd> Drainer::TakeEnd(const Active& active) {
+  MutexLock lock(&mutex_);
+  const auto it = active_.find(active.identity.process);
+  if (it == active_.end() || it->second.active.get() != &active) return std::nullopt;
+  return std::exchange(it->second.end, std::nullopt);
 }
 
 void Drainer::Restart(const ProcessId& process) {
   const std::shared_ptr<Active> active = Find(process);
   if (active == nullptr) return;
-  std::lock_guard busy(active->busy);
+  MutexLock busy(&active->busy);
   DiscardAll(*active->segment);
   active->batcher = Batcher(active->identity);
 }
 
 void Drainer::End(const ProcessId& process, DrainEnd end) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     const auto it = active_.find(process);
-    if (it == active_.end() || it->second->ending) return;
-    it->second->end = std::move(end);
-    it->second->ending = true;
+    if (it == active_.end() || it->second.ending) return;
+    it->second.end = std::move(end);
+    it->second.ending = true;
     wake_ = true;
   }
-  changed_.notify_all();
+  changed_.SignalAll();
 }
 
 void Drainer::Abandon(const ProcessId& process) {
-  std::shared_ptr<Active> active;
+  Entry entry;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     const auto it = active_.find(process);
     if (it == active_.end()) return;
-    active = it->second;
+    entry = std::move(it->second);
     active_.erase(it);
   }
-  std::lock_guard busy(active->busy);
-  active->abandoned = true;
+  MutexLock busy(&entry.active->busy);
+  entry.active->abandoned = true;
 }
 
 void Drainer::Run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   Nanos pause = kShortestPause;
   while (!stopping_) {
     if (active_.empty()) {
-      changed_.wait(lock, [&] { return stopping_ || !active_.empty(); });
+      changed_.Wait(&mutex_,
+                    [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !active_.empty(); });
       pause = kShortestPause;
       continue;
     }
     std::vector<std::shared_ptr<Active>> all;
-    for (const auto& [id, active] : active_) all.push_back(active);
+    for (const auto& [id, entry] : active_) all.push_back(entry.active);
     wake_ = false;
-    lock.unlock();
-    const Nanos wanted = DrainAll(all);
-    pause = std::min(wanted, pause * 2);
-    lock.lock();
-    changed_.wait_for(lock, std::chrono::nanoseconds(pause.ns()), [&] { return stopping_ || wake_; });
+    {
+      MutexUnlock unlocked(&mutex_);
+      pause = std::min(DrainAll(all), pause * 2);
+      all.clear();
+    }
+    changed_.WaitFor(&mutex_, pause,
+                     [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || wake_; });
   }
 }
 
@@ -108,12 +116,8 @@ Nanos Drainer::DrainAll(const std::vector<std::shared_ptr<Active>>& all) {
   constexpr uint64_t kFewBytes = 8u << 10;
   Nanos pause = kLongestPause;
   for (const std::shared_ptr<Active>& active : all) {
-    bool ending = false;
-    {
-      std::lock_guard lock(mutex_);
-      ending = active->ending;
-    }
-    std::unique_lock busy(active->busy);
+    std::optional<DrainEnd> end = TakeEnd(*active);
+    MutexLock busy(&active->busy);
     if (active->abandoned) continue;
     const DaemonSegment::Turn turn = DrainOnce(*active);
     if (turn.most_pending > kFewBytes || !turn.drained) {
@@ -122,15 +126,15 @@ Nanos Drainer::DrainAll(const std::vector<std::shared_ptr<Active>>& all) {
       pause = std::min(pause, kShortestPause * 4);
     }
     if (active->batcher.full() || clock_.Monotonic() - active->flushed > kBatchAge) Flush(*active);
-    if (ending) Finish(*active);
+    if (end) Finish(*active, *std::move(end));
   }
   return pause;
 }
 
 DaemonSegment::Turn Drainer::DrainOnce(Active& active) {
   uint64_t bytes = 0;
-  const DaemonSegment::Turn turn =
-      active.segment->Drain(scratch_, kTurnBytes, [&](const ring::RecordView& record) {
+  const DaemonSegment::Turn turn = active.segment->Drain(
+      scratch_, kTurnBytes, [&](const ring::RecordView& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy) {
         bytes += record.bytes.size();
         active.batcher.Add(record);
         if (active.batcher.full()) Flush(active);
@@ -148,7 +152,7 @@ void Drainer::Flush(Active& active) {
   if (batch) active.spool->Add(*std::move(batch));
 }
 
-void Drainer::Finish(Active& active) {
+void Drainer::Finish(Active& active, DrainEnd end) {
   // A client that is done writes no more. The limit applies to one that continues to write.
   for (int turn = 0; turn < kMostLastTurns && !DrainOnce(active).drained; ++turn) {
   }
@@ -156,33 +160,30 @@ void Drainer::Finish(Active& active) {
   v1::CaptureEnd message;
   message.set_capture(active.identity.capture);
   ToProto(active.identity.process, message.mutable_process());
-  message.set_t0_host_ns(active.end.window.start.ns());
-  message.set_t1_host_ns(active.end.window.end.ns());
-  AddLosses(active.segment->TakeLosses(), active.end.window, message);
+  message.set_t0_host_ns(end.window.start.ns());
+  message.set_t1_host_ns(end.window.end.ns());
+  AddLosses(active.segment->TakeLosses(), end.window, message);
   for (size_t kind = 0; kind < columns::kKinds; ++kind) {
     const bool string = static_cast<columns::Kind>(kind) == columns::Kind::kString;
     AddLoss(
         "ring", static_cast<columns::Kind>(kind), active.batcher.refused()[kind],
         string ? "the process defined more names than a capture allows" : "they ended before they started",
-        active.end.window, message);
+        end.window, message);
   }
   AddLoss("ring", static_cast<columns::Kind>(0), active.segment->TakeUnknown(),
-          "this daemon does not know their kind: the client is newer than lockstepd", active.end.window,
-          message);
+          "this daemon does not know their kind: the client is newer than lockstepd", end.window, message);
   // The number of records in an unreadable ring is unknown, so each ring counts as one record without a kind.
   for (const std::string& sentence : active.broken) {
-    AddLoss("ring", static_cast<columns::Kind>(0), 1, sentence, active.end.window, message);
+    AddLoss("ring", static_cast<columns::Kind>(0), 1, sentence, end.window, message);
   }
-  std::function<void(uint64_t, std::function<void()>)> done;
   {
-    std::lock_guard lock(mutex_);
-    done = std::move(active.end.done);
+    MutexLock lock(&mutex_);
     const auto it = active_.find(active.identity.process);
-    if (it != active_.end() && it->second.get() == &active) active_.erase(it);
+    if (it != active_.end() && it->second.active.get() == &active) active_.erase(it);
   }
-  const auto add_end = [spool = active.spool, end = std::move(message)] { spool->AddEnd(end); };
-  if (done) {
-    done(active.batcher.records(), add_end);
+  const auto add_end = [spool = active.spool, last = std::move(message)] { spool->AddEnd(last); };
+  if (end.done) {
+    end.done(active.batcher.records(), add_end);
   } else {
     add_end();
   }

@@ -8,17 +8,17 @@
 #define LOCKSTEP_DAEMON_DRAIN_DRAINER_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "daemon/clients/daemon_segment.h"
 #include "daemon/drain/batcher.h"
 #include "daemon/drain/spool.h"
@@ -73,39 +73,50 @@ class Drainer {
   static constexpr Nanos kLongestPause = Nanos::Millis(10);
 
   struct Active {
-    explicit Active(BatchIdentity id) : identity(std::move(id)), batcher(identity) {}
+    Active(BatchIdentity id, std::shared_ptr<DaemonSegment> drained, std::shared_ptr<Spool> target,
+           MonoTime now)
+        : identity(std::move(id)),
+          segment(std::move(drained)),
+          spool(std::move(target)),
+          batcher(identity),
+          flushed(now) {}
     const BatchIdentity identity;
-    std::shared_ptr<DaemonSegment> segment;
-    std::shared_ptr<Spool> spool;
-    Batcher batcher;
-    MonoTime flushed;
-    std::vector<std::string> broken;
-    // Guarded by Drainer::mutex_.
+    const std::shared_ptr<DaemonSegment> segment;
+    const std::shared_ptr<Spool> spool;
+    // Held while the drain thread works on this process. Taken before Drainer::mutex_.
+    Mutex busy;
+    Batcher batcher ABSL_GUARDED_BY(busy);
+    MonoTime flushed ABSL_GUARDED_BY(busy);
+    std::vector<std::string> broken ABSL_GUARDED_BY(busy);
+    bool abandoned ABSL_GUARDED_BY(busy) = false;
+  };
+
+  struct Entry {
+    std::shared_ptr<Active> active;
     bool ending = false;
-    DrainEnd end;
-    // Held while the drain thread works on this process.
-    std::mutex busy;
-    bool abandoned = false;  // guarded by `busy`
+    std::optional<DrainEnd> end;  // until the drain thread takes it
   };
 
   std::shared_ptr<Active> Find(const ProcessId& process);
+  // Returns and removes the end of the process's part, if it has one.
+  std::optional<DrainEnd> TakeEnd(const Active& active);
   void Run();
   Nanos DrainAll(const std::vector<std::shared_ptr<Active>>& all);
-  DaemonSegment::Turn DrainOnce(Active& active);
-  void Flush(Active& active);
-  void Finish(Active& active);
+  DaemonSegment::Turn DrainOnce(Active& active) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy);
+  void Flush(Active& active) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy);
+  void Finish(Active& active, DrainEnd end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy);
 
   const Clock& clock_;
-  std::vector<std::byte> scratch_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<ProcessId, std::shared_ptr<Active>> active_;
-  bool stopping_ = false;
-  bool wake_ = false;
+  std::vector<std::byte> scratch_;  // thread: drain
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<ProcessId, Entry> active_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool wake_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<uint64_t> turns_ = 0;
   std::atomic<uint64_t> records_ = 0;
   std::atomic<uint64_t> bytes_ = 0;
-  std::thread thread_;
+  std::thread thread_;  // thread: owner
 };
 
 }  // namespace lockstep::daemon

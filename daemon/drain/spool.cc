@@ -73,12 +73,12 @@ void SpoolStats::AddCounts(const SpoolStats& other) {
 }
 
 void Spool::OnReady(std::function<void()> ready) {
-  std::lock_guard lock(ready_mutex_);
+  MutexLock lock(&ready_mutex_);
   ready_ = std::move(ready);
 }
 
 void Spool::CallReady() {
-  std::lock_guard lock(ready_mutex_);
+  MutexLock lock(&ready_mutex_);
   if (ready_) ready_();
 }
 
@@ -113,7 +113,7 @@ bool Spool::AddTraceFile(v1::TraceFile piece) {
   const bool must = !piece.given_up().empty();
   *entry.message.mutable_trace_file() = std::move(piece);
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     // At least one piece must be accepted, however small the spool is.
     const bool room = trace_file_bytes_ == 0 || trace_file_bytes_ + entry.bytes <= cap_bytes_ / 2;
     if (!room && !must) return false;
@@ -125,7 +125,7 @@ bool Spool::AddTraceFile(v1::TraceFile piece) {
 
 void Spool::Append(Entry entry) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     Push(std::move(entry));
   }
   CallReady();
@@ -196,8 +196,8 @@ Spool::Entry* Spool::UnsentGap(const std::string& capture, const v1::ProcessKey&
 }
 
 void Spool::Forget(const std::string& capture) {
-  std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [&](const Entry& entry) {
+  MutexLock lock(&mutex_);
+  std::erase_if(entries_, [&](const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const bool drop = entry.sequence == 0 && CaptureOf(entry.message) == capture;
     if (drop) Count(entry, -1);
     return drop;
@@ -205,7 +205,7 @@ void Spool::Forget(const std::string& capture) {
 }
 
 bool Spool::Take(v1::FromDaemon& message) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   if (in_flight_ >= std::min(credits_, kMostInFlight)) return false;
   // Entries in flight cannot be dropped, so they must not fill the spool. At least one entry must be sent.
   if (in_flight_ > 0 && in_flight_bytes_ >= cap_bytes_ / 2) return false;
@@ -239,7 +239,7 @@ void Spool::Retire(uint64_t through) {
 
 void Spool::Acknowledge(uint64_t through, uint32_t credits) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     Retire(through);
     credits_ = credits;
   }
@@ -247,7 +247,7 @@ void Spool::Acknowledge(uint64_t through, uint32_t credits) {
 }
 
 void Spool::Resume(uint64_t stored_through, uint32_t credits) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   Retire(stored_through);
   for (Entry& entry : entries_) entry.in_flight = false;
   in_flight_ = 0;
@@ -256,7 +256,7 @@ void Spool::Resume(uint64_t stored_through, uint32_t credits) {
 }
 
 SpoolStats Spool::stats() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   SpoolStats stats;
   stats.bytes = bytes_;
   stats.entries = entries_.size();
@@ -270,7 +270,7 @@ SpoolStats Spool::stats() const {
 }
 
 bool Spool::empty() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return entries_.empty();
 }
 

@@ -15,10 +15,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <string>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "daemon/node/process.h"
 #include "lockstep/v1/ingest.pb.h"
@@ -98,33 +98,34 @@ class Spool {
   };
 
   void Append(Entry entry);
-  void Push(Entry entry);
+  void Push(Entry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds the entry's bytes to the totals, or subtracts them if `sign` is -1.
-  void Count(const Entry& entry, int sign);
-  void MakeRoom();
-  void ReplaceByGap(size_t index);
-  Entry* UnsentGap(const std::string& capture, const v1::ProcessKey& process, size_t before);
-  void Retire(uint64_t through);
+  void Count(const Entry& entry, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReplaceByGap(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Entry* UnsentGap(const std::string& capture, const v1::ProcessKey& process, size_t before)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Retire(uint64_t through) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void CallReady();
 
   const size_t cap_bytes_;
   const Clock& clock_;
   losses::LossTable& losses_;
-  std::mutex ready_mutex_;
-  std::function<void()> ready_;  // guarded by ready_mutex_
+  Mutex ready_mutex_;
+  std::function<void()> ready_ ABSL_GUARDED_BY(ready_mutex_);
 
-  mutable std::mutex mutex_;
-  std::deque<Entry> entries_;
-  size_t bytes_ = 0;
-  size_t trace_file_bytes_ = 0;  // part of bytes_
-  size_t in_flight_ = 0;
-  size_t in_flight_bytes_ = 0;
-  uint32_t credits_ = 0;
-  uint64_t next_sequence_ = 1;
-  uint64_t acknowledged_ = 0;
-  uint64_t resent_ = 0;
-  uint64_t dropped_records_ = 0;
+  mutable Mutex mutex_;
+  std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t trace_file_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // part of bytes_
+  size_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t in_flight_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t credits_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_) = 1;
+  uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t resent_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t dropped_records_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace lockstep::daemon

@@ -4,17 +4,16 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
+
 namespace lockstep::daemon {
 namespace {
 
-constexpr std::chrono::milliseconds kLastWait(500);
+constexpr Nanos kLastWait = Nanos::Millis(500);
 
 // Makes the calling thread open files as this user; its other rights stay. Uses system calls, because the C
 // library's functions would change every thread.
@@ -42,24 +41,24 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
 
   // After this returns, no callback runs. The thread ends as soon as it can.
   void Stop() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
-    changed_.notify_all();
-    ended_.wait_for(lock, kLastWait, [&] { return has_ended_; });
-    std::lock_guard calling(callbacks_);
+    changed_.SignalAll();
+    ended_.WaitFor(&mutex_, kLastWait, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return has_ended_; });
+    MutexLock calling(&callbacks_);
     callbacks_off_ = true;
   }
 
   void Watch(uint64_t id, KinetoFileSpec spec, std::function<void(KinetoFileStage)> changed) {
     auto job = std::make_shared<Job>(KinetoFile(std::move(spec), settings_, clock_));
     job->changed = std::move(changed);
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     jobs_[id] = std::move(job);
-    changed_.notify_all();
+    changed_.SignalAll();
   }
 
   void Send(uint64_t id, MonoTime until, KinetoPut put, std::function<void(KinetoSendResult)> done) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     const auto job = jobs_.find(id);
     if (job == jobs_.end()) return;
     job->second->discard_until = until;
@@ -67,17 +66,17 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
     job->second->done = std::move(done);
     job->second->ship = true;
     wake_ = true;
-    changed_.notify_all();
+    changed_.SignalAll();
   }
 
   void Discard(uint64_t id, MonoTime until) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     const auto job = jobs_.find(id);
     if (job == jobs_.end()) return;
     job->second->discard_until = until;
     job->second->unwanted = true;
     wake_ = true;
-    changed_.notify_all();
+    changed_.SignalAll();
   }
 
  private:
@@ -103,7 +102,7 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
   bool Turn(Job& job, const Orders& orders);
   template <typename Callback, typename... Args>
   void Call(const Callback& callback, Args... args) {
-    std::lock_guard calling(callbacks_);
+    MutexLock calling(&callbacks_);
     if (!callbacks_off_) callback(args...);
   }
 
@@ -111,42 +110,46 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
   const KinetoFilesSettings settings_;
   const SystemClock clock_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::condition_variable ended_;
-  std::map<uint64_t, std::shared_ptr<Job>> jobs_;
+  Mutex mutex_;
+  CondVar changed_;
+  CondVar ended_;
+  std::map<uint64_t, std::shared_ptr<Job>> jobs_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> stopping_ = false;
-  bool wake_ = false;
-  bool has_ended_ = false;
+  bool wake_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
 
-  std::mutex callbacks_;
-  bool callbacks_off_ = false;
+  Mutex callbacks_;
+  bool callbacks_off_ ABSL_GUARDED_BY(callbacks_) = false;
 };
 
 void KinetoFiles::Worker::Run() {
   const bool may = BecomeForFiles(user_.first, user_.second);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   while (!stopping_) {
-    changed_.wait_for(lock, std::chrono::nanoseconds(settings_.check_interval.ns()),
-                      [&] { return stopping_ || wake_; });
-    if (jobs_.empty()) changed_.wait(lock, [&] { return stopping_ || !jobs_.empty(); });
+    changed_.WaitFor(&mutex_, settings_.check_interval,
+                     [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || wake_; });
+    if (jobs_.empty())
+      changed_.Wait(&mutex_,
+                    [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !jobs_.empty(); });
     wake_ = false;
     const std::vector<std::pair<uint64_t, std::shared_ptr<Job>>> jobs(jobs_.begin(), jobs_.end());
     for (const auto& [id, job] : jobs) {
       const Orders orders{std::exchange(job->ship, false), job->discard_until};
-      lock.unlock();
-      // Without the user's identity no file is touched, so none ever appears.
-      const bool over = may ? Turn(*job, orders) : orders.ship;
-      if (!may && orders.ship)
-        Call(job->done,
-             KinetoSendResult{0, "the daemon could not switch to the user's identity to read files"});
-      lock.lock();
+      bool over = false;
+      {
+        MutexUnlock unlocked(&mutex_);
+        // Without the user's identity no file is touched, so none ever appears.
+        over = may ? Turn(*job, orders) : orders.ship;
+        if (!may && orders.ship)
+          Call(job->done,
+               KinetoSendResult{0, "the daemon could not switch to the user's identity to read files"});
+      }
       if (over) jobs_.erase(id);
       if (stopping_) break;
     }
   }
   has_ended_ = true;
-  ended_.notify_all();
+  ended_.SignalAll();
 }
 
 bool KinetoFiles::Worker::Turn(Job& job, const Orders& orders) {

@@ -7,11 +7,10 @@
 #include <zlib.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <fstream>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
 #include "daemon/kineto/kineto_config.h"
 #include "daemon/node/temp_folder_fake.h"
 #include "gmock/gmock.h"
@@ -221,7 +220,7 @@ class KinetoFilesTest : public KinetoFileTest {
   bool WaitFor(const std::function<bool()>& condition) {
     for (int i = 0; i < 1000; ++i) {
       {
-        std::lock_guard lock(mutex_);
+        MutexLock lock(&mutex_);
         if (condition()) return true;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -230,7 +229,7 @@ class KinetoFilesTest : public KinetoFileTest {
   }
   KinetoFileId Watch(KinetoFiles& files) {
     return files.Watch(Spec(), [this](KinetoFileStage stage) {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       stages_.push_back(stage);
     });
   }
@@ -238,16 +237,16 @@ class KinetoFilesTest : public KinetoFileTest {
     files.Send(
         id, until,
         [this](v1::TraceFile piece) {
-          std::lock_guard lock(mutex_);
+          MutexLock lock(&mutex_);
           sent_ += piece.data();
           return true;
         },
         [this](KinetoSendResult result) {
-          std::lock_guard lock(mutex_);
+          MutexLock lock(&mutex_);
           results_.push_back(std::move(result));
         });
   }
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<KinetoFileStage> stages_;
   std::vector<KinetoSendResult> results_;
 };

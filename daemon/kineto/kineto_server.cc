@@ -68,7 +68,7 @@ KinetoServer::KinetoServer(KinetoServerOptions options, const Clock& clock, cons
 
 KinetoServer::~KinetoServer() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
   }
   if (thread_.joinable()) {
@@ -140,7 +140,7 @@ void KinetoServer::Run() {
   while (true) {
     poll(waits.data(), waits.size(), kSweepMillis);
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       if (stopping_) return;
     }
     for (size_t i = 0; i < sockets_.size(); ++i) {
@@ -190,7 +190,7 @@ void KinetoServer::OnDatagram(const Socket& socket, const Datagram& datagram) {
   if (!datagram.has_peer) return;
   const auto request = ParseKinetoRequest(std::span(datagram.bytes).first(datagram.length));
   if (!request.ok()) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     ++invalid_;
     return;
   }
@@ -203,18 +203,18 @@ std::string KinetoServer::Answer(const KinetoRequest& request, const ucred& peer
   const bool poll = request.kind == KinetoRequest::Kind::kPoll;
   const std::string nothing = poll ? EncodeKinetoPollReply("") : EncodeKinetoRegisterReply(-1);
   if (options_.owner != 0 && peer.uid != options_.owner) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     ++other_users_;
     return nothing;
   }
   const std::optional<ProcessInfo> info = peer.pid > 0 ? processes_.Find(peer.pid) : std::nullopt;
   if (!info) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     ++hidden_pids_;
     return nothing;
   }
   if (poll) return AnswerPoll(request, peer, info->id);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   const auto same_user = per_user_.find(peer.uid);
   return EncodeKinetoRegisterReply(
       static_cast<int32_t>(same_user == per_user_.end() ? 1 : same_user->second + 1));
@@ -241,7 +241,7 @@ std::string KinetoServer::AnswerPoll(const KinetoRequest& request, const ucred& 
   bool notify = false;
   std::string answer;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     Client* client = FindOrAdd(process, peer);
     if (client == nullptr) return EncodeKinetoPollReply("");
     KinetoPoll& poll = client->poll;
@@ -309,7 +309,7 @@ void KinetoServer::RemoveStaleSockets(const Socket& socket) const {
 }
 
 void KinetoServer::Offer(const ProcessId& process, std::string config) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   const auto client = clients_.find(process);
   if (client == clients_.end()) return;
   client->second.poll.busy = false;
@@ -317,13 +317,13 @@ void KinetoServer::Offer(const ProcessId& process, std::string config) {
 }
 
 void KinetoServer::Withdraw(const ProcessId& process) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   const auto client = clients_.find(process);
   if (client != clients_.end()) client->second.offer.clear();
 }
 
 void KinetoServer::Forget(const ProcessId& process) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   const auto client = clients_.find(process);
   if (client == clients_.end()) return;
   const auto user = per_user_.find(client->second.poll.uid);
@@ -332,7 +332,7 @@ void KinetoServer::Forget(const ProcessId& process) {
 }
 
 std::vector<KinetoPoll> KinetoServer::TakePolls() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   notified_ = false;
   std::vector<KinetoPoll> polls;
   for (auto& [id, client] : clients_) {
@@ -346,7 +346,7 @@ std::vector<KinetoPoll> KinetoServer::TakePolls() {
 }
 
 uint64_t KinetoServer::dropped() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return invalid_;
 }
 
@@ -357,7 +357,7 @@ std::string KinetoServer::Describe() const {
                                           : absl::StrCat("answers at ", PathOf(socket.folder)));
   }
   parts.insert(parts.end(), bind_errors_.begin(), bind_errors_.end());
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   if (other_users_ > 0) parts.push_back(absl::StrCat("ignored ", other_users_, " requests of other users"));
   if (hidden_pids_ > 0) {
     parts.push_back(absl::StrCat(

@@ -16,13 +16,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/time.h"
 #include "daemon/kineto/kineto_protocol.h"
 #include "daemon/node/process.h"
@@ -109,7 +109,7 @@ class KinetoServer {
   // Returns the answer, or empty for no answer.
   std::string Answer(const KinetoRequest& request, const ucred& peer);
   std::string AnswerPoll(const KinetoRequest& request, const ucred& peer, const ProcessId& process);
-  Client* FindOrAdd(const ProcessId& process, const ucred& peer);
+  Client* FindOrAdd(const ProcessId& process, const ucred& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendTo(const Socket& socket, const Datagram& datagram, const std::string& answer) const;
   void RemoveStaleSockets(const Socket& socket) const;
 
@@ -117,21 +117,24 @@ class KinetoServer {
   const Clock& clock_;
   const ProcessTable& processes_;
   const std::function<void()> ready_;
+  // set before Start() returns
   Fd wakeup_;
-  std::vector<Socket> sockets_;           // fixed after Start
-  std::vector<std::string> bind_errors_;  // fixed after Start
+  std::vector<Socket> sockets_;
+  std::vector<std::string> bind_errors_;
 
-  mutable std::mutex mutex_;
-  std::map<ProcessId, Client> clients_;
-  std::map<uid_t, size_t> per_user_;
-  bool notified_ = false;     // ready_ was called, and TakePolls has not been called since
-  uint64_t invalid_ = 0;      // invalid datagrams
-  uint64_t other_users_ = 0;  // polls of users that are not served
-  uint64_t hidden_pids_ = 0;  // polls of processes whose pid the kernel does not report
-  uint64_t over_limit_ = 0;
+  mutable Mutex mutex_;
+  std::map<ProcessId, Client> clients_ ABSL_GUARDED_BY(mutex_);
+  std::map<uid_t, size_t> per_user_ ABSL_GUARDED_BY(mutex_);
+  bool notified_ ABSL_GUARDED_BY(mutex_) =
+      false;  // ready_ was called, and TakePolls has not been called since
+  uint64_t invalid_ ABSL_GUARDED_BY(mutex_) = 0;      // invalid datagrams
+  uint64_t other_users_ ABSL_GUARDED_BY(mutex_) = 0;  // polls of users that are not served
+  uint64_t hidden_pids_ ABSL_GUARDED_BY(mutex_) =
+      0;  // polls of processes whose pid the kernel does not report
+  uint64_t over_limit_ ABSL_GUARDED_BY(mutex_) = 0;
 
-  bool stopping_ = false;  // under mutex_
-  std::thread thread_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // thread: owner
 };
 
 }  // namespace lockstep::daemon

@@ -64,7 +64,7 @@ void EventLoop::Cancel(TimerId id) {
 
 void EventLoop::Post(Callback callback) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     posted_.push_back(std::move(callback));
   }
   Wake();
@@ -72,7 +72,7 @@ void EventLoop::Post(Callback callback) {
 
 void EventLoop::Stop() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
   }
   Wake();
@@ -103,7 +103,7 @@ void EventLoop::RunTimers() {
 void EventLoop::RunPosted() {
   std::vector<Callback> posted;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     posted.swap(posted_);
   }
   for (const Callback& callback : posted) callback();
@@ -112,7 +112,7 @@ void EventLoop::RunPosted() {
 void EventLoop::Run() {
   while (true) {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       if (stopping_) return;
     }
     epoll_event events[kEventsPerTurn];

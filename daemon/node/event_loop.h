@@ -7,13 +7,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/time.h"
 
 namespace lockstep::daemon {
@@ -62,15 +62,16 @@ class EventLoop {
   const Clock& clock_;
   const Fd epoll_;
   const Fd wakeup_;
+  // thread: loop
   std::map<WatchId, Watched> watched_;
   std::map<std::pair<MonoTime, TimerId>, Callback> timers_;
   std::map<TimerId, MonoTime> timer_times_;
   uint64_t next_id_ = 1;
   uint64_t wakeups_ = 0;
 
-  std::mutex mutex_;
-  std::vector<Callback> posted_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  std::vector<Callback> posted_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace lockstep::daemon

@@ -6,15 +6,14 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/rpc/address.h"
 #include "base/rpc/server.h"
 #include "base/rpc/status.h"
@@ -56,22 +55,22 @@ class FakeAggregator final : private v1::Ingest::Service {
   // ---- Control of its behaviour
   enum class Acks { kOn, kOff };
   void SetAcks(Acks acks) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     acks_ = acks;
     if (acks == Acks::kOn) AcknowledgeLocked();
   }
   enum class Reading { kOn, kOff };
   void SetReading(Reading reading) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     reading_ = reading;
-    changed_.notify_all();
+    changed_.SignalAll();
   }
   void BreakStream() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (context_ != nullptr) context_->TryCancel();
   }
   bool Send(const v1::FromAggregator& message) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     return stream_ != nullptr && stream_->Write(message);
   }
   void Arm(const std::string& capture, const std::vector<v1::Rank>& ranks,
@@ -148,14 +147,14 @@ class FakeAggregator final : private v1::Ingest::Service {
     }
   };
   Seen seen() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     return seen_;
   }
   // Returns false if the condition did not become true in time.
-  bool WaitFor(const std::function<bool(const Seen&)>& condition,
-               std::chrono::milliseconds wait = std::chrono::seconds(20)) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, wait, [&] { return condition(seen_); });
+  bool WaitFor(const std::function<bool(const Seen&)>& condition, Nanos wait = Nanos::Seconds(20)) {
+    MutexLock lock(&mutex_);
+    return changed_.WaitFor(&mutex_, wait,
+                            [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return condition(seen_); });
   }
 
  private:
@@ -183,7 +182,7 @@ class FakeAggregator final : private v1::Ingest::Service {
     v1::FromDaemon message;
     if (!stream->Read(&message) || !message.has_hello()) return grpc::Status::OK;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       ++seen_.streams;
       if (session_ != message.hello().session()) seen_.stored_through = 0;
       session_ = message.hello().session();
@@ -194,19 +193,21 @@ class FakeAggregator final : private v1::Ingest::Service {
       stream->Write(answer);
       stream_ = stream;
       context_ = context;
-      changed_.notify_all();
+      changed_.SignalAll();
     }
     while (true) {
       {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return reading_ == Reading::kOn || context->IsCancelled(); });
+        MutexLock lock(&mutex_);
+        changed_.Wait(&mutex_, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+          return reading_ == Reading::kOn || context->IsCancelled();
+        });
       }
       if (!stream->Read(&message)) break;
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       OnMessage(message);
-      changed_.notify_all();
+      changed_.SignalAll();
     }
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (stream_ == stream) {
       stream_ = nullptr;
       context_ = nullptr;
@@ -214,7 +215,7 @@ class FakeAggregator final : private v1::Ingest::Service {
     return grpc::Status::OK;
   }
 
-  void OnMessage(const v1::FromDaemon& message) {
+  void OnMessage(const v1::FromDaemon& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     switch (message.message_case()) {
       case v1::FromDaemon::kRanks:
         seen_.ranks.assign(message.ranks().ranks().begin(), message.ranks().ranks().end());
@@ -245,7 +246,7 @@ class FakeAggregator final : private v1::Ingest::Service {
     }
   }
 
-  bool Take(uint64_t first, uint64_t last) {
+  bool Take(uint64_t first, uint64_t last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const bool duplicate = last <= seen_.stored_through;
     if (duplicate) ++seen_.duplicates;
     if (first > seen_.stored_through + 1) ++seen_.holes;
@@ -254,7 +255,7 @@ class FakeAggregator final : private v1::Ingest::Service {
     return !duplicate;
   }
 
-  void AcknowledgeLocked() {
+  void AcknowledgeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (stream_ == nullptr) return;
     v1::FromAggregator message;
     message.mutable_ack()->set_through(seen_.stored_through);
@@ -264,14 +265,14 @@ class FakeAggregator final : private v1::Ingest::Service {
 
   const Options options_;
   std::string address_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Acks acks_ = Acks::kOn;
-  Reading reading_ = Reading::kOn;
-  Stream_* stream_ = nullptr;
-  grpc::ServerContext* context_ = nullptr;
-  uint64_t session_ = 0;
-  Seen seen_;
+  Mutex mutex_;
+  CondVar changed_;
+  Acks acks_ ABSL_GUARDED_BY(mutex_) = Acks::kOn;
+  Reading reading_ ABSL_GUARDED_BY(mutex_) = Reading::kOn;
+  Stream_* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  grpc::ServerContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  uint64_t session_ ABSL_GUARDED_BY(mutex_) = 0;
+  Seen seen_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -1,13 +1,11 @@
 #include "daemon/uplink/clock_sync.h"
 
-#include <chrono>
-
 namespace lockstep::daemon {
 
 void ClockSync::Start(Query query) {
   Stop();
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = false;
     burst_left_ = kBurst;
   }
@@ -16,37 +14,40 @@ void ClockSync::Start(Query query) {
 
 void ClockSync::Stop() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.SignalAll();
   if (thread_.joinable()) thread_.join();
 }
 
 void ClockSync::SetRate(ClockSyncRate rate) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (rate_ == rate) return;
     rate_ = rate;
     if (rate == ClockSyncRate::kCapture) burst_left_ = kBurst;
   }
-  changed_.notify_all();
+  changed_.SignalAll();
 }
 
 void ClockSync::Run(const Query& query) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   while (!stopping_) {
-    lock.unlock();
-    Exchange(query);
-    lock.lock();
+    {
+      MutexUnlock unlocked(&mutex_);
+      Exchange(query);
+    }
     if (burst_left_ > 0 && --burst_left_ > 0) continue;
-    lock.unlock();
-    ready_();
-    lock.lock();
+    {
+      MutexUnlock unlocked(&mutex_);
+      ready_();
+    }
     const ClockSyncRate rate = rate_;
     const Nanos pause = rate == ClockSyncRate::kCapture ? kCapturePause : kIdlePause;
-    changed_.wait_for(lock, std::chrono::nanoseconds(pause.ns()),
-                      [&] { return stopping_ || rate_ != rate || burst_left_ > 0; });
+    changed_.WaitFor(&mutex_, pause, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return stopping_ || rate_ != rate || burst_left_ > 0;
+    });
   }
 }
 
@@ -70,7 +71,7 @@ void ClockSync::Exchange(const Query& query) {
   exchange.t2 = answer->t2;
   exchange.t3 = answer->t3;
 
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   if (!estimator_.Add(exchange)) return;
   // The samples are of no use to an aggregator that has been away for long.
   if (samples_.size() >= kMostSamples) samples_.erase(samples_.begin(), samples_.begin() + kMostSamples / 2);
@@ -83,12 +84,12 @@ void ClockSync::Exchange(const Query& query) {
 }
 
 OffsetEstimate ClockSync::Estimate() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return estimator_.At(clock_.Monotonic());
 }
 
 std::vector<v1::ClockSample> ClockSync::TakeSamples() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return std::exchange(samples_, {});
 }
 

@@ -3,14 +3,13 @@
 #ifndef LOCKSTEP_DAEMON_UPLINK_CLOCK_SYNC_H_
 #define LOCKSTEP_DAEMON_UPLINK_CLOCK_SYNC_H_
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "daemon/uplink/offset_estimator.h"
 #include "lockstep/v1/ingest.pb.h"
 
@@ -59,14 +58,14 @@ class ClockSync {
 
   const Clock& clock_;
   const std::function<void()> ready_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  ClockSyncRate rate_ = ClockSyncRate::kIdle;
-  int burst_left_ = 0;
-  OffsetEstimator estimator_;
-  std::vector<v1::ClockSample> samples_;
-  std::thread thread_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  ClockSyncRate rate_ ABSL_GUARDED_BY(mutex_) = ClockSyncRate::kIdle;
+  int burst_left_ ABSL_GUARDED_BY(mutex_) = 0;
+  OffsetEstimator estimator_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::ClockSample> samples_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;  // thread: owner
 };
 
 }  // namespace lockstep::daemon

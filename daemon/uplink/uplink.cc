@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kProtocol = 1;
 constexpr Nanos kPingDeadline = Nanos::Seconds(1);
-constexpr std::chrono::milliseconds kLastReplyWait(500);
+constexpr Nanos kLastReplyWait = Nanos::Millis(500);
 
 void SetVersion(const std::string& program, v1::Version* version) {
   version->set_protocol_min(kProtocol);
@@ -35,20 +35,20 @@ Uplink::Uplink(UplinkOptions options, std::shared_ptr<Spool> spool, const Clock&
       clock_sync_(clock, [this] { Wake(); }) {
   spool_->OnReady([this] {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       spool_ready_ = true;
     }
-    changed_.notify_all();
+    changed_.SignalAll();
   });
 }
 
 Uplink::~Uplink() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
     if (context_ != nullptr) context_->TryCancel();
   }
-  changed_.notify_all();
+  changed_.SignalAll();
   if (thread_.joinable()) thread_.join();
   spool_->OnReady(nullptr);
 }
@@ -59,43 +59,43 @@ void Uplink::Start() {
 
 void Uplink::Flush(Nanos at_most) {
   const MonoTime until = clock_.Monotonic() + at_most;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   while (!stopping_ && up_ && !spool_->empty() && clock_.Monotonic() < until) {
-    changed_.wait_for(lock, std::chrono::milliseconds(5));
+    changed_.WaitFor(&mutex_, Nanos::Millis(5));
   }
 }
 
 void Uplink::Wake() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     spool_ready_ = true;
   }
-  changed_.notify_all();
+  changed_.SignalAll();
 }
 
 std::string Uplink::last_error() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return last_error_;
 }
 
 void Uplink::SetRanks(std::vector<v1::Rank> ranks) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     ranks_ = std::move(ranks);
     ranks_changed_ = true;
   }
-  changed_.notify_all();
+  changed_.SignalAll();
 }
 
 void Uplink::SendStates(v1::RankStates states) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     // States matter only while it is up: after a reconnect all states are sent again.
     if (!up_) return;
     states_.push_back(std::move(states));
     if (states_.size() > kMostStates) states_.pop_front();
   }
-  changed_.notify_all();
+  changed_.SignalAll();
 }
 
 void Uplink::Run() {
@@ -112,7 +112,7 @@ void Uplink::Run() {
     bool last = options_.mode == UplinkOptions::Mode::kOnce || gone;
     bool changed = false;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       last = last || stopping_;
       changed = registered || last || last_error_ != status.message();
       last_error_ = std::string(status.message());
@@ -123,8 +123,9 @@ void Uplink::Run() {
     events_.OnUplinkDown(options_.id, status, last);
     if (last) return;
     const Nanos wait = backoff.Next();
-    std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, std::chrono::nanoseconds(wait.ns()), [&] { return stopping_; })) return;
+    MutexLock lock(&mutex_);
+    if (changed_.WaitFor(&mutex_, wait, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; }))
+      return;
   }
 }
 
@@ -134,7 +135,7 @@ bool Uplink::WaitConnected(grpc::Channel& channel) {
   while (clock_.Monotonic() < until) {
     if (channel.WaitForConnected(std::chrono::system_clock::now() + std::chrono::milliseconds(100)))
       return true;
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (stopping_) return false;
   }
   return false;
@@ -143,7 +144,7 @@ bool Uplink::WaitConnected(grpc::Channel& channel) {
 absl::Status Uplink::RunStream(bool* registered) {
   std::string redirect;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     redirect = std::exchange(redirect_, "");
     broken_ = false;
     registered_.reset();
@@ -158,7 +159,7 @@ absl::Status Uplink::RunStream(bool* registered) {
   rpc::Prepare(context, options_.token, Nanos::Max());
   const auto stub = v1::Ingest::NewStub(channel);
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (stopping_) return absl::CancelledError("stopping");
     context_ = &context;
   }
@@ -179,11 +180,12 @@ absl::Status Uplink::RunStream(bool* registered) {
     status = WriteLoop(*stream);
   }
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(&mutex_);
     context_ = nullptr;
     // If the other end broke the stream, its error message is still on its way; cancelling would discard it.
     if (absl::IsUnavailable(status))
-      changed_.wait_for(lock, kLastReplyWait, [&] { return broken_ || stopping_; });
+      changed_.WaitFor(&mutex_, kLastReplyWait,
+                       [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return broken_ || stopping_; });
     if (!broken_) context.TryCancel();
   }
   clock_sync_.Stop();
@@ -202,33 +204,36 @@ absl::Status Uplink::Handshake(Stream& stream) {
   hello.set_session(options_.session);
   if (!stream.Write(message)) return absl::UnavailableError("the stream broke before the hello");
 
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::chrono::nanoseconds(options_.register_timeout.ns()),
-                    [&] { return stopping_ || broken_ || registered_.has_value(); });
-  if (!registered_) {
-    return broken_ ? absl::UnavailableError("the stream broke before the aggregator answered the hello")
-                   : absl::DeadlineExceededError("the aggregator did not answer the hello");
-  }
-  const v1::Register registered = *registered_;
-  if (!registered.refused().empty())
-    return absl::FailedPreconditionError(absl::StrCat("refused: ", registered.refused()));
-  if (!registered.redirect().empty()) {
-    redirect_ = registered.redirect();
-    return absl::UnavailableError(absl::StrCat("redirected to ", registered.redirect()));
-  }
-  if (registered.has_version() &&
-      (registered.version().protocol_min() > kProtocol || registered.version().protocol_max() < kProtocol)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the aggregator supports protocols ", registered.version().protocol_min(), " to ",
-        registered.version().protocol_max(), ", this daemon ", kProtocol, ": use one release for both"));
-  }
-  spool_->Resume(registered.acked_sequence(), registered.credits());
+  v1::Register registered;
   v1::FromDaemon ranks;
-  ranks.mutable_ranks();
-  for (const v1::Rank& rank : ranks_) *ranks.mutable_ranks()->add_ranks() = rank;
-  ranks_changed_ = false;
-  spool_ready_ = true;
-  lock.unlock();
+  {
+    MutexLock lock(&mutex_);
+    changed_.WaitFor(&mutex_, options_.register_timeout, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return stopping_ || broken_ || registered_.has_value();
+    });
+    if (!registered_) {
+      return broken_ ? absl::UnavailableError("the stream broke before the aggregator answered the hello")
+                     : absl::DeadlineExceededError("the aggregator did not answer the hello");
+    }
+    registered = *registered_;
+    if (!registered.refused().empty())
+      return absl::FailedPreconditionError(absl::StrCat("refused: ", registered.refused()));
+    if (!registered.redirect().empty()) {
+      redirect_ = registered.redirect();
+      return absl::UnavailableError(absl::StrCat("redirected to ", registered.redirect()));
+    }
+    if (registered.has_version() && (registered.version().protocol_min() > kProtocol ||
+                                     registered.version().protocol_max() < kProtocol)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the aggregator supports protocols ", registered.version().protocol_min(), " to ",
+          registered.version().protocol_max(), ", this daemon ", kProtocol, ": use one release for both"));
+    }
+    spool_->Resume(registered.acked_sequence(), registered.credits());
+    ranks.mutable_ranks();
+    for (const v1::Rank& rank : ranks_) *ranks.mutable_ranks()->add_ranks() = rank;
+    ranks_changed_ = false;
+    spool_ready_ = true;
+  }
   if (!stream.Write(ranks)) return absl::UnavailableError("the stream broke before the ranks");
   health_sent_at_.reset();
   connected_at_ns_ = clock_.Realtime().ns();
@@ -245,20 +250,20 @@ void Uplink::ReadLoop(Stream& stream) {
   v1::FromAggregator message;
   while (stream.Read(&message)) OnMessage(message);
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     broken_ = true;
   }
-  changed_.notify_all();
+  changed_.SignalAll();
 }
 
 void Uplink::OnMessage(const v1::FromAggregator& message) {
   switch (message.message_case()) {
     case v1::FromAggregator::kRegister: {
       {
-        std::lock_guard lock(mutex_);
+        MutexLock lock(&mutex_);
         if (!registered_) registered_ = message.register_();
       }
-      changed_.notify_all();
+      changed_.SignalAll();
       return;
     }
     case v1::FromAggregator::kAck:
@@ -287,7 +292,7 @@ v1::DaemonHealth Uplink::Health() const {
 bool Uplink::NextMessage(v1::FromDaemon& message) {
   message.Clear();
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (ranks_changed_) {
       ranks_changed_ = false;
       message.mutable_ranks();
@@ -316,9 +321,10 @@ absl::Status Uplink::WriteLoop(Stream& stream) {
   v1::FromDaemon message;
   while (true) {
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(
-          lock, [&] { return stopping_ || broken_ || spool_ready_ || ranks_changed_ || !states_.empty(); });
+      MutexLock lock(&mutex_);
+      changed_.Wait(&mutex_, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return stopping_ || broken_ || spool_ready_ || ranks_changed_ || !states_.empty();
+      });
       if (stopping_) return absl::CancelledError("stopping");
       if (broken_) return absl::UnavailableError("the aggregator ended the stream");
       spool_ready_ = false;
@@ -326,7 +332,7 @@ absl::Status Uplink::WriteLoop(Stream& stream) {
     while (NextMessage(message)) {
       if (!stream.Write(message)) return absl::UnavailableError("the stream broke");
     }
-    changed_.notify_all();  // for Flush
+    changed_.SignalAll();  // for Flush
   }
 }
 

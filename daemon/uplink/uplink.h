@@ -11,12 +11,10 @@
 #include <grpcpp/channel.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -26,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "base/mutex.h"
 #include "base/rpc/token.h"
 #include "daemon/captures/capture_uplinks.h"
 #include "daemon/drain/spool.h"
@@ -119,25 +118,25 @@ class Uplink {
   const Clock& clock_;
   UplinkEvents& events_;
   Log& log_;
-  ClockSync clock_sync_;
+  ClockSync clock_sync_;  // thread-safe
   std::atomic<bool> up_ = false;
   std::atomic<int64_t> connected_at_ns_ = 0;
   std::atomic<uint64_t> registrations_ = 0;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  bool broken_ = false;  // the reader has seen the stream's end
-  bool spool_ready_ = false;
-  bool ranks_changed_ = false;
-  std::vector<v1::Rank> ranks_;
-  std::deque<v1::RankStates> states_;
-  std::optional<v1::Register> registered_;
-  std::string redirect_;
-  std::optional<MonoTime> health_sent_at_;  // used only by the writer
-  std::string last_error_;
-  grpc::ClientContext* context_ = nullptr;  // of the current stream
-  std::thread thread_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;  // the reader has seen the stream's end
+  bool spool_ready_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ranks_changed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<v1::Rank> ranks_ ABSL_GUARDED_BY(mutex_);
+  std::deque<v1::RankStates> states_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::Register> registered_ ABSL_GUARDED_BY(mutex_);
+  std::string redirect_ ABSL_GUARDED_BY(mutex_);
+  std::string last_error_ ABSL_GUARDED_BY(mutex_);
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the current stream
+  std::optional<MonoTime> health_sent_at_;  // thread: the one that connects and writes
+  std::thread thread_;                      // thread: owner
 };
 
 }  // namespace lockstep::daemon

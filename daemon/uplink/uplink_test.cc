@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include "base/mutex.h"
 #include "base/rpc/channel.h"
 #include "daemon/node/temp_folder_fake.h"
 #include "daemon/uplink/aggregator_fake.h"
@@ -44,20 +45,20 @@ class UplinkTest : public testing::Test, private UplinkEvents {
   }
   void OnUplinkUp(UplinkId) override { ++ups_; }
   void OnUplinkDown(UplinkId, const absl::Status& why, bool last) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     ++downs_;
     down_ = why;
     last_ = last;
   }
   void OnRequest(UplinkId, const v1::FromAggregator& request) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     requests_.push_back(request);
   }
   template <typename F>
   bool Eventually(F condition) {
     for (int i = 0; i < 1000; ++i) {
       {
-        std::lock_guard lock(mutex_);
+        MutexLock lock(&mutex_);
         if (condition()) return true;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -71,7 +72,7 @@ class UplinkTest : public testing::Test, private UplinkEvents {
   Log log_{null_.get(), LogLevel::kError, clock_};
   losses::LossTable losses_{{"spool"}};
   std::shared_ptr<Spool> spool_ = std::make_shared<Spool>(1 << 20, clock_, losses_);
-  std::mutex mutex_;
+  Mutex mutex_;
   std::atomic<int> ups_ = 0;
   int downs_ = 0;
   absl::Status down_;
@@ -147,7 +148,7 @@ TEST_F(UplinkTest, GivesUpAJobsAggregatorThatDoesNotReturn) {
   aggregator->BreakStream();
   ASSERT_TRUE(Eventually([&] { return ups_ == 2; }));
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     EXPECT_FALSE(last_);
   }
   aggregator.reset();
@@ -173,7 +174,7 @@ TEST_F(UplinkTest, ReportsAWrongToken) {
   auto aggregator = MakeAggregator("a", options);
   Open(aggregator->address());
   ASSERT_TRUE(Eventually([&] { return downs_ > 0; }));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   EXPECT_EQ(down_.code(), absl::StatusCode::kUnauthenticated) << down_;
   EXPECT_FALSE(last_);
 }
@@ -184,7 +185,7 @@ TEST_F(UplinkTest, ReportsTheReasonOfARefusal) {
   auto aggregator = MakeAggregator("a", options);
   Open(aggregator->address());
   ASSERT_TRUE(Eventually([&] { return downs_ > 0; }));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   EXPECT_NE(std::string(down_.message()).find("this aggregator is full"), std::string::npos);
   EXPECT_EQ(ups_, 0);
 }
@@ -195,7 +196,7 @@ TEST_F(UplinkTest, ForwardsRequests) {
   ASSERT_TRUE(Eventually([&] { return ups_ == 1; }));
   aggregator->Stop("c", FakeAggregator::StopMode::kAbort);
   ASSERT_TRUE(Eventually([&] { return requests_.size() == 1; }));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   EXPECT_EQ(requests_[0].stop().capture(), "c");
 }
 

@@ -2,12 +2,11 @@
 #ifndef LOCKSTEP_FORMATS_KINETO_BLOCK_QUEUE_H_
 #define LOCKSTEP_FORMATS_KINETO_BLOCK_QUEUE_H_
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/mutex.h"
 #include "formats/kineto/trace_document.h"
 
 namespace lockstep::formats {
@@ -18,29 +17,40 @@ class BlockQueue {
  public:
   // Reader: returns an empty block to fill. It waits while all blocks are full.
   EventBlock TakeEmpty() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !empty_.empty() || made_ < kBlocks; });
+    MutexLock lock(&mutex_);
+    changed_.Wait(&mutex_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return !empty_.empty() || made_ < kBlocks;
+    });
     if (empty_.empty()) {
       ++made_;
       return {};
     }
     return Pop(empty_);
   }
-  void PushFull(EventBlock block) { Push(full_, std::move(block)); }
+  void PushFull(EventBlock block) {
+    MutexLock lock(&mutex_);
+    full_.push_back(std::move(block));
+    changed_.SignalAll();
+  }
   void Close() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     closed_ = true;
-    changed_.notify_all();
+    changed_.SignalAll();
   }
 
   // Parser: returns the next block in order. nullopt: the reader closed the queue and all blocks are taken.
   std::optional<EventBlock> TakeFull() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !full_.empty() || closed_; });
+    MutexLock lock(&mutex_);
+    changed_.Wait(&mutex_,
+                  [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !full_.empty() || closed_; });
     if (full_.empty()) return std::nullopt;
     return Pop(full_);
   }
-  void PushEmpty(EventBlock block) { Push(empty_, std::move(block)); }
+  void PushEmpty(EventBlock block) {
+    MutexLock lock(&mutex_);
+    empty_.push_back(std::move(block));
+    changed_.SignalAll();
+  }
 
  private:
   static constexpr int kBlocks = 4;
@@ -50,18 +60,13 @@ class BlockQueue {
     blocks.pop_front();
     return block;
   }
-  void Push(std::deque<EventBlock>& blocks, EventBlock block) {
-    std::lock_guard lock(mutex_);
-    blocks.push_back(std::move(block));
-    changed_.notify_all();
-  }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<EventBlock> full_;
-  std::deque<EventBlock> empty_;
-  int made_ = 0;
-  bool closed_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<EventBlock> full_ ABSL_GUARDED_BY(mutex_);
+  std::deque<EventBlock> empty_ ABSL_GUARDED_BY(mutex_);
+  int made_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace lockstep::formats

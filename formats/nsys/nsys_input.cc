@@ -7,13 +7,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/parallel.h"
 #include "formats/common/read_options.h"
 #include "formats/nsys/nsys_capture.h"
@@ -105,7 +105,7 @@ class Progress {
   RowProgress Of(size_t place, uint64_t bytes) {
     if (!options_.progress) return nullptr;
     return [this, place, bytes](uint64_t rows, uint64_t of) {
-      const std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       const double part = of == 0 ? 1 : std::min(1.0, static_cast<double>(rows) / static_cast<double>(of));
       done_[place] = static_cast<uint64_t>(static_cast<double>(bytes) * part);
       uint64_t sum = 0;
@@ -116,9 +116,9 @@ class Progress {
 
  private:
   const ReadOptions& options_;
-  std::mutex mutex_;
-  std::vector<uint64_t> done_;
-  uint64_t total_ = 0;
+  Mutex mutex_;
+  std::vector<uint64_t> done_ ABSL_GUARDED_BY(mutex_);
+  uint64_t total_ = 0;  // set before the constructor returns
 };
 
 }  // namespace

@@ -43,23 +43,34 @@ Runtime& Runtime::Get() {
 }
 
 Gpu& Runtime::gpu() {
-  std::lock_guard<std::recursive_mutex> lock(mutex_);
-  if (gpu_ != nullptr) return *gpu_;
+  MutexLock lock(&mutex_);
+  if (gpu_ != nullptr) {
+    initialized_.Wait(&mutex_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return initializer_ == std::thread::id() || initializer_ == std::this_thread::get_id();
+    });
+    return *gpu_;
+  }
   std::vector<std::string> error;
   gpu_ = new Gpu(DeviceSettings::Read([](const char* name) -> const char* { return getenv(name); }, &error));
   for (const std::string& t : error) std::fprintf(stderr, "simulated GPU: %s\n", t.c_str());
-  LoadDriver();
-  LoadInjection();
+  initializer_ = std::this_thread::get_id();
+  {
+    MutexUnlock unlocked(&mutex_);
+    LoadDriver();
+    LoadInjection();
+  }
+  initializer_ = {};
+  initialized_.SignalAll();
   return *gpu_;
 }
 
 void Runtime::RegisterKernel(const void* host, const char* name) {
-  std::lock_guard<std::recursive_mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   kernels_[host] = name;
 }
 
 const char* Runtime::KernelName(const void* host) {
-  std::lock_guard<std::recursive_mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   const auto it = kernels_.find(host);
   return it == kernels_.end() ? nullptr : it->second.c_str();
 }

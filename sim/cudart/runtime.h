@@ -5,9 +5,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
+#include <thread>
 
+#include "base/mutex.h"
 #include "sim/device/gpu.h"
 #include "wire/foreign/cuda_runtime.h"
 #include "wire/foreign/cupti.h"
@@ -32,9 +33,12 @@ class Runtime {
   static foreign::cudart::cudaError_t& LastError();
 
  private:
-  std::recursive_mutex mutex_;
-  Gpu* gpu_ = nullptr;
-  std::map<const void*, std::string> kernels_;
+  Mutex mutex_;
+  CondVar initialized_;
+  Gpu* gpu_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  // The thread that initialises CUDA; none before and after. Other threads wait for it.
+  std::thread::id initializer_ ABSL_GUARDED_BY(mutex_);
+  std::map<const void*, std::string> kernels_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Makes one runtime call: writes its record, runs the callbacks before and after `body(gpu, call)`, and keeps

@@ -8,11 +8,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "wire/foreign/cuda_runtime.h"
 #include "wire/foreign/cupti.h"
 
@@ -38,8 +38,8 @@ cudaError_t LaunchTest(cudaStream_t stream) {
   return cudaLaunchKernel(&g_kernel, dim3(4), dim3(256), nullptr, 0, stream);
 }
 
-std::mutex g_mutex;
-std::vector<std::vector<uint8_t>> g_buffers;
+lockstep::Mutex g_mutex;
+std::vector<std::vector<uint8_t>> g_buffers ABSL_GUARDED_BY(g_mutex);
 
 void Requested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
   *max_records = 0;
@@ -47,7 +47,7 @@ void Requested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
   *buffer = static_cast<uint8_t*>(aligned_alloc(8, *bytes));
 }
 void Completed(cupti::Context, uint32_t, uint8_t* buffer, size_t, size_t valid) {
-  std::lock_guard<std::mutex> lock(g_mutex);
+  lockstep::MutexLock lock(&g_mutex);
   g_buffers.emplace_back(buffer, buffer + valid);
   free(buffer);
 }
@@ -62,7 +62,10 @@ class SimCudart : public ::testing::Test {
     ASSERT_NE(library_, nullptr) << dlerror();
   }
   void SetUp() override {
-    g_buffers.clear();
+    {
+      lockstep::MutexLock lock(&g_mutex);
+      g_buffers.clear();
+    }
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
     ASSERT_EQ(cudaMalloc(&device_, 4096), cudaSuccess);
     ASSERT_EQ(cudaMallocHost(&pinned_, 4096), cudaSuccess);
@@ -93,7 +96,7 @@ class SimCudart : public ::testing::Test {
     Find<cupti::ActivityFlushAllFn>("cuptiActivityFlushAll")(0);
     const auto next = Find<cupti::ActivityGetNextRecordFn>("cuptiActivityGetNextRecord");
     std::vector<Record> found;
-    std::lock_guard<std::mutex> lock(g_mutex);
+    lockstep::MutexLock lock(&g_mutex);
     for (auto& buffer : g_buffers) {
       cupti::Activity* record = nullptr;
       while (next(buffer.data(), buffer.size(), &record) == Result::kSuccess) {
@@ -320,6 +323,7 @@ TEST_F(Graphs, TheRealLibraryParsesAProgramsRecords) {
           ? ours
           : reinterpret_cast<cupti::ActivityGetNextRecordFn>(dlsym(real, "cuptiActivityGetNextRecord"));
   std::map<ActivityKind, int> kinds;
+  lockstep::MutexLock lock(&g_mutex);
   for (auto& buffer : g_buffers) {
     cupti::Activity *a = nullptr, *b = nullptr;
     while (ours(buffer.data(), buffer.size(), &a) == Result::kSuccess) {

@@ -46,17 +46,19 @@ void SetStamps(uint8_t* record, ActivityKind kind, int64_t start_ns, int64_t end
 }  // namespace
 
 ActivityHub::~ActivityHub() {
+  std::thread worker;
   {
-    std::lock_guard<std::mutex> lock(state_);
+    MutexLock lock(&state_);
     stop_ = true;
+    worker = std::move(worker_);
   }
-  work_.notify_all();
-  if (worker_.joinable()) worker_.join();
+  work_.SignalAll();
+  if (worker.joinable()) worker.join();
 }
 
 void ActivityHub::Register(cupti::BufferRequested requested, cupti::BufferCompleted completed) {
-  std::lock_guard<std::mutex> writing(writing_);
-  std::lock_guard<std::mutex> lock(state_);
+  MutexLock writing(&writing_);
+  MutexLock lock(&state_);
   // The old owner receives the buffers that it supplied.
   if (completed_ != completed) {
     for (auto& [lane, buffer] : current_) {
@@ -98,7 +100,7 @@ bool ActivityHub::WantsCall(cupti::CallbackDomain domain, uint32_t cbid) const {
 }
 
 uint64_t ActivityHub::Launch(const void* record, size_t bytes) {
-  std::lock_guard<std::mutex> lock(state_);
+  MutexLock lock(&state_);
   const uint64_t ticket = next_ticket_++;
   std::memcpy(in_flight_[ticket].data, record, std::min(bytes, kMaxRecordBytes));
   return ticket;
@@ -106,7 +108,7 @@ uint64_t ActivityHub::Launch(const void* record, size_t bytes) {
 
 void ActivityHub::Complete(uint64_t ticket, int64_t start_ns, int64_t end_ns, int64_t release,
                            Delivery delivery) {
-  std::lock_guard<std::mutex> lock(state_);
+  MutexLock lock(&state_);
   auto it = in_flight_.find(ticket);
   if (it == in_flight_.end()) return;  // a forced flush has already delivered it
   SetStamps(it->second.data, it->second.kind(), start_ns, end_ns);
@@ -118,17 +120,17 @@ void ActivityHub::Record(const void* record, size_t bytes, SimCall call, int64_t
                          Delivery delivery) {
   Ready ready{release, 0, stamp_ns, delivery, call, LaneOfCaller(), {}};
   std::memcpy(ready.bytes.data, record, std::min(bytes, kMaxRecordBytes));
-  std::lock_guard<std::mutex> lock(state_);
+  MutexLock lock(&state_);
   ready.order = next_order_++;
   ready_.push(ready);
 }
 
 void ActivityHub::Pump(int64_t now) {
-  std::lock_guard<std::mutex> writing(writing_);
+  MutexLock writing(&writing_);
   while (true) {
     Ready next;
     {
-      std::lock_guard<std::mutex> lock(state_);
+      MutexLock lock(&state_);
       if (ready_.empty() || ready_.top().release > now) return;
       next = ready_.top();
       ready_.pop();
@@ -190,7 +192,7 @@ bool ActivityHub::MakeRoom(Buffer* current, size_t bytes) {
   if (current->data != nullptr) ReturnBuffer(current);
   cupti::BufferRequested requested;
   {
-    std::lock_guard<std::mutex> lock(state_);
+    MutexLock lock(&state_);
     requested = requested_;
   }
   if (requested == nullptr) return false;
@@ -210,11 +212,11 @@ bool ActivityHub::MakeRoom(Buffer* current, size_t bytes) {
 
 void ActivityHub::ReturnBuffer(Buffer* current) {
   {
-    std::lock_guard<std::mutex> lock(state_);
+    MutexLock lock(&state_);
     full_.push_back(*current);
   }
   *current = {};
-  work_.notify_one();
+  work_.SignalAll();
 }
 
 void ActivityHub::ReturnAllBuffers() {
@@ -231,7 +233,7 @@ uint32_t ActivityHub::LaneOfCaller() const {
 void ActivityHub::WriteInFlight(int64_t now) {
   std::vector<Bytes> unfinished;
   {
-    std::lock_guard<std::mutex> lock(state_);
+    MutexLock lock(&state_);
     for (auto& [ticket, bytes] : in_flight_) unfinished.push_back(bytes);
     in_flight_.clear();
     // The end of this work is computed, but the wall clock has not reached it. For the tool, the work is
@@ -254,13 +256,14 @@ void ActivityHub::WriteInFlight(int64_t now) {
 void ActivityHub::FlushAll(Flush flush, int64_t now) {
   Pump(now);
   {
-    std::lock_guard<std::mutex> writing(writing_);
+    MutexLock writing(&writing_);
     if (flush == Flush::kForced) WriteInFlight(now);
     ReturnAllBuffers();
   }
-  std::unique_lock<std::mutex> lock(state_);
+  MutexLock lock(&state_);
   if (!worker_.joinable() || std::this_thread::get_id() == worker_.get_id()) return;
-  quiet_.wait(lock, [this] { return full_.empty() && !delivering_; });
+  quiet_.Wait(&state_,
+              [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_) { return full_.empty() && !delivering_; });
 }
 
 uint64_t ActivityHub::TakeDropped(int64_t realtime_ns) {
@@ -274,38 +277,39 @@ void ActivityHub::Reset() {
   for (auto& domain : calls_) {
     for (auto& call : domain) call.store(kAsKind, std::memory_order_relaxed);
   }
-  std::lock_guard<std::mutex> lock(state_);
+  MutexLock lock(&state_);
   ready_ = {};
   in_flight_.clear();
 }
 
 size_t ActivityHub::Ledger(const SimLedgerEntry** entries) {
-  std::lock_guard<std::mutex> lock(state_);
+  MutexLock lock(&state_);
   *entries = ledger_.data();
   return ledger_.size();
 }
 
 void ActivityHub::Note(int64_t stamp_ns, ActivityKind kind, SimOutcome outcome, uint64_t count) {
-  std::lock_guard<std::mutex> lock(state_);
+  MutexLock lock(&state_);
   ledger_.push_back({stamp_ns, kind, outcome, count});
 }
 
 void ActivityHub::RunWorker() {
-  std::unique_lock<std::mutex> lock(state_);
+  MutexLock lock(&state_);
   while (true) {
-    work_.wait(lock, [this] { return stop_ || !full_.empty(); });
+    work_.Wait(&state_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_) { return stop_ || !full_.empty(); });
     if (stop_) return;
     const Buffer buffer = full_.front();
     full_.pop_front();
     const cupti::BufferCompleted completed = completed_;
     delivering_ = true;
-    lock.unlock();
-    if (settings_.late_buffers_ms != 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(settings_.late_buffers_ms));
-    if (completed != nullptr) completed(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
-    lock.lock();
+    {
+      MutexUnlock unlocked(&state_);
+      if (settings_.late_buffers_ms != 0)
+        std::this_thread::sleep_for(std::chrono::milliseconds(settings_.late_buffers_ms));
+      if (completed != nullptr) completed(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
+    }
     delivering_ = false;
-    if (full_.empty()) quiet_.notify_all();
+    if (full_.empty()) quiet_.SignalAll();
   }
 }
 

@@ -12,15 +12,14 @@
 #define LOCKSTEP_SIM_CUPTI_ACTIVITY_HUB_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <queue>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "sim/cupti/core.h"
 #include "sim/cupti/timebase.h"
 
@@ -86,14 +85,13 @@ class ActivityHub {
   static constexpr uint32_t kKinds = 64;
   static constexpr uint32_t kCallbackIds = 1024;
 
-  // The caller holds writing_.
   bool StillWanted(const Ready& ready) const;
-  void Write(const Ready& ready, SimOutcome outcome);
-  void ShowFaults(Bytes* bytes);
-  bool MakeRoom(Buffer* current, size_t bytes);
-  void ReturnBuffer(Buffer* current);
-  void ReturnAllBuffers();
-  void WriteInFlight(int64_t now);
+  void Write(const Ready& ready, SimOutcome outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  void ShowFaults(Bytes* bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  bool MakeRoom(Buffer* current, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  void ReturnBuffer(Buffer* current) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  void ReturnAllBuffers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  void WriteInFlight(int64_t now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   void RunWorker();
   uint32_t LaneOfCaller() const;
   void Note(int64_t stamp_ns, foreign::cupti::ActivityKind kind, SimOutcome outcome, uint64_t count);
@@ -104,30 +102,31 @@ class ActivityHub {
   std::atomic<uint64_t> dropped_{0};
 
   // Taken before state_. Admits one writer at a time, also while the tool supplies a buffer.
-  std::mutex writing_;
-  std::map<uint32_t, Buffer> current_;  // by lane
-  uint64_t written_ = 0;                // records and kernels so far, for faults at every Nth
-  uint64_t kernels_ = 0;
+  Mutex writing_;
+  std::map<uint32_t, Buffer> current_ ABSL_GUARDED_BY(writing_);  // by lane
+  // Records and kernels so far, for faults at every Nth.
+  uint64_t written_ ABSL_GUARDED_BY(writing_) = 0;
+  uint64_t kernels_ ABSL_GUARDED_BY(writing_) = 0;
 
   const CuptiSettings settings_;
-  Timebase timebase_;
+  Timebase timebase_;  // thread-safe
   std::atomic<bool> per_thread_{true};
   std::atomic<uint32_t> sessions_{0};  // number of times that kernel records were switched on
 
-  std::mutex state_;
-  foreign::cupti::BufferRequested requested_ = nullptr;
-  foreign::cupti::BufferCompleted completed_ = nullptr;
-  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready_;
-  std::map<uint64_t, Bytes> in_flight_;
-  uint64_t next_order_ = 1;
-  uint64_t next_ticket_ = 1;
-  std::vector<SimLedgerEntry> ledger_;
-  std::deque<Buffer> full_;
-  bool delivering_ = false;
-  bool stop_ = false;
-  std::condition_variable work_;
-  std::condition_variable quiet_;
-  std::thread worker_;
+  Mutex state_;
+  foreign::cupti::BufferRequested requested_ ABSL_GUARDED_BY(state_) = nullptr;
+  foreign::cupti::BufferCompleted completed_ ABSL_GUARDED_BY(state_) = nullptr;
+  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready_ ABSL_GUARDED_BY(state_);
+  std::map<uint64_t, Bytes> in_flight_ ABSL_GUARDED_BY(state_);
+  uint64_t next_order_ ABSL_GUARDED_BY(state_) = 1;
+  uint64_t next_ticket_ ABSL_GUARDED_BY(state_) = 1;
+  std::vector<SimLedgerEntry> ledger_ ABSL_GUARDED_BY(state_);
+  std::deque<Buffer> full_ ABSL_GUARDED_BY(state_);
+  bool delivering_ ABSL_GUARDED_BY(state_) = false;
+  bool stop_ ABSL_GUARDED_BY(state_) = false;
+  CondVar work_;
+  CondVar quiet_;
+  std::thread worker_ ABSL_GUARDED_BY(state_);
 };
 
 }  // namespace lockstep::sim

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "sim/cupti/callback_names.h"
 #include "sim/cupti/core.h"
 #include "sim/cupti/library.h"
@@ -255,9 +255,10 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityGetNumDroppedRecords(cupti::Context, uin
 LOCKSTEP_SIM_EXPORT Result cuptiActivitySetAttribute(cupti::Attribute attribute, size_t* bytes, void* value) {
   if (!sim::Usable()) return Result::kUnknown;
   if (bytes == nullptr || value == nullptr || *bytes > 64) return Result::kInvalidParameter;
-  std::lock_guard<std::mutex> lock(sim::Lib().attributes_mutex);
+  sim::CuptiLibrary& library = sim::Lib();
+  lockstep::MutexLock lock(&library.attributes_mutex);
   const auto* first = static_cast<const uint8_t*>(value);
-  sim::Lib().attributes[attribute].assign(first, first + *bytes);
+  library.attributes[attribute].assign(first, first + *bytes);
   if (attribute == cupti::Attribute::kPerThreadActivityBuffer)
     sim::Lib().hub.SetPerThreadBuffers(std::any_of(first, first + *bytes, [](uint8_t b) { return b != 0; }));
   return Result::kSuccess;
@@ -266,8 +267,9 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivitySetAttribute(cupti::Attribute attribute,
 LOCKSTEP_SIM_EXPORT Result cuptiActivityGetAttribute(cupti::Attribute attribute, size_t* bytes, void* value) {
   if (!sim::Usable()) return Result::kUnknown;
   if (bytes == nullptr || value == nullptr) return Result::kInvalidParameter;
-  std::lock_guard<std::mutex> lock(sim::Lib().attributes_mutex);
-  const std::vector<uint8_t>& stored = sim::Lib().attributes[attribute];
+  sim::CuptiLibrary& library = sim::Lib();
+  lockstep::MutexLock lock(&library.attributes_mutex);
+  const std::vector<uint8_t>& stored = library.attributes[attribute];
   std::memset(value, 0, *bytes);
   std::memcpy(value, stored.data(), std::min(*bytes, stored.size()));
   return Result::kSuccess;

@@ -78,7 +78,7 @@ void CuptiLibrary::FindDevice() {
 
 void CuptiLibrary::Attach(const SimDevice* device) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     objects_.clear();
   }
   const cupti::Device5 record = DeviceRecord(device->device, device->name, device->serial);
@@ -106,7 +106,7 @@ void CuptiLibrary::AddObject(const void* record, size_t bytes, const void* handl
   const ActivityKind kind = static_cast<const cupti::Activity*>(record)->kind;
   const auto* first = static_cast<const uint8_t*>(record);
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     objects_.push_back({kind, IdIn(record), handle, {first, first + bytes}});
   }
   if (hub.Wants(kind)) {
@@ -115,12 +115,12 @@ void CuptiLibrary::AddObject(const void* record, size_t bytes, const void* handl
 }
 
 void CuptiLibrary::RemoveObject(ActivityKind kind, uint32_t id) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   std::erase_if(objects_, [&](const Object& o) { return o.kind == kind && o.id == id; });
 }
 
 void CuptiLibrary::Dump(ActivityKind kind) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   const int64_t now = Now(CLOCK_MONOTONIC), stamp = Now(CLOCK_REALTIME);
   for (const Object& o : objects_) {
     if (o.kind == kind) hub.Record(o.record.data(), o.record.size(), {}, stamp, now, Delivery::kDeliver);
@@ -128,7 +128,7 @@ void CuptiLibrary::Dump(ActivityKind kind) {
 }
 
 uint32_t CuptiLibrary::IdOf(ActivityKind kind, const void* handle) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   for (const Object& o : objects_) {
     if (o.kind == kind && o.handle == handle) return o.id;
   }
@@ -136,7 +136,7 @@ uint32_t CuptiLibrary::IdOf(ActivityKind kind, const void* handle) {
 }
 
 uint32_t CuptiLibrary::FirstId(ActivityKind kind) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   const auto first =
       std::find_if(objects_.begin(), objects_.end(), [&](const Object& o) { return o.kind == kind; });
   return first == objects_.end() ? 0 : first->id;
@@ -147,7 +147,7 @@ bool CuptiLibrary::HasContext() { return FirstId(ActivityKind::kContext) != 0; }
 // ---- the subscriber ----
 
 const std::string* CuptiLibrary::Subscribe(const Subscriber& subscriber, void** handle) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   if (subscribed_.load(std::memory_order_relaxed)) return &subscriber_.name;
   subscriber_ = subscriber;
   *handle = &subscriber_;
@@ -164,7 +164,7 @@ bool CuptiLibrary::Unsubscribe(const void* subscriber) {
   for (uint32_t domain = 0; domain < cupti::kCallbackDomains; ++domain) {
     EnableDomain(static_cast<cupti::CallbackDomain>(domain), false);
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   subscribed_.store(false, std::memory_order_release);
   return true;
 }
@@ -184,7 +184,7 @@ void CuptiLibrary::Call(const SimCallSite& site) {
   if (!calls_[domain][site.cbid].load(std::memory_order_relaxed)) return;
   Subscriber to;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     if (!subscribed_.load(std::memory_order_relaxed)) return;
     to = subscriber_;
   }

@@ -6,10 +6,10 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "sim/cupti/activity_hub.h"
 #include "sim/cupti/core.h"
 
@@ -57,11 +57,11 @@ class CuptiLibrary {
   void Call(const SimCallSite& site);
 
   const CuptiSettings settings;
-  ActivityHub hub;
+  ActivityHub hub;  // thread-safe
   std::atomic<foreign::cupti::ThreadIdType> thread_id_type{foreign::cupti::ThreadIdType::kDefault};
   std::atomic<bool> all_sync_records{true};
-  std::mutex attributes_mutex;
-  std::map<foreign::cupti::Attribute, std::vector<uint8_t>> attributes;
+  Mutex attributes_mutex;
+  std::map<foreign::cupti::Attribute, std::vector<uint8_t>> attributes ABSL_GUARDED_BY(attributes_mutex);
 
  private:
   struct Object {
@@ -77,9 +77,9 @@ class CuptiLibrary {
 
   std::atomic<bool> attached_{false};
   std::atomic<bool> used_{false};
-  std::mutex mutex_;
-  std::vector<Object> objects_;
-  Subscriber subscriber_;
+  Mutex mutex_;
+  std::vector<Object> objects_ ABSL_GUARDED_BY(mutex_);
+  Subscriber subscriber_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> subscribed_{false};
   std::atomic<bool> calls_[foreign::cupti::kCallbackDomains][kCallbackIds] = {};
 };

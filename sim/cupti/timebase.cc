@@ -70,19 +70,19 @@ Timebase::Reading Timebase::Read(cupti::TimestampCallback callback) {
 }
 
 void Timebase::Register(cupti::TimestampCallback callback, DeviceStamps device) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   callback_ = callback;
   device_ = device;
   if (callback != nullptr) first_ = Read(callback);
 }
 
 uint64_t Timebase::Now() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   return callback_ == nullptr ? static_cast<uint64_t>(Real()) : callback_();
 }
 
 void Timebase::Apply(uint8_t* record) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   if (callback_ == nullptr) return;
   const ActivityKind kind = reinterpret_cast<const cupti::Activity*>(record)->kind;
   const bool of_device = IsDeviceWork(kind) || kind == ActivityKind::kCudaEvent;

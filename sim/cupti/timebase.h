@@ -6,8 +6,8 @@
 #define LOCKSTEP_SIM_CUPTI_TIMEBASE_H_
 
 #include <cstdint>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "wire/foreign/cupti.h"
 
 namespace lockstep::sim {
@@ -31,10 +31,10 @@ class Timebase {
   };
   static Reading Read(foreign::cupti::TimestampCallback callback);
 
-  mutable std::mutex mutex_;
-  foreign::cupti::TimestampCallback callback_ = nullptr;
-  DeviceStamps device_ = DeviceStamps::kFollow;
-  Reading first_;
+  mutable Mutex mutex_;
+  foreign::cupti::TimestampCallback callback_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  DeviceStamps device_ ABSL_GUARDED_BY(mutex_) = DeviceStamps::kFollow;
+  Reading first_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::sim

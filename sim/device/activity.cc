@@ -51,7 +51,7 @@ int64_t RealtimeAheadNs() {
 }
 
 void Activity::SetCore(const SimCore* core) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   if (core_.load() != nullptr) return;
   for (const Object& o : objects_) core->object(o.record.data(), o.record.size(), o.handle);
   core_.store(core, std::memory_order_release);
@@ -74,14 +74,14 @@ const CuptiSettings* Activity::settings() const {
 
 void Activity::AddObject(const void* record, size_t bytes, const void* handle) {
   const auto* first = static_cast<const uint8_t*>(record);
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   objects_.push_back(
       {static_cast<const cupti::Activity*>(record)->kind, IdIn(record), handle, {first, first + bytes}});
   if (const SimCore* c = core()) c->object(record, bytes, handle);
 }
 
 void Activity::RemoveObject(ActivityKind kind, uint32_t id) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   std::erase_if(objects_, [&](const Object& o) { return o.kind == kind && o.id == id; });
   if (const SimCore* c = core()) c->object_gone(kind, id);
 }

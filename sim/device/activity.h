@@ -6,9 +6,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "sim/cupti/core.h"
 
 namespace lockstep::sim {
@@ -53,8 +53,8 @@ class Activity {
   };
   std::atomic<const SimCore*> core_{nullptr};
   std::atomic<uint32_t> correlation_{0};
-  std::mutex mutex_;
-  std::vector<Object> objects_;
+  Mutex mutex_;
+  std::vector<Object> objects_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One API call, for as long as the object lives. It has a correlation, a record, the external ids of its

@@ -136,13 +136,15 @@ class Gpu {
   const DeviceSettings settings_;
   // The device of each thread. It is not thread_local, because each of the libraries that share a Gpu would
   // have its own copy.
-  pthread_key_t device_key_;
+  pthread_key_t device_key_;  // set before the constructor returns
+
+  // thread-safe
   Activity activity_;
-  KernelModel model_;
   Memory memory_;
   HostCallbacks host_callbacks_;
 
-  Mutex mutex_;  // also guards the streams, events and captures, and the model's use
+  Mutex mutex_;  // also guards the streams, events and captures
+  KernelModel model_ ABSL_GUARDED_BY(mutex_);
   std::map<int, std::unique_ptr<Stream>> default_streams_ ABSL_GUARDED_BY(mutex_);
   std::map<const void*, std::unique_ptr<Stream>> streams_ ABSL_GUARDED_BY(mutex_);
   std::map<const void*, std::unique_ptr<Event>> events_ ABSL_GUARDED_BY(mutex_);
@@ -151,7 +153,7 @@ class Gpu {
   uint32_t next_graph_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t kernel_launches_ ABSL_GUARDED_BY(mutex_) = 0;
 
-  Timeline timeline_;  // last, because its thread uses the other members
+  Timeline timeline_;  // thread-safe; last, because its thread uses the other members
 };
 
 }  // namespace lockstep::sim

@@ -5,32 +5,34 @@
 namespace lockstep::sim {
 
 HostCallbacks::~HostCallbacks() {
+  std::thread thread;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     stop_ = true;
+    thread = std::move(thread_);
   }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  wake_.SignalAll();
+  if (thread.joinable()) thread.join();
 }
 
 void HostCallbacks::Run(std::function<void()> function) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
   waiting_.push_back(std::move(function));
-  wake_.notify_one();
+  wake_.SignalAll();
 }
 
 void HostCallbacks::Loop() {
   prctl(PR_SET_NAME, "simgpu-host");
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
+    wake_.Wait(&mutex_,
+               [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stop_ || !waiting_.empty(); });
     if (stop_) return;
     const std::function<void()> function = std::move(waiting_.front());
     waiting_.pop_front();
-    lock.unlock();
+    MutexUnlock unlocked(&mutex_);
     function();
-    lock.lock();
   }
 }
 

@@ -3,11 +3,11 @@
 #ifndef LOCKSTEP_SIM_DEVICE_HOST_CALLBACKS_H_
 #define LOCKSTEP_SIM_DEVICE_HOST_CALLBACKS_H_
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace lockstep::sim {
 
@@ -20,11 +20,11 @@ class HostCallbacks {
  private:
   void Loop();
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> waiting_;
-  bool stop_ = false;
-  std::thread thread_;
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<std::function<void()>> waiting_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::sim

@@ -15,7 +15,7 @@ void* Memory::New(size_t bytes, MemoryKind kind, int device, Origin origin) {
   void* first = std::aligned_alloc(kAlign, whole);
   if (first == nullptr) return nullptr;
   std::memset(first, 0, whole);
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   blocks_[reinterpret_cast<uintptr_t>(first)] = {kind, device, first, bytes, origin};
   if (kind == MemoryKind::kDevice) used_ += bytes;
   if (origin == Origin::kPool) pools_[device] += bytes;
@@ -23,7 +23,7 @@ void* Memory::New(size_t bytes, MemoryKind kind, int device, Origin origin) {
 }
 
 bool Memory::Delete(void* first) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   const auto it = blocks_.find(reinterpret_cast<uintptr_t>(first));
   if (it == blocks_.end()) return false;
   if (it->second.kind == MemoryKind::kDevice) used_ -= it->second.bytes;
@@ -35,7 +35,7 @@ bool Memory::Delete(void* first) {
 
 Memory::Block Memory::Of(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   auto it = blocks_.upper_bound(at);
   if (it == blocks_.begin()) return {};
   --it;
@@ -43,12 +43,12 @@ Memory::Block Memory::Of(const void* address) {
 }
 
 size_t Memory::used_bytes() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   return used_;
 }
 
 size_t Memory::PoolBytes(int device) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   return pools_[device];
 }
 

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "sim/cupti/device_record.h"
 #include "wire/foreign/cupti_records.h"
 
@@ -34,10 +34,10 @@ class Memory {
   size_t PoolBytes(int device);
 
  private:
-  std::mutex mutex_;
-  std::map<uintptr_t, Block> blocks_;  // by first address
-  size_t used_ = 0;
-  std::map<int, size_t> pools_;  // bytes in use, by device
+  Mutex mutex_;
+  std::map<uintptr_t, Block> blocks_ ABSL_GUARDED_BY(mutex_);  // by first address
+  size_t used_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<int, size_t> pools_ ABSL_GUARDED_BY(mutex_);  // bytes in use, by device
 };
 
 }  // namespace lockstep::sim

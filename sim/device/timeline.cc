@@ -3,7 +3,6 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 
 namespace lockstep::sim {
@@ -13,10 +12,10 @@ Timeline::Timeline(Clock clock, std::function<void(int64_t)> tick)
 
 Timeline::~Timeline() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     stop_ = true;
   }
-  wake_.notify_all();
+  wake_.SignalAll();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -25,44 +24,44 @@ void Timeline::Start() {
 }
 
 void Timeline::Submit(const ItemRef& item) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   open_.push_back(item);
   changed_ = true;
-  wake_.notify_one();
+  wake_.SignalAll();
 }
 
 void Timeline::Wait(const ItemRef& item) {
-  Lock lock(mutex_);
-  finished_.wait(lock, [&] { return item->done; });
+  MutexLock lock(&mutex_);
+  finished_.Wait(&mutex_, [&] { return item->done; });
 }
 
 bool Timeline::Done(const ItemRef& item) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   return item->done;
 }
 
 void Timeline::WaitForAll() {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   const std::vector<ItemRef> all(open_.begin(), open_.end());
-  finished_.wait(
-      lock, [&] { return std::all_of(all.begin(), all.end(), [](const ItemRef& i) { return i->done; }); });
+  finished_.Wait(
+      &mutex_, [&] { return std::all_of(all.begin(), all.end(), [](const ItemRef& i) { return i->done; }); });
 }
 
 void Timeline::SetEnd(const ItemRef& item, int64_t end_ns) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   item->end_ns = end_ns;
   changed_ = true;
-  wake_.notify_one();
+  wake_.SignalAll();
 }
 
 void Timeline::SetDone(const ItemRef& item) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   item->effects_done = true;
   changed_ = true;
-  wake_.notify_one();
+  wake_.SignalAll();
 }
 
-bool Timeline::AdvanceItem(Item& item, const ItemRef& ref, int64_t now, Lock& lock) {
+bool Timeline::AdvanceItem(Item& item, const ItemRef& ref, int64_t now) {
   const auto known = [](const ItemRef& i) { return i->end_ns >= 0; };
   const auto over = [](const ItemRef& i) { return i->done; };
   if (item.start_ns < 0) {
@@ -72,52 +71,53 @@ bool Timeline::AdvanceItem(Item& item, const ItemRef& ref, int64_t now, Lock& lo
     item.start_ns = start;
     if (item.external == nullptr) item.end_ns = start + item.duration_ns;
     if (item.external != nullptr) {
-      lock.unlock();
+      MutexUnlock unlocked(&mutex_);
       item.external->Entered(ref, start);
-      lock.lock();
     }
   }
   if (item.end_ns >= 0 && item.timed != nullptr) {
     const auto timed = std::move(item.timed);
     item.timed = nullptr;
-    lock.unlock();
+    MutexUnlock unlocked(&mutex_);
     timed(item);
-    lock.lock();
   }
   if (!item.begun && now >= item.start_ns && std::all_of(item.after.begin(), item.after.end(), over)) {
     item.begun = true;
-    lock.unlock();
-    if (item.effect != nullptr) item.effect();
-    if (item.external != nullptr) item.external->Begin(ref);
-    lock.lock();
+    {
+      MutexUnlock unlocked(&mutex_);
+      if (item.effect != nullptr) item.effect();
+      if (item.external != nullptr) item.external->Begin(ref);
+    }
     if (item.external == nullptr) item.effects_done = true;
   }
   return item.begun && item.effects_done && item.end_ns >= 0 && now >= item.end_ns;
 }
 
 int64_t Timeline::Advance() {
-  Lock lock(mutex_);
-  changed_ = false;
-  const int64_t now = clock_();
+  int64_t now = 0;
   int64_t next = std::numeric_limits<int64_t>::max();
-  bool any_done = false;
-  for (auto it = open_.begin(); it != open_.end();) {
-    const ItemRef ref = *it;
-    if (AdvanceItem(*ref, ref, now, lock)) {
-      ref->done = true;
-      ref->after.clear();  // otherwise the last item would keep all earlier items alive
-      ref->effect = nullptr;
-      ref->external = nullptr;
-      any_done = true;
-      it = open_.erase(it);
-      continue;
+  {
+    MutexLock lock(&mutex_);
+    changed_ = false;
+    now = clock_();
+    bool any_done = false;
+    for (auto it = open_.begin(); it != open_.end();) {
+      const ItemRef ref = *it;
+      if (AdvanceItem(*ref, ref, now)) {
+        ref->done = true;
+        ref->after.clear();  // otherwise the last item would keep all earlier items alive
+        ref->effect = nullptr;
+        ref->external = nullptr;
+        any_done = true;
+        it = open_.erase(it);
+        continue;
+      }
+      if (ref->start_ns >= 0 && !ref->begun && ref->start_ns > now) next = std::min(next, ref->start_ns);
+      if (ref->end_ns > now) next = std::min(next, ref->end_ns);
+      ++it;
     }
-    if (ref->start_ns >= 0 && !ref->begun && ref->start_ns > now) next = std::min(next, ref->start_ns);
-    if (ref->end_ns > now) next = std::min(next, ref->end_ns);
-    ++it;
+    if (any_done) finished_.SignalAll();
   }
-  if (any_done) finished_.notify_all();
-  lock.unlock();
   if (tick_ != nullptr) tick_(now);
   return next;
 }
@@ -127,14 +127,14 @@ void Timeline::Run() {
   prctl(PR_SET_TIMERSLACK, 1);  // sleeps end on time
   while (true) {
     const int64_t next = Advance();
-    Lock lock(mutex_);
-    const auto ready = [this] { return stop_ || changed_; };
+    MutexLock lock(&mutex_);
+    const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stop_ || changed_; };
     if (stop_) return;
     if (next == std::numeric_limits<int64_t>::max()) {
-      wake_.wait(lock, ready);
+      wake_.Wait(&mutex_, ready);
     } else {
       const int64_t left = next - clock_();
-      if (left > 0) wake_.wait_for(lock, std::chrono::nanoseconds(left), ready);
+      if (left > 0) wake_.WaitFor(&mutex_, Nanos(left), ready);
     }
     if (stop_) return;
   }

@@ -8,14 +8,14 @@
 #ifndef LOCKSTEP_SIM_DEVICE_TIMELINE_H_
 #define LOCKSTEP_SIM_DEVICE_TIMELINE_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace lockstep::sim {
 
@@ -72,21 +72,20 @@ class Timeline {
   int64_t Advance();
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
   void Run();
-  bool AdvanceItem(Item& item, const ItemRef& ref, int64_t now,
-                   Lock& lock);  // returns true if the item is over
+  // Returns true if the item is over. It releases the lock during the item's calls.
+  bool AdvanceItem(Item& item, const ItemRef& ref, int64_t now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Clock clock_;
   const std::function<void(int64_t)> tick_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable finished_;
+  Mutex mutex_;
+  CondVar wake_;
+  CondVar finished_;
   // The order is that of submission, so that an item comes after all items that it follows.
-  std::list<ItemRef> open_;
-  bool changed_ = false;
-  bool stop_ = false;
-  std::thread thread_;
+  std::list<ItemRef> open_ ABSL_GUARDED_BY(mutex_);
+  bool changed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // thread: owner
 };
 
 }  // namespace lockstep::sim

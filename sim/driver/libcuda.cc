@@ -13,10 +13,10 @@
 #include <cstdlib>
 #include <ctime>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "sim/cupti/core.h"
 #include "wire/foreign/cupti.h"
 
@@ -77,11 +77,11 @@ class Driver {
   }
 
   uint64_t NewStream() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     return ++last_stream_;
   }
   uint64_t NewEvent() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     events_[++last_event_] = 0;
     return last_event_;
   }
@@ -89,7 +89,7 @@ class Driver {
   // Submits work of `ns` to a stream. Returns its correlation.
   template <typename Record>
   uint32_t Enqueue(uint64_t stream, int64_t ns, Record record) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     record.correlation_id = ++correlation_;
     Run(stream, ns, record, core_->wants(record.kind));
     return correlation_;
@@ -98,7 +98,7 @@ class Driver {
   // Does the same as Enqueue. While the stream captures, the launch becomes a node and does not run.
   uint32_t Launch(uint64_t stream, int64_t ns, const cupti::Kernel10& record) {
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(&mutex_);
       Stream& s = streams_[stream];
       if (s.capturing) {
         s.captured.nodes.push_back({record, ns});
@@ -109,7 +109,7 @@ class Driver {
   }
 
   bool BeginCapture(uint64_t stream) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     Stream& s = streams_[stream];
     if (stream == 0 || s.capturing) return false;
     s.capturing = true;
@@ -118,7 +118,7 @@ class Driver {
   }
   // Returns 0 if the stream was not capturing.
   uint64_t EndCapture(uint64_t stream) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     Stream& s = streams_[stream];
     if (!s.capturing) return 0;
     s.capturing = false;
@@ -126,7 +126,7 @@ class Driver {
     return last_graph_;
   }
   uint64_t Instantiate(uint64_t graph) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     const auto found = graphs_.find(graph);
     if (found == graphs_.end()) return 0;
     Graph made = found->second;
@@ -137,7 +137,7 @@ class Driver {
   }
   // Returns the launch's correlation, or 0 if the executable graph does not exist.
   uint32_t LaunchGraph(uint64_t executable, uint64_t stream) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     const auto found = graphs_.find(executable);
     if (found == graphs_.end() || found->second.id == 0) return 0;
     const Graph& graph = found->second;
@@ -170,7 +170,7 @@ class Driver {
   void Synchronize(uint64_t stream) {
     int64_t until = 0;
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(&mutex_);
       until = streams_[stream].free_at;
     }
     for (int64_t left = until - Now(CLOCK_MONOTONIC); left > 0; left = until - Now(CLOCK_MONOTONIC)) {
@@ -181,19 +181,19 @@ class Driver {
   }
 
   void RecordEvent(uint64_t event, uint64_t stream) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     events_[event] = std::max(Now(CLOCK_MONOTONIC), streams_[stream].free_at);
   }
   int64_t EventTime(uint64_t event) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     return events_[event];
   }
   bool ready() const { return core_ != nullptr; }
 
  private:
-  // Runs the work as soon as the stream is free. The caller holds mutex_.
+  // Runs the work as soon as the stream is free.
   template <typename Record>
-  void Run(uint64_t stream, int64_t ns, Record record, bool recorded) {
+  void Run(uint64_t stream, int64_t ns, Record record, bool recorded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const int64_t mono = Now(CLOCK_MONOTONIC), real = Now(CLOCK_REALTIME) - mono;
     const int64_t start = std::max(mono + kNsPerLaunch, streams_[stream].free_at);
     streams_[stream].free_at = start + ns;
@@ -214,13 +214,15 @@ class Driver {
     if (initialize != nullptr) initialize();
   }
 
-  const SimCore* core_ = nullptr;
-  std::mutex mutex_;
-  std::map<uint64_t, Stream> streams_;
-  std::map<uint64_t, int64_t> events_;
-  std::map<uint64_t, Graph> graphs_;
-  uint64_t last_stream_ = 0, last_event_ = 0, last_graph_ = 0;
-  uint32_t correlation_ = 0;
+  const SimCore* core_ = nullptr;  // set before Init() returns
+  Mutex mutex_;
+  std::map<uint64_t, Stream> streams_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, int64_t> events_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Graph> graphs_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_stream_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_event_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_graph_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t correlation_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 Driver& TheDriver() {

@@ -1,7 +1,6 @@
 #include "sim/nccl/communicator.h"
 
 #include <algorithm>
-#include <mutex>
 #include <set>
 
 #include "sim/nccl/reduction.h"
@@ -20,9 +19,9 @@ const char* ProtocolOf(size_t bytes) { return bytes >= kSimpleFrom ? "SIMPLE" : 
 // Keeps the name for the process's life, because a tool may read CUPTI's records after the communicator is
 // gone.
 const char* InternedName(const std::string& name) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::set<std::string>* const kept = new std::set<std::string>;
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(&mutex);
   return kept->insert(name).first->c_str();
 }
 

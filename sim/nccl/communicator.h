@@ -55,9 +55,9 @@ class Communicator {
   Gpu& gpu_;
   Profiler& profiler_;
   const std::unique_ptr<SharedWorld> world_;
-  ProfiledComm profiled_;
+  ProfiledComm profiled_;  // set before the constructor returns
   const int device_;
-  uint64_t splits_ = 0;
+  std::atomic<uint64_t> splits_ = 0;
 
   Mutex mutex_;
   uint64_t next_collective_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -65,7 +65,7 @@ class Communicator {
   std::map<NcclOp, uint64_t> sequences_ ABSL_GUARDED_BY(mutex_);
   // By peer, and by the direction of the transfer: true if it is sent.
   std::map<std::pair<int, bool>, uint64_t> transfers_ ABSL_GUARDED_BY(mutex_);
-  Progress progress_;  // declared last, because its thread uses the members above
+  Progress progress_;  // thread-safe; declared last, because its thread uses the members above
 };
 
 }  // namespace lockstep::sim

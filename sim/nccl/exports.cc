@@ -13,6 +13,7 @@
 #include <random>
 #include <string>
 
+#include "base/mutex.h"
 #include "sim/device/port.h"
 #include "sim/nccl/group.h"
 #include "sim/nccl/nvtx_domain.h"
@@ -36,11 +37,13 @@ constexpr int kDefaultVersion = 22809;
 
 // A process has one. It is never destroyed, because work may still run while the process ends.
 struct Library {
+  // set before Start() returns
   int version = kDefaultVersion;
   sim::Gpu* gpu = nullptr;  // null without a simulated libcudart in this process
   std::unique_ptr<sim::Profiler> profiler;
-  std::mutex mutex;
-  std::string last_error;
+
+  lockstep::Mutex mutex;
+  std::string last_error ABSL_GUARDED_BY(mutex);
 };
 
 int VersionOfEnvironment() {
@@ -59,8 +62,9 @@ Library& Lib() {
 }
 
 ncclResult_t Fail(ncclResult_t result, const std::string& why) {
-  std::lock_guard<std::mutex> lock(Lib().mutex);
-  Lib().last_error = why;
+  Library& lib = Lib();
+  lockstep::MutexLock lock(&lib.mutex);
+  lib.last_error = why;
   return result;
 }
 
@@ -202,8 +206,9 @@ LOCKSTEP_SIM_EXPORT const char* ncclGetErrorString(ncclResult_t result) {
 
 // The text is valid until the next failure.
 LOCKSTEP_SIM_EXPORT const char* ncclGetLastError(ncclComm_t) {
-  std::lock_guard<std::mutex> lock(Lib().mutex);
-  return Lib().last_error.c_str();
+  Library& lib = Lib();
+  lockstep::MutexLock lock(&lib.mutex);
+  return lib.last_error.c_str();
 }
 
 LOCKSTEP_SIM_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {

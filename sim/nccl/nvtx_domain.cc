@@ -5,11 +5,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "wire/foreign/nvtx_payload.h"
 
 namespace lockstep::sim {
@@ -86,7 +86,7 @@ class Domain {
 
   nvtx::StringHandle String(const char* text) {
     const auto reg = Slot<nvtx::DomainRegisterStringAFn>(nvtx::Core2::kDomainRegisterStringA);
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     const auto known = strings_.find(text);
     if (known != strings_.end()) return known->second;
     return strings_[text] = reg == nullptr ? nullptr : reg(handle_, text);
@@ -94,7 +94,7 @@ class Domain {
 
   // Registers the schema at the first call of each kind.
   void Schema(NcclApi api) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(&mutex_);
     if (schemas_.insert(api).second) Register(api);
   }
 
@@ -161,10 +161,10 @@ class Domain {
     reg(handle_, &attributes);
   }
 
-  nvtx::DomainHandle handle_ = nullptr;
-  std::mutex mutex_;
-  std::map<std::string, nvtx::StringHandle> strings_;
-  std::set<NcclApi> schemas_;
+  nvtx::DomainHandle handle_ = nullptr;  // set before the constructor returns
+  Mutex mutex_;
+  std::map<std::string, nvtx::StringHandle> strings_ ABSL_GUARDED_BY(mutex_);
+  std::set<NcclApi> schemas_ ABSL_GUARDED_BY(mutex_);
 };
 
 size_t BytesOf(NcclApi api) {

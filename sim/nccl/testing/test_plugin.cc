@@ -10,9 +10,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <type_traits>
 
+#include "base/mutex.h"
 #include "wire/foreign/nccl_profiler.h"
 #include "wire/foreign/nccl_profiler_old.h"
 
@@ -21,14 +21,14 @@ namespace {
 namespace nccl = lockstep::foreign::nccl;
 using nccl::Result;
 
-std::mutex g_mutex;
+lockstep::Mutex g_mutex;
 std::atomic<uintptr_t> g_next{1};
 int32_t* g_mask = nullptr;
 
 template <typename... Args>
 void Say(const char* format, Args... args) {
   static std::FILE* const out = std::fopen(std::getenv("LOCKSTEP_TEST_PLUGIN_OUT"), "a");
-  std::lock_guard<std::mutex> lock(g_mutex);
+  lockstep::MutexLock lock(&g_mutex);
   std::fprintf(out, format, args...);
   std::fflush(out);
 }

@@ -13,9 +13,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "wire/foreign/cupti.h"
 #include "wire/foreign/nccl_profiler.h"
 #include "wire/foreign/nvtx.h"
@@ -27,9 +27,9 @@ namespace nccl = lockstep::foreign::nccl;
 namespace nvtx = lockstep::foreign::nvtx;
 using cupti::ActivityKind;
 
-std::mutex g_mutex;
+lockstep::Mutex g_mutex;
 // The text is never destroyed, because the last records come while the process ends.
-std::string& g_text = *new std::string;
+std::string& g_text ABSL_GUARDED_BY(g_mutex) = *new std::string;
 void* g_cupti = nullptr;
 
 template <typename Fn>
@@ -41,7 +41,7 @@ template <typename... Args>
 void Say(const char* format, Args... args) {
   char line[512];
   snprintf(line, sizeof line, format, args...);
-  std::lock_guard<std::mutex> lock(g_mutex);
+  lockstep::MutexLock lock(&g_mutex);
   g_text += line;
 }
 
@@ -98,7 +98,10 @@ __attribute__((destructor)) void WriteOut() {
   const char* rank = getenv("OMPI_COMM_WORLD_RANK");
   FILE* file = fopen((std::string(out) + "." + (rank != nullptr ? rank : "0")).c_str(), "w");
   if (file == nullptr) return;
-  fwrite(g_text.data(), 1, g_text.size(), file);
+  {
+    lockstep::MutexLock lock(&g_mutex);
+    fwrite(g_text.data(), 1, g_text.size(), file);
+  }
   fclose(file);
 }
 
