@@ -4,13 +4,14 @@ all=0
 case "${1:-}" in
   --all) all=1 ;;
   --help|-h) echo "usage: ./dev check [--all]
-  checks folders and includes, that each class has one source file, the words of texts, formatting, the paths that docs and comments name, and the commits in .git-blame-ignore-revs; --all adds clang-tidy on every file"; exit ;;
+  checks folders and includes, that each class has one source file, that the members of a class with a mutex say what protects them, the words of texts, formatting, the paths that docs and comments name, and the commits in .git-blame-ignore-revs; --all adds clang-tidy on every file"; exit ;;
 esac
 install build check
 failed=0
 python3 tools/check_layers.py || failed=1
 python3 tools/check_paths.py || failed=1
 python3 tools/check_classes.py || failed=1
+python3 tools/check_members.py || failed=1
 python3 tools/check_words.py || failed=1
 bash tools/dev/format.sh --check || { failed=1; echo "check: run ./dev format to fix this" >&2; }
 # A shallow clone does not have these commits.
