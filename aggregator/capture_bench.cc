@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/read_clock.h"
 #include "capture/store/records.h"
 #include "capture/store/records_blocks.h"
 #include "capture/store/records_writer.h"
@@ -24,11 +25,7 @@ constexpr uint32_t kKernelsPerStep = 400;
 constexpr uint64_t kStart = 1'790'000'000'000'000'000;
 
 // CPU time of all threads, so that other processes on the same cores do not affect the result.
-double CpuSeconds() {
-  timespec t = {};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
+double CpuSeconds() { return 1e-9 * static_cast<double>(ReadClockNs(CLOCK_PROCESS_CPUTIME_ID)); }
 
 // A rank's steps: launches, kernels of twelve shapes, and an all-reduce after every twentieth kernel.
 struct RankSteps {

@@ -2,8 +2,7 @@
 #ifndef LOCKSTEP_BASE_CLOCK_H_
 #define LOCKSTEP_BASE_CLOCK_H_
 
-#include <ctime>
-
+#include "base/read_clock.h"
 #include "base/time.h"
 
 namespace lockstep {
@@ -18,15 +17,8 @@ class Clock {
 
 class SystemClock final : public Clock {
  public:
-  MonoTime Monotonic() const override { return MonoTime(Read(CLOCK_MONOTONIC)); }
-  HostTime Realtime() const override { return HostTime(Read(CLOCK_REALTIME)); }
-
- private:
-  static int64_t Read(clockid_t id) {
-    timespec t{};
-    clock_gettime(id, &t);
-    return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec;
-  }
+  MonoTime Monotonic() const override { return ReadMonotonic(); }
+  HostTime Realtime() const override { return ReadRealtime(); }
 };
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <vector>
 
+#include "base/read_clock.h"
 #include "daemon/clients/client_fake.h"
 #include "daemon/clients/daemon_segment.h"
 #include "daemon/drain/batcher.h"
@@ -17,11 +18,7 @@ namespace {
 constexpr uint64_t kRecords = 65536;
 
 // CPU time, so that other processes on the same cores do not affect the result.
-double CpuSeconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
+double CpuSeconds() { return 1e-9 * static_cast<double>(ReadClockNs(CLOCK_THREAD_CPUTIME_ID)); }
 
 double FloorNanosPerRecord() {
   std::vector<char> from(kRecords * sizeof(ring::KernelRecord), 1);

@@ -4,6 +4,7 @@
 
 #include <ctime>
 
+#include "base/read_clock.h"
 #include "base/time.h"
 
 namespace lockstep::aggregator {
@@ -18,19 +19,11 @@ class JobClock {
 
 class SystemJobClock final : public JobClock {
  public:
-  JobTime Now() const override {
-    timespec t = {};
-    ::clock_gettime(CLOCK_REALTIME, &t);
-    return JobTime(static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
-  }
+  JobTime Now() const override { return JobTime(ReadClockNs(CLOCK_REALTIME)); }
 };
 
 // The monotonic clock, for deadlines.
-inline MonoTime MonoNow() {
-  timespec t = {};
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return MonoTime(static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
-}
+inline MonoTime MonoNow() { return ReadMonotonic(); }
 
 }  // namespace lockstep::aggregator
 

@@ -17,6 +17,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/read_clock.h"
 #include "base/rpc/address.h"
 #include "base/rpc/status_macros.h"
 
@@ -30,12 +31,6 @@ constexpr int kBacklog = 16;
 constexpr size_t kMaxDiscardedBytes = 64u << 10;
 // The most bytes of a file that are sent before the next connection has its turn.
 constexpr uint64_t kMostAtOnce = 1u << 20;
-
-MonoTime Now() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return MonoTime(t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec);
-}
 
 struct SocketAddress {
   sockaddr_storage bytes{};
@@ -160,7 +155,7 @@ HttpServer::~HttpServer() {
 void HttpServer::Run() {
   std::vector<pollfd> polls;
   while (true) {
-    const MonoTime now = Now();
+    const MonoTime now = ReadMonotonic();
     MonoTime until = connections_.empty() ? MonoTime::Max() : connections_.front().until;
     for (const Connection& connection : connections_) until = std::min(until, connection.until);
     const bool accepts = now >= accept_again_;
@@ -195,7 +190,7 @@ void HttpServer::Accept() {
     if (!fd.ok()) {
       // The connection stays in the queue, so poll() would wake this thread at once, again and again.
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-        accept_again_ = Now() + kNoDescriptorsPause;
+        accept_again_ = ReadMonotonic() + kNoDescriptorsPause;
       return;
     }
     if (connections_.size() >= options_.most_connections) {
@@ -205,12 +200,12 @@ void HttpServer::Accept() {
     Connection& connection = connections_.emplace_back();
     connection.fd = std::move(fd);
     connection.peer = TextOf(peer);
-    connection.until = Now() + options_.request_time;
+    connection.until = ReadMonotonic() + options_.request_time;
   }
 }
 
 void HttpServer::CloseOverdue() {
-  const MonoTime now = Now();
+  const MonoTime now = ReadMonotonic();
   const auto overdue = std::stable_partition(connections_.begin(), connections_.end(),
                                              [&](const Connection& c) { return c.until > now; });
   counts_.timed_out += static_cast<uint64_t>(
@@ -228,7 +223,7 @@ bool HttpServer::Turn(Connection& connection) {
   connection.answered = true;
   connection.received.clear();
   Respond(*request, connection);
-  connection.until = Now() + options_.answer_time;
+  connection.until = ReadMonotonic() + options_.answer_time;
   return Send(connection);
 }
 

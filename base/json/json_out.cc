@@ -3,58 +3,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/json/json_string.h"
+
 namespace lockstep {
 namespace {
-
-// Returns the length in bytes of the well-formed UTF-8 sequence at `at`, 0 if there is none.
-size_t Utf8Length(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
-  };
-  const auto continues = [&](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    const bool overlong = first == 0xE0 && byte(1) < 0xA0;
-    const bool surrogate = first == 0xED && byte(1) >= 0xA0;
-    return continues(1) && continues(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const bool overlong = first == 0xF0 && byte(1) < 0x90;
-    const bool beyond = first == 0xF4 && byte(1) >= 0x90;
-    return continues(1) && continues(2) && continues(3) && !overlong && !beyond ? 4 : 0;
-  }
-  return 0;
-}
-
-void AppendText(std::string_view text, std::string& out) {
-  constexpr char kHex[] = "0123456789abcdef";
-  out += '"';
-  for (size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += static_cast<char>(c);
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (c < 0x20 || c == 0x7F) {
-      out += "\\u00";
-      out += kHex[c >> 4];
-      out += kHex[c & 15];
-    } else if (const size_t length = Utf8Length(text, i); length > 0) {
-      out += text.substr(i, length);
-      i += length;
-      continue;
-    } else {
-      out += "\xEF\xBF\xBD";
-    }
-    ++i;
-  }
-  out += '"';
-}
 
 template <typename T>
 void AppendNumber(T number, std::string& out) {
@@ -67,7 +19,7 @@ void AppendNumber(T number, std::string& out) {
 
 JsonOut& JsonOut::Key(std::string_view name) {
   Before();
-  AppendText(name, out_);
+  AppendJsonString(name, out_);
   out_ += ": ";
   after_key_ = true;
   return *this;
@@ -108,7 +60,7 @@ void JsonOut::Close(char bracket) {
 
 void JsonOut::Value(std::string_view text) {
   Before();
-  AppendText(text, out_);
+  AppendJsonString(text, out_);
 }
 
 void JsonOut::Value(int64_t number) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 
+#include "base/json/json_string.h"
 #include "gtest/gtest.h"
 
 namespace lockstep {
@@ -41,6 +42,13 @@ TEST(JsonOut, InvalidUtf8BecomesReplacementCharacters) {
   }
   EXPECT_EQ(Written("a\xFFz"), "\"a\xEF\xBF\xBDz\"\n");
   EXPECT_EQ(Written("\xED\xA0\x80"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"\n") << "surrogates are none";
+}
+
+TEST(JsonString, EscapesAndReplaces) {
+  EXPECT_EQ(JsonQuoted("a\"b\\c\n\t\x01\x7F"), R"("a\"b\\c\n\t\u0001\u007f")");
+  std::string out = "x";
+  AppendJsonString("r\xC3\xA9\xFF", out, "?");
+  EXPECT_EQ(out, "x\"r\xC3\xA9?\"");
 }
 
 TEST(JsonOut, NumbersRoundTripAndNonFiniteOnesAreNull) {

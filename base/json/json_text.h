@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "base/files/byte_sink.h"
-#include "base/json/utf8.h"
+#include "base/json/json_string.h"
 #include "base/time.h"
 
 namespace lockstep {
@@ -71,32 +71,7 @@ class JsonText {
     text_.append(decimals, sizeof decimals);
   }
 
-  void Put(Quoted quoted) {
-    std::string_view text = quoted.text;
-    text_.push_back('"');
-    while (!text.empty()) {
-      const size_t length = Utf8Length(text);
-      PutCharacter(text.substr(0, length), text.front());
-      text.remove_prefix(length == 0 ? 1 : length);
-    }
-    text_.push_back('"');
-  }
-
-  void PutCharacter(std::string_view sequence, char c) {
-    constexpr std::string_view kHex = "0123456789abcdef";
-    if (sequence.empty()) {
-      text_.push_back('?');
-    } else if (c == '"' || c == '\\') {
-      text_.push_back('\\');
-      text_.push_back(c);
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      text_.append("\\u00");
-      text_.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
-      text_.push_back(kHex[c & 15]);
-    } else {
-      text_.append(sequence);
-    }
-  }
+  void Put(Quoted quoted) { AppendJsonString(quoted.text, text_, "?"); }
 
   static constexpr size_t kFlushAt = 128 * 1024;
 

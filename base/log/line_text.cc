@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "absl/strings/str_format.h"
+#include "base/json/json_string.h"
 #include "base/log/clean_text.h"
 
 namespace lockstep {
@@ -17,13 +18,7 @@ std::string TimeText(HostTime t) {
 }
 
 void AppendQuoted(std::string_view text, size_t most, std::string& line) {
-  line += '"';
-  // CleanText left no control character, so JSON requires only these two to be escaped.
-  for (char c : CleanText(text, most)) {
-    if (c == '"' || c == '\\') line += '\\';
-    line += c;
-  }
-  line += '"';
+  AppendJsonString(CleanText(text, most), line);
 }
 
 }  // namespace lockstep

@@ -6,28 +6,10 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "base/json/utf8.h"
 
 namespace lockstep::metrics {
 namespace {
-
-// Returns the length of the UTF-8 sequence at the front of `text`, 0 if there is none. Prometheus refuses a
-// whole page with one invalid byte.
-size_t SequenceLength(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const size_t length = byte(0) < 0x80                      ? 1
-                        : byte(0) >= 0xC2 && byte(0) < 0xE0 ? 2
-                        : byte(0) >= 0xE0 && byte(0) < 0xF0 ? 3
-                        : byte(0) >= 0xF0 && byte(0) < 0xF5 ? 4
-                                                            : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // Rejects overlong forms, surrogates, and values beyond the last code point.
-  if (length == 3 && ((byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) >= 0xA0))) return 0;
-  if (length == 4 && ((byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) >= 0x90))) return 0;
-  return length;
-}
 
 void Append(std::initializer_list<std::string_view> pieces, std::string& out) {
   for (const std::string_view piece : pieces) out.append(piece);
@@ -37,7 +19,8 @@ enum class Where { kHelp, kLabelValue };
 
 void AppendEscaped(std::string_view text, Where where, std::string& out) {
   while (!text.empty()) {
-    const size_t length = SequenceLength(text);
+    // Prometheus refuses a whole page with one invalid byte.
+    const size_t length = Utf8Length(text);
     if (length == 0) {
       out += '?';
     } else if (text[0] == '\n') {

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/fnv.h"
 #include "base/split_mix.h"
 #include "capture/infer/communicator_inference.h"
 
@@ -32,13 +33,6 @@ constexpr double kClearMargin = 2;
 // "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)" without the part that the
 // compiler added.
 std::string_view BareName(std::string_view name) { return name.substr(0, name.find_first_of("(<")); }
-
-// Gives the same hash in every run, so that a capture always gives the same groups in the same order.
-uint64_t HashOf(std::string_view text) {
-  uint64_t hash = 0xCBF29CE484222325ull;
-  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3ull;
-  return hash;
-}
 
 bool IsMessage(CollectiveOp op) {
   return op == CollectiveOp::kSendReceive || op == CollectiveOp::kSend || op == CollectiveOp::kReceive;
@@ -154,7 +148,8 @@ class GroupInference {
         if (!Nameless(c) || c.activity >= rank.activities.size()) continue;
         const capture::DeviceActivity& a = rank.activities[c.activity];
         const auto [it, fresh] = signatures.try_emplace(a.name, 0);
-        if (fresh) it->second = HashOf(BareName(capture_.Text(a.name)));
+        // The same hash in every run, so that a capture always gives the same groups in the same order.
+        if (fresh) it->second = Fnv1a(BareName(capture_.Text(a.name)));
         const bool message = IsMessage(c.op);
         uint64_t signature = HashCombine(it->second, static_cast<uint64_t>(c.op));
         // Each side of a message chooses its own number of channels.

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "capture/store/records_json.h"
+#include "base/json/json_string.h"
 #include "simdjson.h"
 #include "wire/columns/schema.h"
 

@@ -7,8 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "aggregator/captures/selection.h"
+#include "base/json/json_string.h"
 #include "base/rpc/channel.h"
-#include "capture/store/records_json.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/command.h"
 #include "cli/common/daemon_socket.h"
@@ -17,8 +17,6 @@
 
 namespace lockstep::cli {
 namespace {
-
-using capture::JsonQuoted;
 
 constexpr char kStatusAbout[] =
     "Show daemons, jobs, ranks, captures and the precision of clocks.\n"

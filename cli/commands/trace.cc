@@ -12,6 +12,7 @@
 #include "aggregator/nodes/clock.h"
 #include "base/rpc/channel.h"
 #include "base/rpc/status_macros.h"
+#include "base/settings/duration.h"
 #include "cli/commands/detach.h"
 #include "cli/commands/trace_session.h"
 #include "cli/commands/trigger_flags.h"
@@ -73,7 +74,8 @@ absl::StatusOr<v1::TraceRequest> MakeRequest(const TraceFlags& flags) {
   if (trigger) *request.mutable_trigger() = *trigger;
   LOCKSTEP_ASSIGN_OR_RETURN(const Nanos duration, ParseWindowLength(flags.window.duration));
   request.set_duration_ns(duration.ns());
-  LOCKSTEP_ASSIGN_OR_RETURN(const Nanos arm_timeout, ParseDuration(flags.arm_timeout));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Nanos arm_timeout,
+                            settings::ParseDuration(flags.arm_timeout, settings::kFlagDuration));
   request.set_arm_timeout_ns(arm_timeout.ns());
   LOCKSTEP_ASSIGN_OR_RETURN(const RequestedActivities activities, ParseActivities(flags.activities));
   request.set_activities(trigger ? WithTrigger(activities.recorded, *trigger) : activities.recorded);

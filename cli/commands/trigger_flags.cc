@@ -3,6 +3,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/rpc/status_macros.h"
+#include "base/settings/duration.h"
 #include "cli/common/values.h"
 
 namespace lockstep::cli {
@@ -47,7 +48,8 @@ absl::StatusOr<v1::Trigger> ParseBegin(const WindowFlags& flags) {
 }  // namespace
 
 absl::StatusOr<Nanos> ParseWindowLength(const std::string& duration) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const Nanos length, ParseDuration(duration.empty() ? "2s" : duration));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Nanos length, settings::ParseDuration(duration.empty() ? "2s" : duration,
+                                                                        settings::kFlagDuration));
   if (length <= Nanos()) return absl::InvalidArgumentError("--duration must be positive");
   return length;
 }
@@ -59,7 +61,8 @@ absl::StatusOr<std::optional<v1::Trigger>> ParseTrigger(const WindowFlags& flags
   LOCKSTEP_ASSIGN_OR_RETURN(v1::Trigger trigger, ParseBegin(flags));
   LOCKSTEP_ASSIGN_OR_RETURN(const Nanos length, ParseWindowLength(flags.duration));
   trigger.set_duration_ns(length.ns());
-  LOCKSTEP_ASSIGN_OR_RETURN(const Nanos timeout, ParseDuration(flags.timeout));
+  LOCKSTEP_ASSIGN_OR_RETURN(const Nanos timeout,
+                            settings::ParseDuration(flags.timeout, settings::kFlagDuration));
   if (timeout <= Nanos()) return absl::InvalidArgumentError("--trigger-timeout must be positive");
   trigger.set_timeout_ns(timeout.ns());
   if (!flags.steps.empty()) {

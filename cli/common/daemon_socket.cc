@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/fd.h"
+#include "base/read_clock.h"
 #include "base/socket_path.h"
 
 namespace lockstep::cli {
@@ -71,12 +72,6 @@ SocketPlaces SearchOrder(const std::string& argument) {
 void SleepMillis(int ms) {
   timespec t = {0, ms * 1'000'000};
   ::nanosleep(&t, nullptr);
-}
-
-MonoTime MonoNow() {
-  timespec t = {};
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return MonoTime(static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec);
 }
 
 // Runs in the child between fork and exec, so it may only use system calls.
@@ -175,9 +170,9 @@ absl::StatusOr<DaemonPlace> DaemonFinder::FindOrStart(const Installation& instal
   const std::string lock_path = FolderOf(*socket) + "/start.lock";
   Fd lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", lock_path));
-  const MonoTime until = MonoNow() + ready_within;
+  const MonoTime until = ReadMonotonic() + ready_within;
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (MonoNow() >= until)
+    if (ReadMonotonic() >= until)
       return absl::DeadlineExceededError(
           absl::StrCat("another process holds ", lock_path, " but starts no daemon"));
     SleepMillis(5);
@@ -199,14 +194,14 @@ absl::Status DaemonFinder::Start(const Installation& installation, const std::st
     ::setenv("LOCKSTEP_TOKEN_FILE", Absolute(token).c_str(), 1);
   }
   const std::string log = FolderOf(socket) + "/lockstepd.log";
-  const MonoTime until = MonoNow() + ready_within;
+  const MonoTime until = ReadMonotonic() + ready_within;
   const pid_t child = ::fork();
   if (child < 0) return absl::ErrnoToStatus(errno, "cannot start lockstepd");
   if (child == 0) BecomeDaemon(program->c_str(), absolute.c_str(), log.c_str());
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  while (MonoNow() < until) {
+  while (ReadMonotonic() < until) {
     if (ProbeError(socket).empty()) return absl::OkStatus();
     SleepMillis(5);
   }

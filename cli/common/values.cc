@@ -1,13 +1,13 @@
 #include "cli/common/values.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "base/settings/duration.h"
 
 namespace lockstep::cli {
 namespace {
@@ -25,27 +25,6 @@ constexpr Activity kActivities[] = {
     {"python", {0, 1u << 1}},     {"modules", {0, 1u << 2}},  {"shapes", {0, 1u << 3}}};
 
 }  // namespace
-
-absl::StatusOr<Nanos> ParseDuration(const std::string& text) {
-  const auto refuse = [&] {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\" is not a duration: write it as 2s, 500ms or 1m"));
-  };
-  const size_t unit_at = text.find_first_not_of("0123456789.");
-  if (unit_at == std::string::npos || unit_at == 0) return refuse();
-  const std::string unit = text.substr(unit_at);
-  double scale = 0;
-  if (unit == "ns") scale = 1;
-  if (unit == "us") scale = 1e3;
-  if (unit == "ms") scale = 1e6;
-  if (unit == "s") scale = 1e9;
-  if (unit == "m" || unit == "min") scale = 60e9;
-  double number = 0;
-  constexpr double kLongestNs = 1e18;
-  if (scale == 0 || !absl::SimpleAtod(text.substr(0, unit_at), &number) || number * scale > kLongestNs)
-    return refuse();
-  return Nanos(std::llround(number * scale));
-}
 
 absl::StatusOr<std::vector<int32_t>> ParseRanks(const std::string& text) {
   std::vector<int32_t> ranks;
@@ -86,7 +65,7 @@ absl::StatusOr<RequestedActivities> ParseActivities(const std::string& text) {
 
 absl::StatusOr<JobTime> ParseStartAt(const std::string& text, JobTime now) {
   if (text.substr(0, 1) == "+") {
-    auto after = ParseDuration(text.substr(1));
+    auto after = settings::ParseDuration(text.substr(1), settings::kFlagDuration);
     if (!after.ok()) return after.status();
     return now + *after;
   }

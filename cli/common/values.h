@@ -1,4 +1,4 @@
-// Parses values on the command line: durations, lists of ranks, activities.
+// Parses values on the command line: lists of ranks, activities.
 #ifndef LOCKSTEP_CLI_COMMON_VALUES_H_
 #define LOCKSTEP_CLI_COMMON_VALUES_H_
 
@@ -11,8 +11,6 @@
 
 namespace lockstep::cli {
 
-// Parses "2s", "500ms", "1.5s", "20us" or "1m". A number without a unit is refused, because it is ambiguous.
-absl::StatusOr<Nanos> ParseDuration(const std::string& text);
 // Parses for example "0-7,12". The result is sorted without duplicates.
 absl::StatusOr<std::vector<int32_t>> ParseRanks(const std::string& text);
 // Activities such as "kernel,memcpy,…" as the bits of an Arm request.

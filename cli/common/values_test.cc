@@ -10,20 +10,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Duration, HasAUnit) {
-  EXPECT_EQ(*ParseDuration("2s"), Nanos::Seconds(2));
-  EXPECT_EQ(*ParseDuration("500ms"), Nanos::Millis(500));
-  EXPECT_EQ(*ParseDuration("1.5s"), Nanos::Millis(1500));
-  EXPECT_EQ(*ParseDuration("20us"), Nanos::Micros(20));
-  EXPECT_EQ(*ParseDuration("7ns"), Nanos(7));
-  EXPECT_EQ(*ParseDuration("2m"), Nanos::Seconds(120));
-  for (const char* bad : {"", "2", "s", "-2s", "2 s", "2h", "1e9s", "..s", "99999999999999999999s", "2ss"}) {
-    const auto parsed = ParseDuration(bad);
-    EXPECT_FALSE(parsed.ok()) << bad;
-    EXPECT_THAT(std::string(parsed.status().message()), HasSubstr("500ms")) << "says how to write it";
-  }
-}
-
 TEST(Ranks, AreRangesAndNumbers) {
   EXPECT_THAT(*ParseRanks("0-3,7"), ElementsAre(0, 1, 2, 3, 7));
   EXPECT_THAT(*ParseRanks("7,1-2,2"), ElementsAre(1, 2, 7));

@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/files/read_files.h"
-#include "capture/store/records_json.h"
+#include "base/json/json_string.h"
 
 namespace lockstep::cli {
 namespace {
@@ -85,15 +85,14 @@ std::string FindingsToText(const std::vector<Finding>& findings) {
 std::string FindingsToJson(const std::vector<Finding>& findings) {
   return absl::StrCat(
       "{\"schema\": \"lockstep.doctor/1\",\n \"findings\": [",
-      absl::StrJoin(
-          findings, ",\n  ",
-          [](std::string* out, const Finding& finding) {
-            const size_t colon = finding.text.find(": ");
-            absl::StrAppend(
-                out, "{\"verdict\": \"", VerdictName(finding.verdict),
-                "\", \"about\": ", capture::JsonQuoted(finding.text.substr(0, colon)), ", \"text\": ",
-                capture::JsonQuoted(colon == std::string::npos ? "" : finding.text.substr(colon + 2)), "}");
-          }),
+      absl::StrJoin(findings, ",\n  ",
+                    [](std::string* out, const Finding& finding) {
+                      const size_t colon = finding.text.find(": ");
+                      absl::StrAppend(
+                          out, "{\"verdict\": \"", VerdictName(finding.verdict),
+                          "\", \"about\": ", JsonQuoted(finding.text.substr(0, colon)), ", \"text\": ",
+                          JsonQuoted(colon == std::string::npos ? "" : finding.text.substr(colon + 2)), "}");
+                    }),
       "]}\n");
 }
 

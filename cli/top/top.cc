@@ -7,6 +7,7 @@
 
 #include "base/rpc/channel.h"
 #include "base/rpc/status_macros.h"
+#include "base/settings/duration.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/command.h"
 #include "cli/common/daemon_socket.h"
@@ -80,9 +81,9 @@ absl::StatusOr<TopSource> ConnectSource(const Flags& flags) {
 }
 
 ExitCode Top(const Flags& flags) {
-  const absl::StatusOr<Nanos> every = ParseDuration(flags.every);
+  const absl::StatusOr<Nanos> every = settings::ParseDuration(flags.every, settings::kFlagDuration);
   if (!every.ok()) return Fail(every.status());
-  const absl::StatusOr<Nanos> window = ParseDuration(flags.window);
+  const absl::StatusOr<Nanos> window = settings::ParseDuration(flags.window, settings::kFlagDuration);
   if (!window.ok()) return Fail(window.status());
   v1::WatchRequest request;
   request.set_job(flags.job);

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <string>
 
+#include "base/read_clock.h"
 #include "daemon/clients/client_fake.h"
 
 namespace {
@@ -14,14 +15,8 @@ namespace {
 using lockstep::daemon::FakeClient;
 namespace ring = lockstep::ring;
 
-int64_t RealtimeNanos() {
-  timespec t{};
-  clock_gettime(CLOCK_REALTIME, &t);
-  return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec;
-}
-
 void SleepUntil(int64_t realtime_ns) {
-  while (RealtimeNanos() < realtime_ns) {
+  while (lockstep::ReadClockNs(CLOCK_REALTIME) < realtime_ns) {
     timespec pause{0, 1'000'000};
     nanosleep(&pause, nullptr);
   }
@@ -34,8 +29,8 @@ void SleepUntil(int64_t realtime_ns) {
 
 // Waits until the window ends. Returns true if the daemon stopped the capture or disconnected before that.
 bool StoppedEarly(FakeClient& client, int64_t until) {
-  while (RealtimeNanos() < until) {
-    const int64_t left_ms = (until - RealtimeNanos()) / 1'000'000 + 1;
+  while (lockstep::ReadClockNs(CLOCK_REALTIME) < until) {
+    const int64_t left_ms = (until - lockstep::ReadClockNs(CLOCK_REALTIME)) / 1'000'000 + 1;
     const auto got = client.Receive(std::chrono::milliseconds(left_ms));
     if (got == FakeClient::Got::kClosed) return true;
     if (got == FakeClient::Got::kMessage && client.type() == ring::MessageType::kStop) return true;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/read_clock.h"
 #include "base/rpc/address.h"
 #include "base/rpc/server.h"
 #include "base/rpc/status.h"
@@ -160,11 +161,7 @@ class FakeAggregator final : private v1::Ingest::Service {
  private:
   using Stream_ = grpc::ServerReaderWriter<v1::FromAggregator, v1::FromDaemon>;
 
-  int64_t Now() const {
-    timespec t{};
-    clock_gettime(CLOCK_REALTIME, &t);
-    return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec + options_.clock_ahead.ns();
-  }
+  int64_t Now() const { return ReadClockNs(CLOCK_REALTIME) + options_.clock_ahead.ns(); }
 
   grpc::Status Ping(grpc::ServerContext* context, const v1::PingRequest* request,
                     v1::PingReply* reply) override {

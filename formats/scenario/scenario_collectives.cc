@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/fnv.h"
+
 namespace lockstep::formats {
 namespace {
 
@@ -46,11 +48,8 @@ std::optional<scenario::Collective> ToScenario(CollectiveOp op) {
   }
 }
 
-uint64_t HashText(std::string_view text) {
-  uint64_t hash = 0xCBF29CE484222325ull;
-  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001B3ull;
-  return hash | 1;  // 0 would mean that NCCL does not know the group
-}
+// 0 would mean that NCCL does not know the group.
+uint64_t CommunicatorId(std::string_view key) { return Fnv1a(key) | 1; }
 
 class Planner {
  public:
@@ -218,7 +217,7 @@ class Planner {
       const capture::Group& g = capture_.groups[instance.group];
       // NCCL's profiler reports only communicators that the source identified, not those found by the order
       // of kernels.
-      const uint64_t comm = instance.source == capture::MatchSource::kOrder ? 0 : HashText(g.key);
+      const uint64_t comm = instance.source == capture::MatchSource::kOrder ? 0 : CommunicatorId(g.key);
       out_.groups.push_back({comm, g.ShownName(), order});
     }
     return it->second;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/read_clock.h"
 #include "sim/cupti/callback_names.h"
 #include "sim/cupti/core.h"
 #include "sim/cupti/library.h"
@@ -29,16 +30,10 @@ bool Usable() { return Lib().Usable(); }
 
 thread_local std::map<cupti::ExternalCorrelationKind, std::vector<uint64_t>> t_external_ids;
 
-int64_t Now(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
-
 Result Enable(ActivityKind kind, bool enabled) {
   if (!Usable()) return Result::kUnknown;
   if (RecordSize(kind, Lib().settings.version) == 0) return Result::kInvalidKind;
-  Lib().hub.SetEnabled(kind, enabled, Now(CLOCK_MONOTONIC));
+  Lib().hub.SetEnabled(kind, enabled, ReadClockNs(CLOCK_MONOTONIC));
   return Result::kSuccess;
 }
 
@@ -187,14 +182,14 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityDisableContext(cupti::Context, ActivityK
 LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t enable) {
   if (!sim::Usable()) return Result::kUnknown;
   sim::Lib().hub.SetCallEnabled(cupti::CallbackDomain::kRuntimeApi, cbid, enable != 0,
-                                sim::Now(CLOCK_MONOTONIC));
+                                lockstep::ReadClockNs(CLOCK_MONOTONIC));
   return Result::kSuccess;
 }
 
 LOCKSTEP_SIM_EXPORT Result cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t enable) {
   if (!sim::Usable()) return Result::kUnknown;
   sim::Lib().hub.SetCallEnabled(cupti::CallbackDomain::kDriverApi, cbid, enable != 0,
-                                sim::Now(CLOCK_MONOTONIC));
+                                lockstep::ReadClockNs(CLOCK_MONOTONIC));
   return Result::kSuccess;
 }
 
@@ -221,7 +216,7 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityFlushAll(uint32_t flags) {
   if (!sim::Usable()) return Result::kUnknown;
   const bool forced = (flags & cupti::kFlushForced) != 0;
   sim::Lib().hub.FlushAll(forced ? sim::ActivityHub::Flush::kForced : sim::ActivityHub::Flush::kComplete,
-                          sim::Now(CLOCK_MONOTONIC));
+                          lockstep::ReadClockNs(CLOCK_MONOTONIC));
   return Result::kSuccess;
 }
 
@@ -248,7 +243,7 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivityGetNextRecord(uint8_t* buffer, size_t va
 
 LOCKSTEP_SIM_EXPORT Result cuptiActivityGetNumDroppedRecords(cupti::Context, uint32_t, size_t* dropped) {
   if (dropped == nullptr) return Result::kInvalidParameter;
-  *dropped = sim::Usable() ? sim::Lib().hub.TakeDropped(sim::Now(CLOCK_REALTIME)) : 0;
+  *dropped = sim::Usable() ? sim::Lib().hub.TakeDropped(lockstep::ReadClockNs(CLOCK_REALTIME)) : 0;
   return Result::kSuccess;
 }
 

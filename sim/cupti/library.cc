@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/read_clock.h"
 #include "sim/cupti/device_record.h"
 
 namespace lockstep::sim {
@@ -17,12 +18,6 @@ namespace {
 
 namespace cupti = foreign::cupti;
 using cupti::ActivityKind;
-
-int64_t Now(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
 
 CuptiSettings KnobsOfEnvironment() {
   const char* error = nullptr;
@@ -110,7 +105,8 @@ void CuptiLibrary::AddObject(const void* record, size_t bytes, const void* handl
     objects_.push_back({kind, IdIn(record), handle, {first, first + bytes}});
   }
   if (hub.Wants(kind)) {
-    hub.Record(record, bytes, {}, Now(CLOCK_REALTIME), Now(CLOCK_MONOTONIC), Delivery::kDeliver);
+    hub.Record(record, bytes, {}, ReadClockNs(CLOCK_REALTIME), ReadClockNs(CLOCK_MONOTONIC),
+               Delivery::kDeliver);
   }
 }
 
@@ -121,7 +117,7 @@ void CuptiLibrary::RemoveObject(ActivityKind kind, uint32_t id) {
 
 void CuptiLibrary::Dump(ActivityKind kind) {
   MutexLock lock(&mutex_);
-  const int64_t now = Now(CLOCK_MONOTONIC), stamp = Now(CLOCK_REALTIME);
+  const int64_t now = ReadClockNs(CLOCK_MONOTONIC), stamp = ReadClockNs(CLOCK_REALTIME);
   for (const Object& o : objects_) {
     if (o.kind == kind) hub.Record(o.record.data(), o.record.size(), {}, stamp, now, Delivery::kDeliver);
   }

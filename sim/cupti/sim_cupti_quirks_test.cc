@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/read_clock.h"
 #include "sim/cupti/core.h"
 #include "sim/cupti/cupti_settings.h"
 #include "wire/foreign/cupti.h"
@@ -25,12 +26,7 @@ namespace cupti = foreign::cupti;
 using cupti::ActivityKind;
 using cupti::Result;
 
-int64_t Now(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
-int64_t MonoNow() { return Now(CLOCK_MONOTONIC); }
+int64_t MonoNow() { return ReadClockNs(CLOCK_MONOTONIC); }
 
 bool g_refuse = false;
 std::vector<std::vector<uint8_t>> g_buffers;
@@ -98,7 +94,7 @@ class Quirks : public ::testing::Test {
     k.kind = ActivityKind::kConcurrentKernel;
     k.correlation_id = correlation;
     k.graph_id = graph;
-    const int64_t now = Now(CLOCK_REALTIME);
+    const int64_t now = ReadClockNs(CLOCK_REALTIME);
     core_->complete(core_->launch(&k, sizeof k), now - 2000, now - 1000, MonoNow(), Delivery::kDeliver);
   }
   void MakeCall(uint32_t correlation, uint32_t cbid = cupti::runtime_cbid::kLaunchKernel) {
@@ -106,7 +102,7 @@ class Quirks : public ::testing::Test {
     a.kind = ActivityKind::kRuntime;
     a.cbid = cbid;
     a.correlation_id = correlation;
-    a.end = static_cast<uint64_t>(Now(CLOCK_REALTIME));
+    a.end = static_cast<uint64_t>(ReadClockNs(CLOCK_REALTIME));
     a.start = a.end - 500;
     core_->record(&a, sizeof a, {cupti::CallbackDomain::kRuntimeApi, cbid}, 1, MonoNow(), Delivery::kDeliver);
   }
@@ -203,7 +199,9 @@ TEST_F(Quirks, HostRecordsUseThreadBuffersUntilDisabled) {
 }
 
 // A clock with half the rate of CLOCK_REALTIME and a large offset.
-uint64_t StolenClock() { return 1'000'000'000'000'000 + static_cast<uint64_t>(Now(CLOCK_REALTIME)) / 2; }
+uint64_t StolenClock() {
+  return 1'000'000'000'000'000 + static_cast<uint64_t>(ReadClockNs(CLOCK_REALTIME)) / 2;
+}
 bool Stolen(uint64_t stamp) { return stamp > StolenClock() - 1'000'000'000 && stamp <= StolenClock(); }
 
 TEST_F(Quirks, AReplacedClockChangesOnlyHostRecords) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/read_clock.h"
 #include "sim/cupti/core.h"
 #include "sim/cupti/record_size.h"
 #include "wire/foreign/cupti.h"
@@ -61,12 +62,6 @@ int g_second_owner = 0;
 void CompletedBySecond(cupti::Context, uint32_t, uint8_t* buffer, size_t, size_t) {
   ++g_second_owner;
   free(buffer);
-}
-
-int64_t Mono() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
 cupti::Kernel10 Kernel(uint32_t correlation) {
@@ -164,8 +159,8 @@ TEST_F(SimCupti, AKernelIsDeliveredOnlyAfterItsEnd) {
   const uint64_t done = Core().launch(&k, sizeof k), later = Core().launch(&k, sizeof k);
   Flush(0);
   EXPECT_TRUE(g_tool.buffers.empty());
-  Core().complete(done, 1000, 2000, Mono(), Delivery::kDeliver);
-  Core().complete(later, 3000, 4000, Mono() + 3'600'000'000'000, Delivery::kDeliver);
+  Core().complete(done, 1000, 2000, ReadClockNs(CLOCK_MONOTONIC), Delivery::kDeliver);
+  Core().complete(later, 3000, 4000, ReadClockNs(CLOCK_MONOTONIC) + 3'600'000'000'000, Delivery::kDeliver);
   Flush(0);
   ASSERT_EQ(Kinds().size(), 1u);
   EXPECT_EQ(FirstKernel().start, 1000u);
@@ -182,7 +177,7 @@ TEST_F(SimCupti, AForcedFlushDeliversRunningKernelsWithZeroStamps) {
   Flush(cupti::kFlushForced);
   ASSERT_EQ(Kinds().size(), 1u);
   EXPECT_EQ(FirstKernel().end, 0u);
-  Core().complete(ticket, 1, 2, Mono(), Delivery::kDeliver);
+  Core().complete(ticket, 1, 2, ReadClockNs(CLOCK_MONOTONIC), Delivery::kDeliver);
   Flush(0);
   EXPECT_EQ(Kinds().size(), 1u) << "the record must not come twice";
 }
@@ -193,8 +188,9 @@ TEST_F(SimCupti, ReturnsFullBuffersOnAnotherThreadWithoutLoss) {
   Enable(ActivityKind::kConcurrentKernel);
   const cupti::Kernel10 k = Kernel(1);
   for (int i = 0; i < 100; ++i)
-    Core().complete(Core().launch(&k, sizeof k), 10 + i, 20 + i, Mono(), Delivery::kDeliver);
-  Core().pump(Mono());
+    Core().complete(Core().launch(&k, sizeof k), 10 + i, 20 + i, ReadClockNs(CLOCK_MONOTONIC),
+                    Delivery::kDeliver);
+  Core().pump(ReadClockNs(CLOCK_MONOTONIC));
   Flush(0);
   EXPECT_EQ(Kinds().size(), 100u);
   EXPECT_EQ(g_tool.buffers.size(), 34u);
@@ -209,12 +205,12 @@ TEST_F(SimCupti, ARefusedBufferAndARequestedDropAreCountedOnce) {
   Register();
   Enable(ActivityKind::kRuntime);
   const cupti::Api a = Api(1);
-  Core().record(&a, sizeof a, {}, kStamp, Mono(), Delivery::kDeliver);
-  Core().pump(Mono());
+  Core().record(&a, sizeof a, {}, kStamp, ReadClockNs(CLOCK_MONOTONIC), Delivery::kDeliver);
+  Core().pump(ReadClockNs(CLOCK_MONOTONIC));
   EXPECT_EQ(Dropped(), 1u);
   g_tool.refuse = false;
-  Core().record(&a, sizeof a, {}, kStamp, Mono(), Delivery::kDrop);
-  Core().record(&a, sizeof a, {}, kStamp, Mono(), Delivery::kDeliver);
+  Core().record(&a, sizeof a, {}, kStamp, ReadClockNs(CLOCK_MONOTONIC), Delivery::kDrop);
+  Core().record(&a, sizeof a, {}, kStamp, ReadClockNs(CLOCK_MONOTONIC), Delivery::kDeliver);
   Flush(0);
   EXPECT_EQ(Kinds().size(), 1u);
   EXPECT_EQ(Dropped(), 1u);
@@ -237,7 +233,7 @@ TEST_F(SimCupti, TheLastRegistrationWins) {
   const auto registration = Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks");
   EXPECT_EQ(registration(Requested, CompletedBySecond), Result::kSuccess);
   const cupti::Api a = Api(1);
-  Core().record(&a, sizeof a, {}, 1, Mono(), Delivery::kDeliver);
+  Core().record(&a, sizeof a, {}, 1, ReadClockNs(CLOCK_MONOTONIC), Delivery::kDeliver);
   Flush(0);
   EXPECT_EQ(g_second_owner, 1);
   EXPECT_TRUE(g_tool.buffers.empty());
@@ -262,10 +258,10 @@ TEST_F(SimCupti, ACallThatReturnsAfterDisablingItsKindHasNoRecord) {
   Enable(ActivityKind::kRuntime);
   const SimCall call{cupti::CallbackDomain::kRuntimeApi, 211};
   const cupti::Api a = Api(1);
-  Core().record(&a, sizeof a, call, 1, Mono(), Delivery::kDeliver);
-  Core().record(&a, sizeof a, call, 1, Mono() + 20'000'000, Delivery::kDeliver);
+  Core().record(&a, sizeof a, call, 1, ReadClockNs(CLOCK_MONOTONIC), Delivery::kDeliver);
+  Core().record(&a, sizeof a, call, 1, ReadClockNs(CLOCK_MONOTONIC) + 20'000'000, Delivery::kDeliver);
   Find<cupti::ActivityDisableFn>("cuptiActivityDisable")(ActivityKind::kRuntime);
-  Core().pump(Mono() + 1'000'000'000);
+  Core().pump(ReadClockNs(CLOCK_MONOTONIC) + 1'000'000'000);
   Flush(0);
   EXPECT_EQ(Kinds().size(), 1u) << "the one that had returned before";
 }
@@ -324,7 +320,8 @@ TEST_F(SimCupti, TheRealLibraryParsesOurBuffers) {
     Enable(static_cast<ActivityKind>(kind));
     uint8_t record[kMaxRecordBytes] = {};
     std::memcpy(record, &kind, sizeof kind);
-    for (int i = 0; i < 5; ++i) Core().record(record, bytes, {}, 1, Mono(), Delivery::kDeliver);
+    for (int i = 0; i < 5; ++i)
+      Core().record(record, bytes, {}, 1, ReadClockNs(CLOCK_MONOTONIC), Delivery::kDeliver);
   }
   Flush(0);
   const auto ours = Find<cupti::ActivityGetNextRecordFn>("cuptiActivityGetNextRecord");

@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "base/read_clock.h"
 #include "sim/cupti/record_size.h"
 
 namespace lockstep::sim {
@@ -12,12 +13,6 @@ using cupti::ActivityKind;
 
 // Over a shorter interval the measured rate of the two clocks is noise, and a rate of 1 is more accurate.
 constexpr int64_t kShortestForARate = 1'000'000;
-
-int64_t Real() {
-  timespec t{};
-  clock_gettime(CLOCK_REALTIME, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
 
 template <typename Fn>
 void ForEachStamp(uint8_t* record, Fn fn) {
@@ -64,9 +59,9 @@ void ForEachStamp(uint8_t* record, Fn fn) {
 }  // namespace
 
 Timebase::Reading Timebase::Read(cupti::TimestampCallback callback) {
-  const int64_t before = Real();
+  const int64_t before = ReadClockNs(CLOCK_REALTIME);
   const uint64_t other = callback();
-  return {before + (Real() - before) / 2, other};
+  return {before + (ReadClockNs(CLOCK_REALTIME) - before) / 2, other};
 }
 
 void Timebase::Register(cupti::TimestampCallback callback, DeviceStamps device) {
@@ -78,7 +73,7 @@ void Timebase::Register(cupti::TimestampCallback callback, DeviceStamps device) 
 
 uint64_t Timebase::Now() const {
   MutexLock lock(&mutex_);
-  return callback_ == nullptr ? static_cast<uint64_t>(Real()) : callback_();
+  return callback_ == nullptr ? static_cast<uint64_t>(ReadClockNs(CLOCK_REALTIME)) : callback_();
 }
 
 void Timebase::Apply(uint8_t* record) const {

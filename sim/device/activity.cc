@@ -5,17 +5,13 @@
 
 #include <limits>
 
+#include "base/read_clock.h"
+
 namespace lockstep::sim {
 namespace {
 
 namespace cupti = foreign::cupti;
 using cupti::ActivityKind;
-
-int64_t Now(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
 
 // Correlation of the API call that this thread is in; 0 outside a call.
 thread_local uint32_t t_correlation = 0;
@@ -34,8 +30,8 @@ uint32_t IdIn(const void* record) {
 
 }  // namespace
 
-int64_t MonotonicNs() { return Now(CLOCK_MONOTONIC); }
-int64_t RealtimeNs() { return Now(CLOCK_REALTIME); }
+int64_t MonotonicNs() { return ReadClockNs(CLOCK_MONOTONIC); }
+int64_t RealtimeNs() { return ReadClockNs(CLOCK_REALTIME); }
 
 int64_t RealtimeAheadNs() {
   constexpr int kTries = 8;

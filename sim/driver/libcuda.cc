@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/read_clock.h"
 #include "sim/cupti/core.h"
 #include "wire/foreign/cupti.h"
 
@@ -34,12 +35,6 @@ constexpr int64_t kNsPerLaunch = 3'000, kNsPerCopy = 2'000;
 constexpr int64_t kCyclesPerNs = 2;
 constexpr size_t kDeviceBytes = size_t{1} << 30;
 constexpr uint32_t kDevice = 0, kFirstStream = 13, kStreams = 64;
-
-int64_t Now(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
 
 // A captured launch.
 struct Node {
@@ -160,11 +155,11 @@ class Driver {
     record.kind = ActivityKind::kDriver;
     record.cbid = call.cbid;
     record.start = static_cast<uint64_t>(start_real);
-    record.end = static_cast<uint64_t>(Now(CLOCK_REALTIME));
+    record.end = static_cast<uint64_t>(ReadClockNs(CLOCK_REALTIME));
     record.process_id = static_cast<uint32_t>(getpid());
     record.thread_id = core_->thread_id();
     record.correlation_id = correlation;
-    core_->record(&record, sizeof record, call, start_real, Now(CLOCK_MONOTONIC), Delivery::kDeliver);
+    core_->record(&record, sizeof record, call, start_real, ReadClockNs(CLOCK_MONOTONIC), Delivery::kDeliver);
   }
 
   void Synchronize(uint64_t stream) {
@@ -173,16 +168,17 @@ class Driver {
       MutexLock lock(&mutex_);
       until = streams_[stream].free_at;
     }
-    for (int64_t left = until - Now(CLOCK_MONOTONIC); left > 0; left = until - Now(CLOCK_MONOTONIC)) {
+    for (int64_t left = until - ReadClockNs(CLOCK_MONOTONIC); left > 0;
+         left = until - ReadClockNs(CLOCK_MONOTONIC)) {
       const timespec t = {left / 1'000'000'000, left % 1'000'000'000};
       nanosleep(&t, nullptr);
     }
-    core_->pump(Now(CLOCK_MONOTONIC));
+    core_->pump(ReadClockNs(CLOCK_MONOTONIC));
   }
 
   void RecordEvent(uint64_t event, uint64_t stream) {
     MutexLock lock(&mutex_);
-    events_[event] = std::max(Now(CLOCK_MONOTONIC), streams_[stream].free_at);
+    events_[event] = std::max(ReadClockNs(CLOCK_MONOTONIC), streams_[stream].free_at);
   }
   int64_t EventTime(uint64_t event) {
     MutexLock lock(&mutex_);
@@ -194,7 +190,7 @@ class Driver {
   // Runs the work as soon as the stream is free.
   template <typename Record>
   void Run(uint64_t stream, int64_t ns, Record record, bool recorded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const int64_t mono = Now(CLOCK_MONOTONIC), real = Now(CLOCK_REALTIME) - mono;
+    const int64_t mono = ReadClockNs(CLOCK_MONOTONIC), real = ReadClockNs(CLOCK_REALTIME) - mono;
     const int64_t start = std::max(mono + kNsPerLaunch, streams_[stream].free_at);
     streams_[stream].free_at = start + ns;
     if (!recorded) return;
@@ -307,7 +303,7 @@ LOCKSTEP_SIM_EXPORT int cuMemsetD8Async(uint64_t, uint8_t value, size_t bytes, v
 LOCKSTEP_SIM_EXPORT int cuLaunchKernel(void*, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned,
                                        void* stream, void** parameters, void**) {
-  const int64_t start_real = Now(CLOCK_REALTIME);
+  const int64_t start_real = lockstep::ReadClockNs(CLOCK_REALTIME);
   cupti::Kernel10 record{};
   record.kind = ActivityKind::kConcurrentKernel;
   record.grid_x = static_cast<int32_t>(grid_x);
@@ -336,7 +332,7 @@ LOCKSTEP_SIM_EXPORT int cuGraphInstantiateWithFlags(void** executable, void* gra
   return made == 0 ? kInvalidValue : StoreHandle(executable, made);
 }
 LOCKSTEP_SIM_EXPORT int cuGraphLaunch(void* executable, void* stream) {
-  const int64_t start_real = Now(CLOCK_REALTIME);
+  const int64_t start_real = lockstep::ReadClockNs(CLOCK_REALTIME);
   const uint32_t correlation = TheDriver().LaunchGraph(Number(executable), Number(stream));
   if (correlation == 0) return kInvalidValue;
   TheDriver().NoteCall(cupti::driver_cbid::kGraphLaunch, correlation, start_real);

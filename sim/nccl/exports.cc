@@ -13,6 +13,7 @@
 #include <random>
 #include <string>
 
+#include "base/fnv.h"
 #include "base/mutex.h"
 #include "sim/device/port.h"
 #include "sim/nccl/group.h"
@@ -82,18 +83,13 @@ bool Start() {
   return lib.gpu != nullptr;
 }
 
-uint64_t Hash(const void* data, size_t bytes, uint64_t seed = 0xcbf29ce484222325ull) {
-  for (size_t i = 0; i < bytes; ++i) seed = (seed ^ static_cast<const uint8_t*>(data)[i]) * 0x100000001b3ull;
-  return seed;
-}
-
 // NCCL identifies a host by NCCL_HOSTID or by its name.
 uint64_t HostHash() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   const char* given = getenv("NCCL_HOSTID");
   const char* text = given != nullptr && *given != '\0' ? given : name;
-  return Hash(text, std::strlen(text));
+  return lockstep::Fnv1a(text);
 }
 
 Communicator* Of(ncclComm_t comm) { return reinterpret_cast<Communicator*>(comm); }
@@ -123,7 +119,7 @@ ncclResult_t Init(NcclApi api, const char* function, ncclComm_t* out, int ranks,
   *out = nullptr;
   if (!Start())
     return Fail(ncclUnhandledCudaError, "the simulated libnccl needs the simulated libcudart.so.13");
-  const uint64_t id = Hash(unique.internal, sizeof unique.internal);
+  const uint64_t id = lockstep::Fnv1a({unique.internal, sizeof unique.internal});
   const int device = Lib().gpu->device();
   const std::string name = NameIn(config);
   if (NcclGroup::OfThread().open()) {
@@ -226,7 +222,7 @@ LOCKSTEP_SIM_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices,
     return Fail(ncclUnhandledCudaError, "the simulated libnccl needs the simulated libcudart.so.13");
   ncclUniqueId unique;
   ncclGetUniqueId(&unique);
-  const uint64_t id = Hash(unique.internal, sizeof unique.internal);
+  const uint64_t id = lockstep::Fnv1a({unique.internal, sizeof unique.internal});
   NcclGroup all;
   all.Start();
   for (int i = 0; i < devices; ++i) {
@@ -258,7 +254,8 @@ LOCKSTEP_SIM_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int k
   if (!world.Barrier(parent.stopping())) return ncclInternalError;
   const uint64_t words[3] = {parent.id(), parent.NextSplit(), static_cast<uint64_t>(color)};
   if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
-  return Make(made, Hash(words, sizeof words), ranks, rank, parent.device(), NameIn(config));
+  return Make(made, lockstep::Fnv1a({reinterpret_cast<const char*>(words), sizeof words}), ranks, rank,
+              parent.device(), NameIn(config));
 }
 
 LOCKSTEP_SIM_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {

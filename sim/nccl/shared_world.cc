@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/read_clock.h"
+
 namespace lockstep::sim {
 namespace {
 
@@ -78,15 +80,12 @@ std::unique_ptr<SharedWorld> SharedWorld::Join(uint64_t id, int ranks, int rank,
   const uint32_t joined = header.joined.fetch_add(1) + 1;
   if (joined == static_cast<uint32_t>(ranks)) shm_unlink(NameOf(id).c_str());
   world->NotifyChange();
-  timespec begin{};
-  clock_gettime(CLOCK_MONOTONIC, &begin);
+  const MonoTime until = ReadMonotonic() + Nanos::Seconds(kJoinSeconds);
   while (true) {
     const uint32_t seen = world->change_count();
     const uint32_t there = header.joined.load();
     if (there >= static_cast<uint32_t>(ranks)) return world;
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    if (now.tv_sec - begin.tv_sec > kJoinSeconds) {
+    if (ReadMonotonic() > until) {
       *error = std::to_string(there) + " of " + std::to_string(ranks) + " ranks joined in " +
                std::to_string(kJoinSeconds) +
                " s; all ranks must run on this machine with the same unique id";

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <iostream>
 
+#include "base/settings/duration.h"
+
 namespace lockstep::sim {
 namespace {
 
@@ -28,33 +30,15 @@ constexpr char kFooter[] =
     "work grows.\n"
     "SIGTERM and SIGINT end the job at the next step, on all ranks.\n";
 
-// Parses "2s", "150ms", "5us", "7ns", or plain seconds.
-bool ParseDuration(const std::string& text, Nanos* out) {
-  size_t used = 0;
-  double value = 0;
-  try {
-    value = std::stod(text, &used);
-  } catch (const std::exception&) {
-    return false;
-  }
-  const std::string unit = text.substr(used);
-  const double scale = unit == "" || unit == "s" ? 1e9
-                       : unit == "ms"            ? 1e6
-                       : unit == "us"            ? 1e3
-                       : unit == "ns"            ? 1
-                                                 : 0;
-  if (scale == 0 || !(value >= 0) || value * scale > 9e17) return false;
-  *out = Nanos(static_cast<int64_t>(std::llround(value * scale)));
-  return true;
-}
-
 CLI::Option* AddDuration(CLI::App& app, const std::string& name, Nanos* out, const std::string& text) {
   return app
       .add_option_function<std::string>(
           name,
           [name, out](const std::string& value) {
-            if (!ParseDuration(value, out))
-              throw CLI::ValidationError(name, "must be a time such as 2s, 150ms or 5us");
+            const absl::StatusOr<Nanos> parsed =
+                settings::ParseDuration(value, settings::kSimulationDuration);
+            if (!parsed.ok()) throw CLI::ValidationError(name, std::string(parsed.status().message()));
+            *out = *parsed;
           },
           text)
       ->type_name("TIME");

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "base/read_clock.h"
 #include "wire/columns/columns.h"
 
 namespace columns = lockstep::columns;
@@ -42,11 +43,7 @@ Step MakeStep() {
 }
 
 // Uses CPU time, so that other processes on the same cores do not affect the figures.
-double CpuSeconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
+double CpuSeconds() { return 1e-9 * static_cast<double>(lockstep::ReadClockNs(CLOCK_THREAD_CPUTIME_ID)); }
 
 double FloorNanosPerEvent() {
   static const double floor = [] {
