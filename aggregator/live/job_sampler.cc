@@ -9,14 +9,12 @@
 namespace lockstep::aggregator {
 namespace {
 
-using aggregator::MonoNow;
-
 // Interval of checks whether the job and the watcher are still there.
 constexpr Nanos kCheckInterval = Nanos::Millis(250);
 // A rank that does not arm within this time is reported as missing.
 constexpr Nanos kArmTimeout = Nanos::Seconds(3);
 
-int64_t UnixNow() { return aggregator::SystemJobClock().Now().ns(); }
+int64_t UnixNow() { return SystemJobClock().Now().ns(); }
 
 v1::WatchEvent Paused(const absl::Status& why) {
   v1::WatchEvent event;

@@ -33,7 +33,7 @@ std::string FromEnvironment(const char* name) {
 class GrpcClient final : public AggregatorClient {
  public:
   // Null `credentials`: the token, if any, is the only authentication.
-  GrpcClient(std::shared_ptr<grpc::Channel> channel, rpc::Token token,
+  GrpcClient(const std::shared_ptr<grpc::Channel>& channel, rpc::Token token,
              std::unique_ptr<rpc::CallerCredentials> credentials)
       : stub_(v1::Control::NewStub(channel)),
         token_(std::move(token)),
@@ -119,7 +119,7 @@ class GrpcClient final : public AggregatorClient {
 
   // If the aggregator requires authentication, the error also says why no credential was sent.
   absl::Status StatusOf(const grpc::Status& answer) {
-    const absl::Status status = rpc::FromGrpc(answer);
+    absl::Status status = rpc::FromGrpc(answer);
     MutexLock lock(&mutex_);
     if (!absl::IsUnauthenticated(status) || no_credential_.empty()) return status;
     return absl::UnauthenticatedError(

@@ -152,7 +152,7 @@ void Drainer::Flush(Active& active) {
   if (batch) active.spool->Add(*std::move(batch));
 }
 
-void Drainer::Finish(Active& active, DrainEnd end) {
+void Drainer::Finish(Active& active, const DrainEnd& end) {
   // A client that is done writes no more. The limit applies to one that continues to write.
   for (int turn = 0; turn < kMostLastTurns && !DrainOnce(active).drained; ++turn) {
   }

@@ -104,7 +104,7 @@ class Drainer {
   Nanos DrainAll(const std::vector<std::shared_ptr<Active>>& all);
   DaemonSegment::Turn DrainOnce(Active& active) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy);
   void Flush(Active& active) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy);
-  void Finish(Active& active, DrainEnd end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy);
+  void Finish(Active& active, const DrainEnd& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy);
 
   const Clock& clock_;
   std::vector<std::byte> scratch_;  // thread: drain

@@ -60,7 +60,7 @@ class KinetoFileTest : public testing::Test {
   }
   KinetoSendResult Send(KinetoFile& file) {
     return file.Send(
-        [this](v1::TraceFile piece) {
+        [this](const v1::TraceFile& piece) {
           EXPECT_EQ(piece.offset(), sent_.size());
           sent_ += piece.data();
           last_ = piece.last();
@@ -191,7 +191,7 @@ TEST_F(KinetoFileTest, ReportsAFullSpool) {
   file.CheckStage();
   std::string gave_up;
   const KinetoSendResult result = file.Send(
-      [&](v1::TraceFile piece) {
+      [&](const v1::TraceFile& piece) {
         gave_up = piece.given_up();
         return !piece.given_up().empty();
       },
@@ -236,7 +236,7 @@ class KinetoFilesTest : public KinetoFileTest {
   void Send(KinetoFiles& files, const KinetoFileId& id, MonoTime until) {
     files.Send(
         id, until,
-        [this](v1::TraceFile piece) {
+        [this](const v1::TraceFile& piece) {
           MutexLock lock(&mutex_);
           sent_ += piece.data();
           return true;

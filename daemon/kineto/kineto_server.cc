@@ -201,7 +201,7 @@ void KinetoServer::OnDatagram(const Socket& socket, const Datagram& datagram) {
 std::string KinetoServer::Answer(const KinetoRequest& request, const ucred& peer) {
   // Clients that are not served also receive "nothing pending": without an answer they would wait 90 ms.
   const bool poll = request.kind == KinetoRequest::Kind::kPoll;
-  const std::string nothing = poll ? EncodeKinetoPollReply("") : EncodeKinetoRegisterReply(-1);
+  std::string nothing = poll ? EncodeKinetoPollReply("") : EncodeKinetoRegisterReply(-1);
   if (options_.owner != 0 && peer.uid != options_.owner) {
     MutexLock lock(&mutex_);
     ++other_users_;

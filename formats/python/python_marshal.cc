@@ -47,7 +47,7 @@ class Reader {
   const std::string& error() const { return error_; }
 
  private:
-  Pointer Fail(std::string why) {
+  Pointer Fail(const std::string& why) {
     if (error_.empty()) error_ = absl::StrCat(why, ", byte ", at_);
     return nullptr;
   }

@@ -20,5 +20,5 @@ if [ "$(git rev-parse --is-shallow-repository)" = false ]; then
     git cat-file -e "$commit^{commit}" || { failed=1; echo "check: .git-blame-ignore-revs names $commit, which is not in the history" >&2; }
   done < <(grep -o '^[0-9a-f]\{40\}' .git-blame-ignore-revs)
 fi
-[ $all = 0 ] || bash tools/dev/lint.sh || failed=1
+[ $all = 0 ] || bash tools/dev/lint.sh --all || failed=1
 exit $failed

@@ -76,6 +76,7 @@ struct uint3 {
 };
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
+  // NOLINTNEXTLINE(google-explicit-constructor): programs pass numbers, as to CUDA's dim3
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 static_assert(sizeof(dim3) == 12);
