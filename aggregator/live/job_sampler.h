@@ -25,7 +25,8 @@ class JobSampler {
   JobSampler(aggregator::Captures& captures, const SamplersOptions& options, aggregator::JobKey key);
   ~JobSampler();
 
-  // Adds or removes a watcher with that schedule. Any thread. Leave returns the number of watchers left.
+  // Adds or removes a watcher with that schedule. Any thread. Leave() returns the number of
+  // remaining watchers.
   uint64_t Join(const SamplingSchedule& requested);
   size_t Leave(uint64_t ticket);
   void Start();

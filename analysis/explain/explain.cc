@@ -220,8 +220,8 @@ class Explainer {
         "stage %d of %d computes %+.1f%% beside the other stages in %.0f%% of the steps, all its ranks alike",
         found->stage, layout_.stages, 100 * found->effect, 100 * slow));
     for (uint32_t r : members) group_effect_[r] = std::max(0.0, MedianOf(members));
-    // Kernels of ranks that wait for the stage are slower in the same steps. A common factor in exactly these
-    // steps is therefore not another cause.
+    // Kernels of ranks that wait for the stage are slower in the same steps. If a common factor is above 0 in
+    // exactly these steps, the stage explains it, so it is not reported as a second cause.
     const std::vector<double>& common = excess_.common();
     bool same_steps = !common.empty();
     for (size_t k = 0; k < common.size(); ++k)

@@ -11,7 +11,7 @@ namespace lockstep::analysis {
 
 // Finds, for each such group, the steps in which its transfers take longer than in its fast ones. The kind is
 // congestion if these steps come and go, and the group's path if they are one run. Transfers that are always
-// slow cannot be found. Groups on hosts whose clock was set are left out.
+// slow cannot be found. Groups are left out if a host's clock was stepped in the window.
 std::vector<SlowLink> FindSlowLoneGroups(const GraphInput& input, const Graph& graph, const Classes& classes,
                                          const Excess& excess);
 

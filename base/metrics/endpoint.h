@@ -37,7 +37,7 @@ class Endpoint {
   // too.
   static absl::StatusOr<std::unique_ptr<Endpoint>> Start(HttpServerOptions options, std::string prefix,
                                                          EndpointSource source);
-  // Waits for the running call of the source.
+  // If a call of the source is in progress, waits for its end.
   ~Endpoint() = default;
 
   const std::string& address() const { return server_->address(); }

@@ -1,5 +1,5 @@
-// StartPlan says when the processes of a capture record: the aggregator's Start message, on this host's
-// clock.
+// StartPlan holds the times at which a capture's processes start and stop recording. They come from the
+// aggregator's Start message, and are on this host's clock.
 //
 // A value without outside connections. Any thread.
 #ifndef LOCKSTEP_DAEMON_CAPTURES_START_PLAN_H_
