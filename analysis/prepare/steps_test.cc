@@ -130,6 +130,30 @@ TEST(Steps, DistinguishesRepeatedNumbersByTime) {
   }
 }
 
+// Profilers round stamps, so a step may begin a little before the previous one has ended.
+TEST(Steps, RangesThatOverlapByRoundingAreSeparateSteps) {
+  TimelineBuilder t;
+  for (int r = 0; r < 2; ++r) {
+    auto& rank = t.Rank(r);
+    rank.Kernel("before", -500, 10, 7);
+    for (int s = 0; s < 8; ++s)
+      rank.Step(s, 30'000.0 * s, 30'000 + (s % 2 == r ? 2.5 : -0.5))
+          .Kernel("k", 30'000.0 * s + 100, 29'000, 7);
+  }
+  const Steps steps = StepsOf(t.Build());
+  EXPECT_THAT(steps.names, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+TEST(Steps, AMarkInsideAStepIsNotAStep) {
+  TimelineBuilder t;
+  t.Rank(0).Kernel("before", -500, 10, 7);
+  for (int s = 0; s < 4; ++s) {
+    const double at = 30'000.0 * s;
+    t.Rank(0).Step(s, at, 30'000).Step(s, at + 5, 29'000).Kernel("k", at + 100, 29'000, 7);
+  }
+  EXPECT_THAT(StepsOf(t.Build()).names, ElementsAre(0, 1, 2, 3));
+}
+
 TEST(Steps, AMissingStepKeepsTheLongerRun) {
   TimelineBuilder t;
   for (int k : {1, 2, 4, 5, 6, 7}) {

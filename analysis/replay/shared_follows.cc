@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "analysis/replay/device_streams.h"
 #include "base/split_mix.h"
 
 namespace lockstep::analysis {
@@ -27,6 +28,7 @@ class Sharer {
 
   void Run(const std::vector<Follow>& follows) {
     FindPlaces();
+    FindLaunches();
     Count(follows);
     if (rules_.empty()) return;
     ForEachCase([&](Rule& rule, uint32_t from, uint32_t unit) {
@@ -54,12 +56,15 @@ class Sharer {
   }
 
  private:
+  enum class Order : uint8_t { kLaunches, kStarts };
+
   // A unit at the rule's place follows an operation of `stream`: the one after which `later` more operations
-  // had started there.
+  // had been launched there, or, if launches are not recorded, had started.
   struct Rule {
     uint32_t stream;
     uint32_t later;
     NameId name;
+    Order order;
     uint32_t seen = 0;
     uint32_t cases = 0, against = 0;
   };
@@ -112,10 +117,34 @@ class Sharer {
     listed_ = rank;
   }
 
-  // Number of the stream's units that had started before this one.
-  size_t StartedBefore(const std::vector<uint32_t>& stream, uint32_t unit) const {
+  // The start of the call that launched each unit. A unit without a recorded launch has that of the unit
+  // before it on its stream; kNever: none is recorded so far.
+  void FindLaunches() {
+    launched_.assign(g_.units.size(), kNever);
+    for (uint32_t r = 0; r + 1 < g_.rank_begin.size(); ++r) {
+      ListStreams(r);
+      for (const Stream& stream : streams_) {
+        double before = kNever;
+        for (uint32_t u : stream.units) {
+          for (NodeRef p : g_.StartPreds(u)) {
+            if (IsHostUnit(g_.units[UnitOf(p)].kind)) before = std::max(before, g_.start[UnitOf(p)]);
+          }
+          launched_[u] = before;
+        }
+      }
+    }
+    listed_ = kNone;
+  }
+
+  Order OrderFor(uint32_t unit) const {
+    return launched_[unit] == kNever ? Order::kStarts : Order::kLaunches;
+  }
+
+  // Number of the stream's units that had been launched, or had started, before this one.
+  size_t CountBefore(const std::vector<uint32_t>& stream, uint32_t unit, Order order) const {
+    const std::vector<double>& moments = order == Order::kLaunches ? launched_ : g_.start;
     const auto after = std::partition_point(stream.begin(), stream.end(),
-                                            [&](uint32_t u) { return g_.start[u] < g_.start[unit]; });
+                                            [&](uint32_t u) { return moments[u] < moments[unit]; });
     return static_cast<size_t>(after - stream.begin());
   }
 
@@ -128,21 +157,22 @@ class Sharer {
       const std::vector<uint32_t>& stream = StreamOf(a.stream.value()).units;
       const auto at =
           static_cast<size_t>(std::lower_bound(stream.begin(), stream.end(), f.from) - stream.begin());
-      const size_t started = StartedBefore(stream, f.unit);
+      const Order order = OrderFor(f.unit);
+      const size_t started = CountBefore(stream, f.unit, order);
       if (started <= at || started - at > kMostLater) continue;
       const auto later = static_cast<uint32_t>(started - at - 1);
       std::vector<Rule>& rules = rules_[place_[f.unit]];
       auto rule = std::find_if(rules.begin(), rules.end(), [&](const Rule& r) {
-        return r.stream == a.stream.value() && r.later == later && r.name == a.name;
+        return r.stream == a.stream.value() && r.later == later && r.name == a.name && r.order == order;
       });
       if (rule == rules.end())
-        rule = rules.insert(rules.end(), {.stream = a.stream.value(), .later = later, .name = a.name});
+        rule = rules.insert(rules.end(),
+                            {.stream = a.stream.value(), .later = later, .name = a.name, .order = order});
       ++rule->seen;
     }
   }
 
-  // A unit of one rank at the place of a rule, and the number of the stream's units that had started before
-  // it.
+  // A unit of one rank at the place of a rule, and the number of the stream's units before it.
   struct Seen {
     uint32_t unit;
     int64_t step;
@@ -162,18 +192,19 @@ class Sharer {
         const auto rules = place_[u] == 0 ? rules_.end() : rules_.find(place_[u]);
         if (rules == rules_.end()) continue;
         for (Rule& rule : rules->second) {
+          if (rule.order != OrderFor(u)) continue;
           std::vector<Seen>& seen = by_rule[&rule];
           if (seen.empty()) rules_of_rank.push_back(&rule);
-          seen.push_back(
-              {u, g_.units[u].step, static_cast<int64_t>(StartedBefore(StreamOf(rule.stream).units, u))});
+          seen.push_back({u, g_.units[u].step,
+                          static_cast<int64_t>(CountBefore(StreamOf(rule.stream).units, u, rule.order))});
         }
       }
       for (Rule* rule : rules_of_rank) UseOnRank(*rule, by_rule[rule], use);
     }
   }
 
-  // Every step runs the same program. So the number of started units in the stream grows equally in each
-  // step, even if some are late.
+  // The order of launches is that of the program. Starts are in order only if none is late. But every step
+  // runs the same program, so the number of started units in the stream grows equally in each step.
   template <typename Use>
   void UseOnRank(Rule& rule, std::vector<Seen>& seen, const Use& use) {
     std::vector<int64_t> values;
@@ -186,7 +217,8 @@ class Sharer {
     const int64_t at_first = MostFrequent(values);
     const std::vector<uint32_t>& stream = StreamOf(rule.stream).units;
     for (const Seen& s : seen) {
-      const int64_t started = per_step == 0 ? s.started : at_first + per_step * s.step;
+      const bool as_seen = rule.order == Order::kLaunches || per_step == 0;
+      const int64_t started = as_seen ? s.started : at_first + per_step * s.step;
       const int64_t from = started - 1 - rule.later;
       if (from < 0 || from >= static_cast<int64_t>(stream.size())) continue;
       const uint32_t unit = stream[static_cast<size_t>(from)];
@@ -211,7 +243,8 @@ class Sharer {
 
   const capture::Capture& capture_;
   Graph& g_;
-  std::vector<uint64_t> place_;  // by unit; 0: none
+  std::vector<uint64_t> place_;   // by unit; 0: none
+  std::vector<double> launched_;  // by unit
   std::vector<Stream> streams_;
   size_t last_ = 0;
   uint32_t listed_ = kNone;

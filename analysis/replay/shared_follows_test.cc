@@ -125,5 +125,44 @@ TEST(SilentHosts, LateWorkFollowsTheLastCopyToTheHost) {
   }
 }
 
+// Each layer's gradients are reduced on a second stream while the next layer computes. On rank 0, which is
+// late, each reduction begins as its layer ends. On rank 1, all layers have ended when the first reduction
+// does. The launches show that each reduction still waits for its own layer only.
+TEST(SharedFollows, TheOrderOfLaunchesShowsTheLayerThatAReductionWaitsFor) {
+  TimelineBuilder t;
+  const uint32_t g = t.Group("g", {0, 1});
+  constexpr int kLayers = 4;
+  for (int s = 0; s < kSteps; ++s) {
+    const double at = kStepUs * s;
+    for (int r = 0; r < 2; ++r) {
+      auto& rank = t.Rank(r);
+      const double begin = at + (r == 0 ? 5000 : 100), launch = at + (r == 0 ? 4000 : 10);
+      rank.Step(s, at, kStepUs);
+      for (int layer = 0; layer < kLayers; ++layer) {
+        const double end = begin + 500 * (layer + 1);
+        rank.Kernel("layer" + std::to_string(layer), end - 499, 499, 7, launch + 20 * layer);
+        const double came = at + 5000 + 500 * (layer + 1) + 1;
+        const double start = r == 0 ? came : layer == 0 ? end + 1 : came - 101;
+        rank.Communication({.op = capture::CollectiveOp::kAllReduce, .group = g, .bytes = 64}, start,
+                           came + 400 - start, 15, launch + 20 * layer + 10);
+      }
+      for (int k = 0; k < 10; ++k) rank.Kernel("tail", at + 8000 + 51 * k, 50, 7, launch + 200 + k);
+    }
+  }
+  const capture::Capture capture = t.Build();
+  const Prepared prepared(capture, 1);
+  const Graph graph = BuildGraph(prepared.input());
+  Names followed, expected;
+  for (uint32_t u = graph.rank_begin[1]; u < graph.rank_begin[2]; ++u) {
+    if (graph.units[u].kind != UnitKind::kTransfer || graph.units[u].step < 1) continue;
+    for (NodeRef p : graph.StartPreds(u)) {
+      if (graph.units[UnitOf(p)].kind == UnitKind::kKernel)
+        followed.push_back(NameOf(capture, graph, UnitOf(p)));
+    }
+    expected.push_back("layer" + std::to_string(expected.size() % kLayers));
+  }
+  EXPECT_EQ(followed, expected);
+}
+
 }  // namespace
 }  // namespace lockstep::analysis

@@ -37,6 +37,17 @@ constexpr size_t kMostParted = 64;
 // At least the share kLeastKeptShare of the limits must remain without such limits.
 constexpr double kWrongMatchNs = 10e3, kLeastKeptShare = 0.9;
 
+// Limits by exits: a sample limits the lead to its distance of ends, plus or minus kSkews times the larger of
+// two distances: between members that share a clock, and of the samples from their own line. If no clock is
+// shared, a constant difference between the exits of two hosts would not show, and the allowance is at least
+// 1 / kExitSkewPart of the transfer.
+constexpr double kSkews = 3;
+constexpr double kExitSkewPart = 10;
+constexpr size_t kLeastExits = 4;
+constexpr int64_t kEdgePart = 8;  // of the window
+constexpr double kTypicalExits = 0.95;
+constexpr double kTwoStampsNs = 2000;  // two stamps in whole microseconds
+
 // Large operations over a slow link end far apart even on agreeing clocks, so only the sharpest samples
 // count.
 void KeepSharpest(std::vector<LeadSample>& samples) {
@@ -98,6 +109,81 @@ LineWithError RobustLine(const std::vector<LeadSample>& samples, HostTime origin
   const double error = std::max(1.25 * spread / std::sqrt(static_cast<double>(y.size())), least);
   if (line.drift == 0 && std::fabs(line.offset_ns) < kSigmas * error) line.offset_ns = 0;
   return {line, error};
+}
+
+// The value below which the share `share` of the values lies.
+double Quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+}
+
+// The distances of the samples from a line of their own, whether its drift is significant or not.
+std::vector<double> Residuals(const std::vector<LeadSample>& samples, HostTime origin) {
+  std::vector<double> x, y, slopes;
+  for (const LeadSample& s : samples) {
+    x.push_back(static_cast<double>((s.at - origin).ns()));
+    y.push_back(static_cast<double>(s.lead.ns()));
+  }
+  const size_t stride = std::max<size_t>(1, (samples.size() + kMostForSlope - 1) / kMostForSlope);
+  for (size_t i = 0; i < x.size(); i += stride) {
+    for (size_t j = i + stride; j < x.size(); j += stride) {
+      if (x[i] != x[j]) slopes.push_back((y[j] - y[i]) / (x[j] - x[i]));
+    }
+  }
+  const double drift = slopes.empty() ? 0 : Median(std::move(slopes));
+  for (size_t i = 0; i < x.size(); ++i) y[i] -= drift * x[i];
+  const double middle = Median(y);
+  for (double& v : y) v -= middle;
+  return y;
+}
+
+// True if samples lie all over the window: before the first and after the last one is no more room than
+// between two of them. A clock that was set beside them would not show.
+bool Cover(const std::vector<LeadSample>& samples, HostInterval window) {
+  std::vector<HostTime> at;
+  for (const LeadSample& s : samples) at.push_back(s.at);
+  std::sort(at.begin(), at.end());
+  Nanos widest = (window.end - window.start) / kEdgePart;
+  for (size_t i = 1; i < at.size(); ++i) widest = std::max(widest, (at[i] - at[i - 1]) * 3 / 2);
+  return at.front() - window.start <= widest && window.end - at.back() <= widest;
+}
+
+// The region with limits by exits; nullopt if the samples do not show their exit skew, do not cover the
+// window, or contradict the other limits.
+std::optional<OffsetRegion> LimitByExits(std::vector<LeadSample> samples, const OffsetRegion& region,
+                                         HostInterval window) {
+  std::erase_if(samples, [](const LeadSample& s) { return !s.exit_skew; });
+  if (samples.size() < kLeastExits) return std::nullopt;
+  KeepSharpest(samples);
+  if (samples.size() < kLeastExits || !Cover(samples, window)) return std::nullopt;
+  const std::vector<double> residuals = Residuals(samples, region.origin());
+  std::vector<double> apart, skews, transfers;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    apart.push_back(std::fabs(residuals[i]));
+    transfers.push_back(static_cast<double>(samples[i].uncertainty.ns()));
+    if (*samples[i].exit_skew != Nanos::Max())
+      skews.push_back(static_cast<double>(samples[i].exit_skew->ns()));
+  }
+  // The largest one counts: a clock that was set in between shows as distance from the line.
+  const double farthest = *std::max_element(apart.begin(), apart.end());
+  const bool shared_clock = !skews.empty();
+  const double shown = shared_clock ? Quantile(std::move(skews), kTypicalExits) : 0;
+  double allowed = kTwoStampsNs + kSkews * std::max(shown, farthest);
+  if (!shared_clock) {
+    // The line took two values from the samples, which show no other scatter than that from the line.
+    const double count = static_cast<double>(samples.size());
+    allowed = std::max(kTwoStampsNs + kSkews * farthest * count / (count - 2),
+                       Median(std::move(transfers)) / kExitSkewPart);
+  }
+  for (; allowed <= static_cast<double>(kLastSlack.ns()); allowed *= 2) {
+    OffsetRegion limited = region;
+    for (size_t i = 0; i < samples.size(); ++i) {
+      limited.AddUpper(samples[i].at, samples[i].lead + Nanos(std::llround(allowed)));
+      limited.AddLower(samples[i].at, samples[i].lead - Nanos(std::llround(allowed)));
+    }
+    if (limited.Solve()) return limited;
+  }
+  return std::nullopt;
 }
 
 // Takes the middle of the region if no ends show the lead. Messages take about equally long in both
@@ -246,6 +332,7 @@ ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInte
   std::sort(samples.begin(), samples.end(),
             [](const LeadSample& a, const LeadSample& b) { return a.at < b.at; });
   const std::optional<Gap> by_samples = GapOfSamples(samples);
+  const std::vector<LeadSample> all = samples;
   if (!samples.empty()) {
     if (by_samples) KeepLongerSide(samples, *by_samples);
     KeepSharpest(samples);
@@ -269,6 +356,9 @@ ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInte
     }
   }
   fit.stepped = slack > kFirstSlack * 2;
+  if (slack == Nanos() && !by_samples) {
+    if (std::optional<OffsetRegion> limited = LimitByExits(all, region, window)) region = *std::move(limited);
+  }
   if (samples.empty()) TakeMiddle(region, window, fit);
   fit.line = region.Clip(fit.line);
   // The region's edges are convex and concave over time, so the error is largest at an end of the window.

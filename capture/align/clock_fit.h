@@ -3,6 +3,7 @@
 #define LOCKSTEP_CAPTURE_ALIGN_CLOCK_FIT_H_
 
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "base/time.h"
@@ -15,6 +16,10 @@ struct LeadSample {
   HostTime at;
   Nanos lead;
   Nanos uncertainty;
+  // Set if the reading is the distance between the ends of members that leave together. The value is the
+  // exit skew: the largest distance between two members on one host, which share a clock; Max() if no host
+  // has two members.
+  std::optional<Nanos> exit_skew = std::nullopt;
 };
 
 struct ClockFit {
@@ -32,6 +37,8 @@ struct ClockFit {
 // Fits a robust line through the sharpest samples and moves it into the region. If no line fits, the limits
 // are divided at a moment, with one line before it and another one after it. If that fails too, `region` gets
 // growing slack until a line fits, and the slack is part of the bound. The bound holds over all of `window`.
+// Members that leave together limit the lead to the distance of their ends, plus or minus an allowance for
+// the exit skew that the samples show (docs/clocks.md).
 // A lead or a drift below its own uncertainty becomes 0, so clocks that agree get no correction.
 ClockFit FitLead(std::vector<LeadSample> samples, OffsetRegion& region, HostInterval window);
 

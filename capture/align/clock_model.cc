@@ -78,6 +78,7 @@ class Estimator {
     FitPairs();
     ReachHosts();
     CheckCycles();
+    WidenByPairs();
     WidenBySteps();
     MarkReferenceStepped();
     TightenByChains();
@@ -233,6 +234,17 @@ class Estimator {
       return;
     for (HostClock& c : clocks_) c.step_noticed = false;
     clocks_[reference_].step_noticed = true;
+  }
+
+  // The pair over which a clock was derived may show only a part of the step by which the clock was set. The
+  // bound covers the largest part that any pair shows.
+  void WidenByPairs() {
+    for (const Pair& pair : pairs_) {
+      if (!pair.found.fit.stepped || pair.found.fit.bound == Nanos::Max()) continue;
+      for (const uint32_t h : {pair.hosts.first, pair.hosts.second}) {
+        if (clocks_[h].step_noticed) clocks_[h].bound = std::max(clocks_[h].bound, pair.found.fit.bound);
+      }
+    }
   }
 
   void WidenBySteps() {

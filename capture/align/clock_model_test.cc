@@ -482,5 +482,56 @@ TEST(ClockModel, AStepInARanksClockReadingsWidensTheBound) {
   EXPECT_GE(model.hosts()[1].bound, Nanos::Millis(49));
 }
 
+// Two ranks a host share one all-reduce of all ranks per step, as jobs do for a gradient's norm. Within a
+// step, hosts only meet in long operations of two.
+capture::Capture OneShortAllReducePerStep(const std::vector<TrueClock>& clocks, double exit_skew_us,
+                                          std::mt19937_64& random) {
+  std::exponential_distribution<double> one(1);
+  TimelineBuilder t;
+  std::vector<int32_t> members;
+  for (size_t r = 0; r < 2 * clocks.size(); ++r) members.push_back(static_cast<int32_t>(r));
+  const uint32_t all = t.Group("all", members);
+  for (int step = 0; step < 6; ++step) {
+    const double last = 40'000.0 * (step + 1);
+    for (size_t r = 0; r < members.size(); ++r) {
+      const TrueClock& clock = clocks[r / 2];
+      const double start = clock.Local(last - (r == 1 ? 0 : 8'000 + 4'000 * one(random)));
+      t.Rank(static_cast<int32_t>(r), "host" + std::to_string(r / 2))
+          .AllReduce(all, start, clock.Local(last + 30 + exit_skew_us * one(random)) - start);
+    }
+  }
+  return t.Build();
+}
+
+TEST(ClockModel, OneShortAllReducePerStepBoundsAllHostsWithin50Microseconds) {
+  std::mt19937_64 random(31);
+  for (const size_t hosts : {2u, 4u, 8u}) {
+    for (int trial = 0; trial < 20; ++trial) {
+      const auto clocks = DrawClocks(hosts, random);
+      const capture::Capture capture = OneShortAllReducePerStep(clocks, 0.5, random);
+      const ClockModel model = EstimateClocks(capture, Match(capture));
+      EXPECT_LE(BoundUs(model), 50) << hosts << " hosts";
+      for (uint32_t h = 1; h < hosts; ++h) {
+        for (const double at : {32'000.0, 240'000.0})
+          EXPECT_LE(std::fabs(PairErrorUs(model, clocks, 0, h, at)), BoundUs(model));
+      }
+    }
+  }
+}
+
+TEST(ClockModel, TheBoundWidensWithTheExitSkew) {
+  std::mt19937_64 random(32);
+  for (int trial = 0; trial < 40; ++trial) {
+    const auto clocks = DrawClocks(4, random);
+    const capture::Capture capture = OneShortAllReducePerStep(clocks, 500, random);
+    const ClockModel model = EstimateClocks(capture, Match(capture));
+    EXPECT_GE(BoundUs(model), 500);
+    for (uint32_t h = 1; h < 4; ++h) {
+      for (const double at : {32'000.0, 240'000.0})
+        EXPECT_LE(std::fabs(PairErrorUs(model, clocks, 0, h, at)), BoundUs(model)) << "trial " << trial;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::capture

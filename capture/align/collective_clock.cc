@@ -22,15 +22,21 @@ struct HostSide {
   uint32_t host;
   HostTime latest_start = HostTime::Min();
   HostTime earliest_end = HostTime::Max();
+  HostTime latest_end = HostTime::Min();
+  uint32_t members = 0;
   Nanos shortest = Nanos::Max();
   bool has_root = false;
   bool sends = false;
   bool receives = false;
 };
 
+// The largest distance between the ends of two members of the host.
+Nanos ExitSkew(const HostSide& side) { return side.latest_end - side.earliest_end; }
+
 struct HostSides {
   std::vector<HostSide> hosts;
   bool exchange = false;
+  Nanos exit_skew = Nanos::Max();  // between members of one host; Max() if no host has two
 };
 
 const capture::Collective& At(const capture::Capture& capture, const Member& m) {
@@ -48,6 +54,8 @@ HostSides SidesOf(const capture::Capture& capture, const Instance& instance) {
     if (it == sides.hosts.end()) it = sides.hosts.insert(it, HostSide{.host = rank.host});
     it->latest_start = std::max(it->latest_start, a.start);
     it->earliest_end = std::min(it->earliest_end, a.end);
+    it->latest_end = std::max(it->latest_end, a.end);
+    ++it->members;
     // A clock that was set back makes an end earlier than its start.
     it->shortest = std::min(it->shortest, std::max(Nanos(), a.end - a.start));
     const auto& members = capture.groups[instance.group].members;
@@ -58,6 +66,11 @@ HostSides SidesOf(const capture::Capture& capture, const Instance& instance) {
     it->sends |= c.op == CollectiveOp::kSend;
     it->receives |= c.op == CollectiveOp::kReceive;
     sides.exchange |= c.op == CollectiveOp::kSendReceive;
+  }
+  for (const HostSide& side : sides.hosts) {
+    if (side.members < 2) continue;
+    sides.exit_skew =
+        sides.exit_skew == Nanos::Max() ? ExitSkew(side) : std::max(sides.exit_skew, ExitSkew(side));
   }
   return sides;
 }
@@ -94,13 +107,20 @@ void AddLimits(CollectiveOp op, const HostSides& sides, const HostSide& a, const
     out.lowers.push_back({at, Lead(b.latest_start, a.earliest_end) - kStampRounding, sides.exchange});
 }
 
-void AddSample(CollectiveOp op, const HostSide& a, const HostSide& b, HostPairEvidence& out) {
+void AddSample(CollectiveOp op, const HostSides& sides, const HostSide& a, const HostSide& b,
+               HostPairEvidence& out) {
   const Nanos shortest = std::min(a.shortest, b.shortest);
   const bool to_b = Flows(op, a, b, shortest);
   const bool to_a = Flows(op, b, a, shortest);
   const bool b_waited = to_b && b.shortest.ns() > kClearlyWaited * a.shortest.ns();
   const bool a_waited = to_a && a.shortest.ns() > kClearlyWaited * b.shortest.ns();
-  const LeadSample sample{a.earliest_end, Lead(b.earliest_end, a.earliest_end), shortest};
+  LeadSample sample{a.earliest_end, Lead(b.earliest_end, a.earliest_end), shortest};
+  if (capture::IsSymmetric(op) && !sides.exchange) {
+    // The transfer is as long as the stay of the last member, on whichever host.
+    for (const HostSide& side : sides.hosts) sample.uncertainty = std::min(sample.uncertainty, side.shortest);
+    const Nanos of_both = std::max(ExitSkew(a), ExitSkew(b));
+    sample.exit_skew = a.members > 1 || b.members > 1 ? of_both : sides.exit_skew;
+  }
   if (to_a && to_b) {
     out.samples.push_back(sample);
   } else if (b_waited || a_waited) {
@@ -119,7 +139,7 @@ void AddPair(CollectiveOp op, const HostSides& sides, const HostSide& one, const
   AddLimits(op, sides, a, b, out);
   if (use == Use::kLimits) return;
   out.limits_only = false;
-  AddSample(op, a, b, out);
+  AddSample(op, sides, a, b, out);
 }
 
 // A sender may leave before its receiver, always by about the same time. This time shifts samples of the two

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "formats/common/assign_api_calls.h"
 #include "formats/common/nest_ranges.h"
+#include "formats/kineto/kineto_messages.h"
 
 namespace lockstep::formats {
 namespace {
@@ -242,6 +243,7 @@ void AddLosses(const KinetoFile& file, RankData& rank) {
 void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector<uint32_t>& groups,
               Capture& capture) {
   KinetoFile& file = read.content;
+  AttachAnnounced(file);
   const Rebase rebase(file, capture.strings);
   const size_t first = capture.ranks.size();
   for (KinetoDevice& device : file.devices) {

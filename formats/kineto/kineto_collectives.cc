@@ -46,6 +46,12 @@ int64_t CountedElements(CollectiveOp op, const RowArgs& args) {
   return CountOr<int64_t>(out ? args.out_elements : args.in_elements, -1);
 }
 
+// PyTorch names a peer by its rank in the world. Without a list of members, the number stays as it is.
+int32_t RankInGroup(const capture::Group& group, int32_t world_rank) {
+  const auto it = std::find(group.members.begin(), group.members.end(), RankId(world_rank));
+  return it == group.members.end() ? world_rank : static_cast<int32_t>(it - group.members.begin());
+}
+
 void SetPeers(const RowArgs& args, capture::Collective& c) {
   const int32_t source = CountOr<int32_t>(args.source_rank, -1);
   const int32_t destination = CountOr<int32_t>(args.destination_rank, -1);
@@ -71,7 +77,7 @@ void SetPeers(const RowArgs& args, capture::Collective& c) {
 
 }  // namespace
 
-uint32_t KinetoCollectives::Add(const RowArgs& args, KinetoDevice& device) {
+capture::Collective KinetoCollectives::Read(const RowArgs& args) {
   capture::Collective c;
   c.op = capture::CollectiveOpFromText(Unquoted(args.collective));
   // Durations of an all-to-all are comparable only if each rank sends the same amount of data to every peer.
@@ -93,8 +99,11 @@ uint32_t KinetoCollectives::Add(const RowArgs& args, KinetoDevice& device) {
   const int size = capture::ElementBytes(dtype);
   if (elements < 0 || size == 0 || __builtin_mul_overflow(elements, int64_t{size}, &c.bytes)) c.bytes = -1;
   SetPeers(args, c);
-  device.collectives.push_back(c);
-  return static_cast<uint32_t>(device.collectives.size() - 1);
+  if (c.group != capture::kNone) {
+    c.peer = RankInGroup(file_.groups[c.group], c.peer);
+    c.root = RankInGroup(file_.groups[c.group], c.root);
+  }
+  return c;
 }
 
 uint32_t KinetoCollectives::GroupOf(const RowArgs& args) {

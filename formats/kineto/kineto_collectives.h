@@ -16,8 +16,8 @@ class KinetoCollectives {
  public:
   explicit KinetoCollectives(KinetoFile& file) : file_(file) {}
 
-  // Appends the row's collective to the device and returns its index there. Its `activity` is not set.
-  uint32_t Add(const RowArgs& args, KinetoDevice& device);
+  // Returns the row's collective. Its `activity` is not set.
+  capture::Collective Read(const RowArgs& args);
 
  private:
   uint32_t GroupOf(const RowArgs& args);

@@ -189,8 +189,9 @@ void KinetoCollector::AddDeviceRow(const KinetoRow& row, HostTime start, HostTim
     a.detail = AddKernelDetail(row.args, device);
     if (!row.args.collective.empty()) {
       a.communication = true;
-      a.collective = collectives_.Add(row.args, device);
-      device.collectives[a.collective].activity = static_cast<uint32_t>(device.activities.size());
+      a.collective = static_cast<uint32_t>(device.collectives.size());
+      device.collectives.push_back(collectives_.Read(row.args));
+      device.collectives.back().activity = static_cast<uint32_t>(device.activities.size());
     }
   } else {
     a.kind = row.category == RowCategory::kMemcpy ? ActivityKind::kMemcpy : ActivityKind::kMemset;
@@ -258,6 +259,8 @@ void KinetoCollector::AddSync(const KinetoRow& row, HostTime start, HostTime end
 }
 
 void KinetoCollector::AddOperator(const KinetoRow& row, HostTime start, HostTime end) {
+  if (row.name == kAnnouncesCollective && !row.args.collective.empty())
+    file_.announced.push_back({start, ThreadOf(row.tid), collectives_.Read(row.args)});
   // Names of other operators are not kept, because compiled graphs and annotated frameworks make millions of
   // them.
   if (NamesRange(Unquoted(row.name))) {

@@ -26,6 +26,13 @@ struct KinetoDevice {
   std::vector<capture::Collective> collectives;
 };
 
+// A collective that a host row `record_param_comms` describes. `group` indexes KinetoFile::groups.
+struct AnnouncedCollective {
+  HostTime start;
+  ThreadId thread;
+  capture::Collective collective;
+};
+
 struct KinetoSync {
   DeviceId device;
   capture::Sync sync;
@@ -48,6 +55,7 @@ struct KinetoFile {
   std::vector<KinetoDevice> devices;
   std::vector<KinetoSync> syncs;
   std::vector<capture::ApiCall> api_calls;
+  std::vector<AnnouncedCollective> announced;
   std::vector<capture::HostRange> ranges;
   IntervalUnion operators;
   IntervalUnion data_loader;

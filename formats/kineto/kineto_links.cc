@@ -155,8 +155,11 @@ void WriteCollectiveArgs(const capture::Capture& capture, const Collective& c, J
   }
   const bool sends =
       c.op == CollectiveOp::kSend || c.op == CollectiveOp::kReduce || c.op == CollectiveOp::kGather;
-  if (const int32_t other = std::max(c.root, c.peer); other >= 0)
-    out.Add(sends ? ", \"Dst Rank\": " : ", \"Src Rank\": ", other);
+  int32_t other = std::max(c.root, c.peer);
+  // PyTorch writes the rank in the world.
+  if (group != nullptr && other >= 0 && static_cast<size_t>(other) < group->members.size())
+    other = group->members[static_cast<size_t>(other)].value();
+  if (other >= 0) out.Add(sends ? ", \"Dst Rank\": " : ", \"Src Rank\": ", other);
   if (c.sequence < 0) return;
   // PyTorch's number counts per group. NCCL's own number counts per operation, and a reader would take it for
   // PyTorch's.

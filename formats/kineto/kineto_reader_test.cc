@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "formats/common/read_options.h"
+#include "formats/kineto/kineto_messages.h"
 #include "formats/kineto/kineto_text.h"
 
 namespace lockstep::formats {
@@ -298,6 +299,64 @@ TEST(KinetoReader, RecognisesFilesThatAreNotTraces) {
   EXPECT_TRUE(empty.has_events);
   EXPECT_TRUE(empty.devices.empty());
   EXPECT_EQ(empty.broken_off, "");
+}
+
+// PyTorch gives the kernel of grouped messages no arguments, but a row for each message.
+TEST(KinetoReader, RowsBeforeALaunchDescribeTheMessagesOfItsKernel) {
+  const std::string group =
+      R"("dtype": "BFloat16", "In msg nelems": 100, "Out msg nelems": 100, "Group size": 3, "Process Group Name": "pp", "Process Group Ranks": "[2, 4, 6]")";
+  const auto message = [&](const std::string& op, const std::string& ts, const std::string& peers) {
+    return R"({"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 4242, "tid": 99, "ts": )" +
+           ts + R"(, "dur": 0.1, "args": {"Collective name": ")" + op + R"(", )" + group + ", " + peers +
+           "}}";
+  };
+  const auto launch = [](const std::string& ts, const std::string& correlation) {
+    return R"({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernelExC", "pid": 4242, "tid": 99, "ts": )" +
+           ts + R"(, "dur": 4, "args": {"correlation": )" + correlation + "}}";
+  };
+  const auto kernel = [](const std::string& ts, const std::string& correlation, const std::string& args) {
+    return R"--({"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "pid": 0, "tid": 24, "ts": )--" +
+           ts + R"(, "dur": 50, "args": {"device": 0, "stream": 24, "correlation": )" + correlation + args +
+           "}}";
+  };
+  const std::string text = Document({
+      message("send", "10", R"("Src Rank": 4, "Dst Rank": 6)"),
+      message("recv", "11", R"("Src Rank": 2, "Dst Rank": 4)"),
+      launch("12", "1"),
+      kernel("20", "1", ""),
+      message("recv", "30", R"("Src Rank": 6, "Dst Rank": 4)"),
+      launch("31", "2"),
+      kernel("80", "2", ""),
+      // The kernel has arguments of its own, so the row adds nothing.
+      message("send", "50", R"("Dst Rank": 6)"),
+      launch("51", "3"),
+      kernel("140", "3", R"(, "Collective name": "send", "Dst Rank": 6, )" + group),
+      launch("60", "4"),
+      kernel("200", "4", ""),
+  });
+  KinetoFile file = ReadKineto(text);
+  AttachAnnounced(file);
+  ASSERT_EQ(file.devices.size(), 1u);
+  const std::vector<capture::Collective>& c = file.devices[0].collectives;
+  ASSERT_EQ(c.size(), 4u);
+  const auto of_kernel = [&](uint32_t activity) {
+    std::vector<const capture::Collective*> found;
+    for (const capture::Collective& one : c) {
+      if (one.activity == activity) found.push_back(&one);
+    }
+    return found;
+  };
+  ASSERT_EQ(of_kernel(0).size(), 2u);
+  EXPECT_EQ(of_kernel(0)[0]->op, capture::CollectiveOp::kSend);
+  EXPECT_EQ(of_kernel(0)[0]->peer, 2) << "rank 6 of the job is rank 2 in the group";
+  EXPECT_EQ(of_kernel(0)[0]->bytes, 200);
+  EXPECT_EQ(of_kernel(0)[1]->op, capture::CollectiveOp::kReceive);
+  EXPECT_EQ(of_kernel(0)[1]->peer, 0);
+  ASSERT_EQ(of_kernel(1).size(), 1u);
+  EXPECT_EQ(of_kernel(1)[0]->peer, 2);
+  EXPECT_EQ(of_kernel(2).size(), 1u);
+  EXPECT_TRUE(of_kernel(3).empty());
+  EXPECT_EQ(file.devices[0].activities[3].collective, capture::kNone);
 }
 
 KinetoFile ReadFrames(const std::string& text) {

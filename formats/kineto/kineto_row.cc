@@ -60,9 +60,10 @@ RowCategory CategoryOf(std::string_view token, HostDetail detail) {
   return RowCategory::kOther;
 }
 
-bool NeedsArgs(RowCategory category, HostDetail detail) {
-  if (detail == HostDetail::kFrames && category == RowCategory::kOperator) return true;
-  switch (category) {
+bool NeedsArgs(const KinetoRow& row, HostDetail detail) {
+  if (row.category == RowCategory::kOperator)
+    return detail == HostDetail::kFrames || row.name == kAnnouncesCollective;
+  switch (row.category) {
     case RowCategory::kKernel:
     case RowCategory::kMemcpy:
     case RowCategory::kMemset:
@@ -241,6 +242,7 @@ simdjson::error_code ReadArgs(ondemand::value value, HostDetail detail, KinetoRo
   if (auto error = value.get_object().get(object))
     return error == simdjson::INCORRECT_TYPE ? simdjson::SUCCESS : error;
   const bool kernel = row.category == RowCategory::kKernel;
+  const bool communicates = kernel || row.name == kAnnouncesCollective;
   for (auto result : object) {
     ondemand::field field;
     if (auto error = std::move(result).get(field)) return error;
@@ -255,7 +257,7 @@ simdjson::error_code ReadArgs(ondemand::value value, HostDetail detail, KinetoRo
       if (error) return error;
     }
     std::string_view* place = ScalarField(key, row.args);
-    if (place == nullptr && kernel) place = CollectiveField(key, row.args);
+    if (place == nullptr && communicates) place = CollectiveField(key, row.args);
     if (place == nullptr && row.category == RowCategory::kInstant) place = MemoryField(key, row.args);
     if (place != nullptr) {
       *place = Trim(field.value().raw_json_token());
@@ -270,8 +272,8 @@ simdjson::error_code ReadArgs(ondemand::value value, HostDetail detail, KinetoRo
 
 // True if all needed fields of a row without args are known.
 bool Enough(const KinetoRow& row, HostDetail detail) {
-  return row.category != RowCategory::kUnknown && (row.complete || row.instant) &&
-         !NeedsArgs(row.category, detail) && !row.ts.empty() && (!row.dur.empty() || row.instant) &&
+  return row.category != RowCategory::kUnknown && (row.complete || row.instant) && !NeedsArgs(row, detail) &&
+         !row.ts.empty() && (!row.dur.empty() || row.instant) &&
          (!row.name.empty() || row.category == RowCategory::kOther) &&
          (!row.tid.empty() || row.category == RowCategory::kOther);
 }
@@ -310,9 +312,10 @@ simdjson::error_code ReadKey(ondemand::field& field, HostDetail detail, KinetoRo
       break;
     case 'a':
       if (Is(key, "args")) {
-        if (row.category == RowCategory::kUnknown) {
+        const bool unnamed_operator = row.category == RowCategory::kOperator && row.name.empty();
+        if (row.category == RowCategory::kUnknown || unnamed_operator) {
           result = KeyResult::kArgsTooEarly;
-        } else if (NeedsArgs(row.category, detail)) {
+        } else if (NeedsArgs(row, detail)) {
           return ReadArgs(field.value(), detail, row);
         }
       }
@@ -347,7 +350,7 @@ simdjson::error_code ReadRow(ondemand::value element, HostDetail detail, KinetoR
     args_skipped |= key_result == KeyResult::kArgsTooEarly;
     if (key_result == KeyResult::kDone || Enough(row, detail)) return simdjson::SUCCESS;
   }
-  if (args_skipped && NeedsArgs(row.category, detail)) return ReadArgsAgain(object, detail, row);
+  if (args_skipped && NeedsArgs(row, detail)) return ReadArgsAgain(object, detail, row);
   return simdjson::SUCCESS;
 }
 

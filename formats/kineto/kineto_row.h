@@ -50,6 +50,9 @@ struct RowArgs {
       nccl_sequence;
 };
 
+// PyTorch's host row that describes a collective or message, as JSON text.
+inline constexpr std::string_view kAnnouncesCollective = "\"record_param_comms\"";
+
 // The texts are views into the block that holds the row.
 struct KinetoRow {
   RowCategory category = RowCategory::kUnknown;
