@@ -285,6 +285,7 @@ class LinkFinder {
       if (left == 0) continue;
       (left >= kFixed * static_cast<double>(steps_) ? fixed : changing).push_back(i);
     }
+    CoverByCommonMember(fixed);
     for (uint32_t i : fixed) AddGroup(i);
     // A single slow step is an incident, or a clock that was set.
     std::set<size_t> steps;
@@ -308,6 +309,43 @@ class LinkFinder {
                               link.rank_indices.end());
       Take(link, changing, std::vector<uint8_t>(steps_, 1));
     }
+  }
+
+  // Groups that are always slow and share exactly one rank have that rank in common, although other transfers
+  // of the rank are normal: they may take another path. Removes the groups that such a rank explains.
+  void CoverByCommonMember(std::vector<uint32_t>& fixed) {
+    while (true) {
+      std::map<uint32_t, std::vector<uint32_t>> of_rank;
+      for (uint32_t i : fixed) {
+        for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) of_rank[r].push_back(i);
+      }
+      const std::vector<uint32_t>* best = nullptr;
+      uint32_t culprit = kNone;
+      double most = 0;
+      for (const auto& [r, rows] : of_rank) {
+        double explained = 0;
+        for (uint32_t i : rows) explained += Median(out_.compared[i].excess_ns);
+        if (!OnlyCommonMember(rows) || explained <= most) continue;
+        most = explained;
+        culprit = r;
+        best = &rows;
+      }
+      if (best == nullptr) return;
+      SlowLink link{.kind = LinkKind::kRank, .rank_indices = {culprit}, .is_certain = false};
+      Take(link, *best, std::vector<uint8_t>(steps_, 1));
+      std::erase_if(fixed,
+                    [&](uint32_t i) { return std::find(best->begin(), best->end(), i) != best->end(); });
+    }
+  }
+
+  // True if the rows have one rank in common, and not two.
+  bool OnlyCommonMember(const std::vector<uint32_t>& rows) const {
+    std::map<uint32_t, size_t> count;
+    for (uint32_t i : rows) {
+      for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) ++count[r];
+    }
+    return std::count_if(count.begin(), count.end(),
+                         [&](const auto& one) { return one.second == rows.size(); }) == 1;
   }
 
   void AddGroup(uint32_t i) {
