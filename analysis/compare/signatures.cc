@@ -1,5 +1,7 @@
 #include "analysis/compare/signatures.h"
 
+#include <algorithm>
+
 #include "base/split_mix.h"
 
 namespace lockstep::analysis {
@@ -10,8 +12,10 @@ uint64_t SignatureOfTransfer(const GraphInput& input, const capture::RankData& r
   const capture::Collective& c = rank.collectives[a.collective];
   const int32_t size = c.group < input.capture.groups.size() ? input.capture.groups[c.group].size : 0;
   const uint64_t what = HashCombine(kind, static_cast<uint64_t>(c.op));
+  // An uneven exchange moves other bytes each time, about equally many on average.
+  const int64_t bytes = c.op == capture::CollectiveOp::kAllToAllV ? std::min<int64_t>(c.bytes, 0) : c.bytes;
   const uint64_t signature =
-      HashCombine(what, HashCombine(static_cast<uint64_t>(c.bytes), static_cast<uint64_t>(size)));
+      HashCombine(what, HashCombine(static_cast<uint64_t>(bytes), static_cast<uint64_t>(size)));
   // If the bytes are unknown, two communicators of one size may move different amounts. Ranks that run one
   // program number their streams alike, so the stream is part of the signature.
   return c.bytes < 0 ? HashCombine(signature, a.stream.value()) : signature;

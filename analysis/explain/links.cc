@@ -47,6 +47,11 @@ class LinkFinder {
     Compare();
     if (out_.compared.empty()) return std::move(out_);
     Mark();
+    cells_of_owner_.resize(classes_.owners.size());
+    for (uint32_t c = 0; c < classes_.cells.size(); ++c) {
+      if (classes_.cells[c].kind == UnitKind::kTransfer)
+        cells_of_owner_[classes_.cells[c].owner].push_back(c);
+    }
     CoverByCulprits();
     if (changing_ >= kSeveral) {
       // Several links that are each slow only in some steps are congestion.
@@ -58,11 +63,6 @@ class LinkFinder {
     }
     CoverRest();
     if (out_.slow.empty()) return std::move(out_);
-    cells_of_owner_.resize(classes_.owners.size());
-    for (uint32_t c = 0; c < classes_.cells.size(); ++c) {
-      if (classes_.cells[c].kind == UnitKind::kTransfer)
-        cells_of_owner_[classes_.cells[c].owner].push_back(c);
-    }
     for (SlowLink& link : out_.slow) Describe(link);
     return std::move(out_);
   }
@@ -348,8 +348,61 @@ class LinkFinder {
                          [&](const auto& one) { return one.second == rows.size(); }) == 1;
   }
 
+  // True if each member of the group needs only as long as its own partners take.
+  bool MembersDiffer(uint32_t owner) const {
+    const std::vector<uint32_t>& cells = cells_of_owner_[owner];
+    if (cells.empty()) return false;
+    const uint32_t unit = classes_.UnitsOf(classes_.cells[cells.front()]).front();
+    return in_.matches.instances[graph_.units[unit].instance].op == capture::CollectiveOp::kAllToAllV;
+  }
+
+  // Time of each member in such a group, relative to the reference.
+  std::map<uint32_t, double> MemberRatios(uint32_t owner) const {
+    std::map<uint32_t, std::pair<double, double>> sums;
+    for (uint32_t c : cells_of_owner_[owner]) {
+      if (!excess_.has_reference(c)) continue;
+      for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
+        auto& [own, reference] = sums[graph_.units[u].rank_index];
+        own += graph_.work[u];
+        reference += excess_.ReferenceWork(c);
+      }
+    }
+    std::map<uint32_t, double> ratios;
+    for (const auto& [r, sum] : sums) ratios[r] = sum.second > 0 ? sum.first / sum.second : 1;
+    return ratios;
+  }
+
+  // In an exchange over several hosts, a rank whose path out of its host is slow delays itself and the
+  // members on all other hosts, but not the members on its own host. kNone: the slow members are not those of
+  // one rank.
+  uint32_t RankWithSlowPathOut(uint32_t owner) const {
+    const std::map<uint32_t, double> ratios = MemberRatios(owner);
+    double slowest = 1;
+    for (const auto& [r, ratio] : ratios) slowest = std::max(slowest, ratio);
+    const double limit = 1 + (slowest - 1) / 2;
+    uint32_t found = kNone;
+    for (const auto& [suspect, unused] : ratios) {
+      size_t normal = 0;
+      const bool fits = std::all_of(ratios.begin(), ratios.end(), [&](const auto& member) {
+        const bool expected = member.first == suspect || HostOf(member.first) != HostOf(suspect);
+        normal += expected ? 0 : 1;
+        return expected == (member.second > limit);
+      });
+      if (!fits || normal == 0) continue;
+      if (found != kNone) return kNone;
+      found = suspect;
+    }
+    return found;
+  }
+
   void AddGroup(uint32_t i) {
     SlowLink link{.kind = LinkKind::kGroup};
+    if (const uint32_t owner = out_.compared[i].owner; MembersDiffer(owner)) {
+      if (const uint32_t culprit = RankWithSlowPathOut(owner); culprit != kNone) {
+        link = {.kind = LinkKind::kRank, .rank_indices = {culprit}, .leaves_host = true};
+        return Take(link, {i}, std::vector<uint8_t>(steps_, 1));
+      }
+    }
     // A member with another group that is not always slow is cleared. The others are suspects.
     std::vector<uint32_t> suspects;
     for (uint32_t r : classes_.owners[out_.compared[i].owner].rank_indices) {
@@ -424,10 +477,13 @@ class LinkFinder {
     std::sort(cells.begin(), cells.end());
     for (uint32_t c : cells) {
       const std::vector<double>& by_step = beyond.at(classes_.cells[c].owner);
+      const bool each = MembersDiffer(classes_.cells[c].owner) && excess_.has_reference(c);
       for (uint32_t u : classes_.UnitsOf(classes_.cells[c])) {
         const int32_t k = graph_.units[u].step;
-        if (k >= 0 && by_step[static_cast<size_t>(k)] != 0)
-          link.pieces.push_back({EndOf(u), graph_.work[u] * by_step[static_cast<size_t>(k)]});
+        if (k < 0 || by_step[static_cast<size_t>(k)] == 0) continue;
+        const double beyond_typical = each ? graph_.work[u] - excess_.ReferenceWork(c)
+                                           : graph_.work[u] * by_step[static_cast<size_t>(k)];
+        if (!each || beyond_typical > 0) link.pieces.push_back({EndOf(u), beyond_typical});
       }
     }
   }
