@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "analysis/prepare/stats.h"
 
@@ -178,9 +180,21 @@ class SequenceFinder {
 
 struct Routed {
   std::vector<uint32_t> units;
-  std::vector<double> bytes;  // of the exchange before each unit; negative: unknown
+  std::vector<double> bytes;  // received in the exchange before each unit; negative: unknown
+  std::vector<std::pair<size_t, size_t>> places;  // exchanges of the step so far, kernels since the last one
   double per_step = 0;
 };
+
+// The kernels of experts: grouped products; or, in a job without any, the matrix products after every second
+// exchange. The first of two exchanges sends the tokens to the experts, and the second one sends them back.
+struct ExpertKernels {
+  KernelKind kind = KernelKind::kGrouped;
+  std::optional<size_t> after;  // 0: after the first of two exchanges in the step; 1: after the second
+};
+
+double ReceivedBytes(const capture::Collective& c) {
+  return static_cast<double>(c.received_bytes >= 0 ? c.received_bytes : c.bytes);
+}
 
 double Correlation(const std::vector<double>& x, const std::vector<double>& y) {
   if (x.size() < 4) return 0;
@@ -201,24 +215,32 @@ bool IsExchange(capture::CollectiveOp op) {
          op == capture::CollectiveOp::kSendReceive;
 }
 
-Routed RoutedTo(const GraphInput& in, const Graph& graph, const KernelKinds& kinds, uint32_t rank_index,
-                uint32_t first, uint32_t last) {
+Routed RoutedTo(const GraphInput& in, const Graph& graph, const KernelKinds& kinds,
+                const ExpertKernels& experts, uint32_t rank_index, uint32_t first, uint32_t last) {
   Routed out;
+  size_t exchanges = 0, since = 0;  // of this step so far; kernels since the last one
+  int32_t step = kBeforeSteps;
   const capture::RankData& rank = in.capture.ranks[rank_index];
   double bytes = -1;
   for (uint32_t u = first; u < last; ++u) {
     const Unit& unit = graph.units[u];
     if (unit.kind != UnitKind::kKernel && unit.kind != UnitKind::kTransfer) continue;
+    if (unit.step != step) exchanges = since = 0;
+    step = unit.step;
     const capture::DeviceActivity& a = rank.activities[unit.source];
     if (unit.kind == UnitKind::kTransfer) {
       if (a.collective < rank.collectives.size() && IsExchange(rank.collectives[a.collective].op)) {
-        bytes = static_cast<double>(rank.collectives[a.collective].bytes);
+        bytes = ReceivedBytes(rank.collectives[a.collective]);
+        ++exchanges;
+        since = 0;
       }
       continue;
     }
-    if (unit.step < 0 || kinds.Of(rank, a) != KernelKind::kGrouped) continue;
+    if (unit.step < 0 || kinds.Of(rank, a) != experts.kind) continue;
+    if (experts.after && (exchanges == 0 || (exchanges - 1) % 2 != *experts.after)) continue;
     out.units.push_back(u);
     out.bytes.push_back(bytes);
+    out.places.emplace_back(exchanges, since++);
     out.per_step += graph.work[u] / static_cast<double>(in.steps.count());
   }
   return out;
@@ -231,8 +253,8 @@ void AppendUnevenExchanges(const GraphInput& in, const Graph& graph, std::span<c
   double mean = 0, most = 0, longest = 0;
   for (size_t m = 0; m < instance.members.size(); ++m) {
     const capture::Member& member = instance.members[m];
-    const auto bytes =
-        static_cast<double>(in.capture.ranks[member.rank_index].collectives[member.collective].bytes);
+    const capture::Collective& c = in.capture.ranks[member.rank_index].collectives[member.collective];
+    const double bytes = std::max(static_cast<double>(c.bytes), ReceivedBytes(c));
     if (bytes <= 0 || unit_of_member[m] == capture::kNone) return;
     mean += bytes / static_cast<double>(instance.members.size());
     if (bytes <= most) continue;
@@ -274,14 +296,17 @@ SequenceImbalance FindSequenceImbalance(const GraphInput& input, const Graph& gr
   return SequenceFinder(input, graph, classes, typical, kinds).Run();
 }
 
-ExpertImbalance FindExpertImbalance(const GraphInput& input, const Graph& graph, const KernelKinds& kinds) {
+namespace {
+
+ExpertImbalance Measure(const GraphInput& input, const Graph& graph, const KernelKinds& kinds,
+                        const ExpertKernels& experts) {
   ExpertImbalance out;
   const auto ranks = static_cast<uint32_t>(input.capture.ranks.size());
   std::vector<Routed> routed(ranks);
   for (uint32_t u = 0; u < graph.units.size();) {
     const uint32_t first = u, rank = graph.units[u].rank_index;
     while (u < graph.units.size() && graph.units[u].rank_index == rank) ++u;
-    routed[rank] = RoutedTo(input, graph, kinds, rank, first, u);
+    routed[rank] = RoutedTo(input, graph, kinds, experts, rank, first, u);
   }
   // All ranks with such kernels are peers.
   std::vector<uint32_t> with;
@@ -294,11 +319,21 @@ ExpertImbalance FindExpertImbalance(const GraphInput& input, const Graph& graph,
     mean += routed[r].per_step / static_cast<double>(with.size());
     most = std::max(most, routed[r].per_step);
   }
+  // Kernels at one place of the step do the same for all ranks, but for the bytes.
+  std::map<std::pair<size_t, size_t>, std::pair<double, double>> usual;  // sum and number of times
+  for (uint32_t r : with) {
+    for (size_t i = 0; i < routed[r].units.size(); ++i) {
+      auto& [sum, number] = usual[routed[r].places[i]];
+      sum += graph.work[routed[r].units[i]];
+      ++number;
+    }
+  }
   std::vector<double> times, bytes;
   for (uint32_t r : with) {
     for (size_t i = 0; i < routed[r].units.size(); ++i) {
-      if (routed[r].bytes[i] <= 0) continue;
-      times.push_back(graph.work[routed[r].units[i]]);
+      const auto& [sum, number] = usual[routed[r].places[i]];
+      if (routed[r].bytes[i] <= 0 || sum <= 0) continue;
+      times.push_back(graph.work[routed[r].units[i]] * number / sum);
       bytes.push_back(routed[r].bytes[i]);
     }
   }
@@ -312,9 +347,21 @@ ExpertImbalance FindExpertImbalance(const GraphInput& input, const Graph& graph,
     if (share > kExpertsLeast / 2) out.rank_indices.push_back(r);
     for (uint32_t u : routed[r].units) out.pieces.push_back({EndOf(u), graph.work[u] * share});
   }
-  out.exchanges = UnevenExchanges(input, graph);
   std::stable_sort(out.rank_indices.begin(), out.rank_indices.end(),
                    [&](uint32_t a, uint32_t b) { return routed[a].per_step > routed[b].per_step; });
+  return out;
+}
+
+}  // namespace
+
+ExpertImbalance FindExpertImbalance(const GraphInput& input, const Graph& graph, const KernelKinds& kinds) {
+  ExpertImbalance out = Measure(input, graph, kinds, {});
+  // Experts without grouped kernels are recognised by times that follow the bytes.
+  for (size_t after = 0; after < 2 && !out.found; ++after) {
+    ExpertImbalance by_time = Measure(input, graph, kinds, {KernelKind::kMatrix, after});
+    if (by_time.found && by_time.bytes_correlation > kFollowsBytes) out = std::move(by_time);
+  }
+  if (out.found) out.exchanges = UnevenExchanges(input, graph);
   return out;
 }
 

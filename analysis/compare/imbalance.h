@@ -28,13 +28,16 @@ SequenceImbalance FindSequenceImbalance(const GraphInput& input, const Graph& gr
                                         const TypicalValues& typical, const KernelKinds& kinds);
 
 // Grouped matrix products, whose time depends on the number of tokens that their rank received.
+// Times follow the bytes received if their correlation is above this.
+inline constexpr double kFollowsBytes = 0.5;
+
 struct ExpertImbalance {
   bool found = false;
   std::vector<uint32_t> rank_indices;  // ranks above the mean, most first
   double spread = 0;                   // (most - mean) / mean of the ranks' times
   double busiest = 1;                  // ratio to the mean
-  double bytes_correlation = 0;  // correlation of the time with the bytes of the all-to-all before it, over
-                                 // ranks and steps; 0: sizes are equal or unknown
+  double bytes_correlation = 0;  // correlation of the time with the bytes received in the all-to-all before
+                                 // it, over ranks and steps; 0: sizes are equal or unknown
   Pieces pieces;                 // without them, every rank takes the mean
   Pieces exchanges;              // additional time of the all-to-alls because some ranks receive more
 };

@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kGroupedWords = {"grouped", "group_gemm", "groupgemm",
                                                            "moe",     "expert",     "gmm_"};
+// Kernels of expert layers that route tokens, not products.
+constexpr std::array<std::string_view, 9> kRoutingWords = {
+    "topk", "softmax", "align", "permute", "sort", "histogram", "gather", "scatter", "moe_sum"};
 constexpr std::array<std::string_view, 6> kAttentionWords = {"flash", "fmha", "attention",
                                                              "attn",  "sdpa", "_mha"};
 constexpr std::array<std::string_view, 16> kMatrixWords = {
@@ -39,7 +42,8 @@ bool HasAny(std::string_view name, const std::array<std::string_view, N>& words)
 std::optional<KernelKind> KindByName(std::string_view kernel) {
   std::string name(kernel);
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (HasAny(name, kGroupedWords)) return KernelKind::kGrouped;
+  if (HasAny(name, kGroupedWords))
+    return HasAny(name, kRoutingWords) ? KernelKind::kMemory : KernelKind::kGrouped;
   if (HasAny(name, kAttentionWords)) return KernelKind::kAttention;
   if (HasAny(name, kMatrixWords)) return KernelKind::kMatrix;
   if (HasAny(name, kMemoryWords)) return KernelKind::kMemory;

@@ -21,6 +21,9 @@ TEST(KernelKind, LibraryAndCompilerNamesGiveTheLimitingFactor) {
   EXPECT_EQ(KindByName("void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>"),
             KernelKind::kMemory);
   EXPECT_EQ(KindByName("triton_poi_fused_add_mul_0"), KernelKind::kMemory);
+  EXPECT_EQ(KindByName("fused_moe_kernel"), KernelKind::kGrouped);
+  EXPECT_EQ(KindByName("void moe_topk_softmax_kernel<float, 8, 64>(float const*, int*)"),
+            KernelKind::kMemory);
   EXPECT_EQ(KindByName("my_kernel"), std::nullopt);
 }
 

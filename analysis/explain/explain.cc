@@ -26,7 +26,6 @@ constexpr double kSlowCopies = 1.2;
 // A rank with more tokens exceeds its peers in grouped products by this many times as much as in other
 // kernels.
 constexpr double kRoutedTimes = 2.0;
-constexpr double kFollowsBytes = 0.5;
 // With fewer ranks, half of them may be slow, which a permutation would take for chance.
 constexpr size_t kLeastForPermutation = 6;
 

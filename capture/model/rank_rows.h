@@ -116,6 +116,8 @@ struct Collective {
   MatchSource source = MatchSource::kOrder;
   int64_t sequence = -1;  // per (group, op) for kNcclSequence, per group for kGroupSequence; -1: none
   int64_t bytes = -1;     // per rank, in NCCL's convention for `count`; -1: unknown
+  // For an all-to-all of unequal sizes, if the source states it; -1: unknown.
+  int64_t received_bytes = -1;
   int32_t root = -1;      // rank in the group of a rooted operation
   int32_t peer = -1;      // rank in the group of a send or receive
   NameId datatype;

@@ -98,6 +98,10 @@ capture::Collective KinetoCollectives::Read(const RowArgs& args) {
   const int64_t elements = CountedElements(c.op, args);
   const int size = capture::ElementBytes(dtype);
   if (elements < 0 || size == 0 || __builtin_mul_overflow(elements, int64_t{size}, &c.bytes)) c.bytes = -1;
+  const auto received = CountOr<int64_t>(args.out_elements, -1);
+  if (c.op != CollectiveOp::kAllToAllV || received < 0 || size == 0 ||
+      __builtin_mul_overflow(received, int64_t{size}, &c.received_bytes))
+    c.received_bytes = -1;
   SetPeers(args, c);
   if (c.group != capture::kNone) {
     c.peer = RankInGroup(file_.groups[c.group], c.peer);
