@@ -372,9 +372,8 @@ class LinkFinder {
     return ratios;
   }
 
-  // In an exchange over several hosts, a rank whose path out of its host is slow delays itself and the
-  // members on all other hosts, but not the members on its own host. kNone: the slow members are not those of
-  // one rank.
+  // A rank whose path out of its host is slow delays itself and the members on all other hosts. The members
+  // on its own host take another path. kNone: the slow members are not those of one rank.
   uint32_t RankWithSlowPathOut(uint32_t owner) const {
     const std::map<uint32_t, double> ratios = MemberRatios(owner);
     double slowest = 1;

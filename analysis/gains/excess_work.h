@@ -24,8 +24,9 @@ class ExcessWork {
     return first_[m.rank_index] + capture.ranks[m.rank_index].collectives[m.collective].activity;
   }
 
-  // Work of the causer beyond typical minus that of the victim, each between two moments of its own. Minus
-  // infinity: from the first record on. Each kind of work is compared separately, and only positive
+  // Returns the causer's excess work (beyond the typical amount) minus the victim's. The causer's counts from
+  // `causer_from` to `causer_to`, the victim's from `victim_from` to `victim_to`. Minus infinity: from the
+  // first record on. Each kind of work is compared separately, and only positive
   // differences count.
   double MoreThan(uint32_t causer, double causer_from, double causer_to, uint32_t victim, double victim_from,
                   double victim_to) const;

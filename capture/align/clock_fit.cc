@@ -37,10 +37,10 @@ constexpr size_t kMostParted = 64;
 // At least the share kLeastKeptShare of the limits must remain without such limits.
 constexpr double kWrongMatchNs = 10e3, kLeastKeptShare = 0.9;
 
-// Limits by exits: a sample limits the lead to its distance of ends, plus or minus kSkews times the larger of
-// two distances: between members that share a clock, and of the samples from their own line. If no clock is
-// shared, a constant difference between the exits of two hosts would not show, and the allowance is at least
-// 1 / kExitSkewPart of the transfer.
+// Limits by exits: a sample limits the lead to its distance of ends, plus or minus an allowance. The
+// allowance is kSkews times the larger of two distances: between members that share a clock, and of the
+// samples from their own line. If no clock is shared, a constant difference between the exits of two hosts
+// would not show. The allowance is then at least 1 / kExitSkewPart of the transfer.
 constexpr double kSkews = 3;
 constexpr double kExitSkewPart = 10;
 constexpr size_t kLeastExits = 4;
@@ -137,8 +137,8 @@ std::vector<double> Residuals(const std::vector<LeadSample>& samples, HostTime o
   return y;
 }
 
-// True if samples lie all over the window: before the first and after the last one is no more room than
-// between two of them. A clock that was set beside them would not show.
+// True if samples lie all over the window: the gaps at both edges are at most as wide as that between two
+// samples. If a clock was set in a wider gap, no sample would show it.
 bool Cover(const std::vector<LeadSample>& samples, HostInterval window) {
   std::vector<HostTime> at;
   for (const LeadSample& s : samples) at.push_back(s.at);

@@ -217,7 +217,7 @@ double UsualInterval(TransferSides sends) {
   return intervals.empty() ? 1 : std::max(1.0, UpperMedianInPlace(intervals));
 }
 
-// Leaves out pairs of a send and a receive whose own partners were lost.
+// Drops wrong pairs: a send and a receive were paired only because the true partner of each was lost.
 std::vector<std::pair<uint32_t, uint32_t>> WithoutJumps(
     TransferSides sends, TransferSides receives, const std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
   std::vector<std::pair<uint32_t, uint32_t>> kept;

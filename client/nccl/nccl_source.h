@@ -2,9 +2,9 @@
 // each operation to its kernel. For this it pushes a serial number to CUPTI as external correlation around
 // the launch.
 //
-// While idle, NCCL's mask is 0 and NCCL makes no calls. A capture stores the mask and clears it again. A stop
-// may come for an event that started before the mask was cleared. Handles are therefore addresses that stay
-// valid for ever, and a stop frees nothing.
+// While idle, NCCL's mask is 0 and NCCL makes no calls. A capture writes the event types that it wants into
+// the mask, and sets it back to 0 when it ends. A stop may come for an event that started before that.
+// Handles are therefore addresses that stay valid for ever, and a stop frees nothing.
 #ifndef LOCKSTEP_CLIENT_NCCL_NCCL_SOURCE_H_
 #define LOCKSTEP_CLIENT_NCCL_NCCL_SOURCE_H_
 

@@ -132,7 +132,8 @@ OperatorCost PoolBackward(const OperatorCall& call, int, size_t) {
           (BytesOf(*grad) + Elements(grad->shape) * 8 + BytesOf(*self)).value()};
 }
 
-// Reads one element of the scores per target. `scores` is the place of the argument that has their type.
+// Reads one element of the scores per target. `scores` is the index of an argument with the
+// scores' element type. The target follows it.
 OperatorCost NllLoss(const OperatorCall& call, int, size_t scores) {
   const Argument* score = call.Tensor(scores);
   const Argument* target = call.Tensor(scores + 1);
