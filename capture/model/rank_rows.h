@@ -118,8 +118,8 @@ struct Collective {
   int64_t bytes = -1;     // per rank, in NCCL's convention for `count`; -1: unknown
   // For an all-to-all of unequal sizes, if the source states it; -1: unknown.
   int64_t received_bytes = -1;
-  int32_t root = -1;      // rank in the group of a rooted operation
-  int32_t peer = -1;      // rank in the group of a send or receive
+  int32_t root = -1;  // rank in the group of a rooted operation
+  int32_t peer = -1;  // rank in the group of a send or receive
   NameId datatype;
   NameId reduction;        // "Sum", …, if the source states it
   uint64_t operation = 0;  // the process's own number, which ChannelTiming and ProxyOp refer to; 0: none
