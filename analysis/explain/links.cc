@@ -380,7 +380,8 @@ class LinkFinder {
     for (const auto& [r, ratio] : ratios) slowest = std::max(slowest, ratio);
     const double limit = 1 + (slowest - 1) / 2;
     uint32_t found = kNone;
-    for (const auto& [suspect, unused] : ratios) {
+    for (const auto& candidate : ratios) {
+      const uint32_t suspect = candidate.first;
       size_t normal = 0;
       const bool fits = std::all_of(ratios.begin(), ratios.end(), [&](const auto& member) {
         const bool expected = member.first == suspect || HostOf(member.first) != HostOf(suspect);
