@@ -11,6 +11,7 @@
 #include "capture/infer/channel_clusters.h"
 #include "capture/infer/common_clock.h"
 #include "capture/infer/host_alignment.h"
+#include "capture/infer/joint_kernels.h"
 #include "capture/infer/kernel_pieces.h"
 #include "capture/infer/message_inference.h"
 
@@ -43,6 +44,7 @@ class Inference {
     for (const auto& [signature, pieces] : cut_.by_signature) {
       if (!pieces_[pieces[0]].message) ClusterPieces(Alone(pieces), Evidence::kEnds);
     }
+    SeparateJointKernels();
     for (const auto& [signature, pieces] : cut_.by_signature) {
       if (pieces_[pieces[0]].message) InferMessages(pieces);
     }
@@ -118,6 +120,54 @@ class Inference {
         cluster.pieces.insert(cluster.pieces.end(), of_channel[c]->begin(), of_channel[c]->end());
       Keep(std::move(cluster));
     }
+  }
+
+  // Operations of all ranks may run under the name and on the stream of smaller communicators. They become a
+  // communicator of their own.
+  void SeparateJointKernels() {
+    std::map<std::pair<uint64_t, uint32_t>, std::vector<uint32_t>> alike;  // signature and stream -> pieces
+    for (uint32_t p = 0; p < pieces_.size(); ++p) {
+      if (!pieces_[p].message && cluster_of_[p] < clusters_.size())
+        alike[{pieces_[p].signature, pieces_[p].stream}].push_back(p);
+    }
+    for (const auto& [what, members] : alike) {
+      std::map<uint32_t, uint32_t> first_of;  // cluster -> its first piece
+      std::set<uint32_t> ranks;
+      for (uint32_t p : members) {
+        first_of.try_emplace(cluster_of_[p], p);
+        ranks.insert(pieces_[p].rank);
+      }
+      if (first_of.size() < 2 || ranks.size() != members.size()) continue;
+      std::vector<std::span<const KernelInterval>> sequences;
+      for (const auto& [cluster, p] : first_of) sequences.emplace_back(pieces_[p].intervals);
+      std::vector<double> ends;
+      for (uint32_t i : FindJointKernels(sequences)) ends.push_back(sequences[0][i].end_ns);
+      if (!ends.empty()) MoveToOwnCluster(members, ends);
+    }
+  }
+
+  // Moves the kernels of these pieces that end at these moments into new pieces, which form a cluster.
+  void MoveToOwnCluster(const std::vector<uint32_t>& members, const std::vector<double>& ends) {
+    Cluster cluster;
+    for (uint32_t p : members) {
+      KernelPiece joint = cut_.list[p];
+      joint.kernels.clear();
+      joint.intervals.clear();
+      KernelPiece& rest = cut_.list[p];
+      for (double end : ends) {
+        const uint32_t at = EndsAt(rest.intervals, end);
+        if (at == UINT32_MAX) continue;
+        joint.kernels.push_back(rest.kernels[at]);
+        joint.intervals.push_back(rest.intervals[at]);
+        rest.kernels.erase(rest.kernels.begin() + at);
+        rest.intervals.erase(rest.intervals.begin() + at);
+      }
+      if (joint.kernels.empty()) continue;
+      cluster.pieces.push_back(static_cast<uint32_t>(cut_.list.size()));
+      cut_.list.push_back(std::move(joint));
+      cluster_of_.push_back(kNoCluster);
+    }
+    Keep(std::move(cluster));
   }
 
   void Keep(Cluster cluster) {
