@@ -114,6 +114,9 @@ void AddClocks(const RowInput& in, const std::vector<std::string>& hosts, Captur
 void AddNotes(const RowInput& in, const std::vector<std::string>& hosts, CaptureRow& row) {
   row.notes = in.capture.notes;
   if (!in.steps.how.empty()) row.notes.push_back(in.steps.how);
+  if (in.steps.begin_unknown)
+    row.notes.push_back("step " + std::to_string(*in.steps.begin_unknown) +
+                        " is not used: nothing was recorded before it, so its begin is uncertain");
   for (std::string& note : DeviceNotes(in.capture, hosts)) row.notes.push_back(std::move(note));
   for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
     if (!in.clock.hosts()[h].step_noticed) continue;

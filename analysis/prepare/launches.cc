@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace lockstep::analysis {
 namespace {
 
@@ -46,6 +48,31 @@ uint32_t CallIndex::Search(CorrelationId correlation) const {
   const auto it = std::lower_bound(sorted_.begin(), sorted_.end(), correlation,
                                    [](const Entry& e, CorrelationId c) { return e.correlation < c; });
   return it != sorted_.end() && it->correlation == correlation ? it->call : capture::kNone;
+}
+
+std::vector<HostTime> LaunchTimes(const capture::RankData& rank, const CallIndex& calls) {
+  const std::vector<capture::DeviceActivity>& activities = rank.activities;
+  std::vector<HostTime> times(activities.size());
+  struct Stream {
+    HostTime next = HostTime::Max();  // launch of the work that follows
+    size_t first_launch = SIZE_MAX;   // index of the first activity whose launch was recorded
+  };
+  absl::flat_hash_map<uint32_t, Stream> streams;
+  for (size_t i = activities.size(); i-- > 0;) {
+    const capture::DeviceActivity& a = activities[i];
+    Stream& stream = streams[a.stream.value()];
+    const uint32_t call = calls.Of(a.correlation);
+    times[i] = std::min(a.start, call == capture::kNone ? stream.next : rank.api_calls[call].start);
+    stream.next = std::min(stream.next, times[i]);
+    if (call != capture::kNone) stream.first_launch = i;
+  }
+  if (rank.api_calls.empty()) return times;
+  const HostTime before = rank.api_calls.front().start - Nanos(1);
+  for (size_t i = 0; i < activities.size(); ++i) {
+    const size_t first = streams[activities[i].stream.value()].first_launch;
+    if (first != SIZE_MAX && i < first) times[i] = std::min(times[i], before);
+  }
+  return times;
 }
 
 std::vector<DeviceWork> DeviceWorkOf(const capture::RankData& rank) {

@@ -45,6 +45,11 @@ struct DeviceWork {
 // All device work, ordered by start. Points into `rank`.
 std::vector<DeviceWork> DeviceWorkOf(const capture::RankData& rank);
 
+// The host's time of the launch of each activity, by activity. An unrecorded launch was not later than that
+// of the next work on its stream. If no earlier launch of the stream was recorded either, it was before the
+// rank's first call. On streams without any recorded launch, and at most, it is the activity's own start.
+std::vector<HostTime> LaunchTimes(const capture::RankData& rank, const CallIndex& calls);
+
 }  // namespace lockstep::analysis
 
 #endif  // LOCKSTEP_ANALYSIS_PREPARE_LAUNCHES_H_

@@ -114,8 +114,7 @@ std::map<std::string, std::vector<StepMark>> Candidates(const capture::Capture& 
                        .number = NumberIn(capture.Text(range.name)),
                        .whole = !range.start_unknown && !range.end_unknown});
   }
-  std::vector<HostTime> issued;
-  for (const capture::DeviceActivity& a : rank.activities) issued.push_back(Issued(rank, calls, a));
+  std::vector<HostTime> issued = LaunchTimes(rank, calls);
   std::sort(issued.begin(), issued.end());
   std::map<std::string, std::vector<StepMark>> out;
   for (auto& [name, n] : named) {
@@ -128,11 +127,6 @@ std::map<std::string, std::vector<StepMark>> Candidates(const capture::Capture& 
 }
 
 }  // namespace
-
-HostTime Issued(const capture::RankData& rank, const CallIndex& calls, const capture::DeviceActivity& a) {
-  const uint32_t call = calls.Of(a.correlation);
-  return call == capture::kNone ? a.start : std::min(a.start, rank.api_calls[call].start);
-}
 
 std::optional<MarkedSteps> StepsFromStepRanges(const capture::Capture& capture) {
   MarkedSteps out;

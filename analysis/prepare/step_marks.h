@@ -27,9 +27,6 @@ struct MarkedSteps {
   std::string how;  // description of the marks for the user; empty for ranges named as steps
 };
 
-// The time that decides an activity's step: its launch, or its own start if the launch is unknown.
-HostTime Issued(const capture::RankData& rank, const CallIndex& calls, const capture::DeviceActivity& a);
-
 // Uses ranges named as steps (RangeKind::kStep). nullopt: a rank with activities has none.
 std::optional<MarkedSteps> StepsFromStepRanges(const capture::Capture& capture);
 

@@ -59,9 +59,11 @@ std::vector<Launch> LaunchesOf(const capture::RankData& rank, const CallIndex& c
   };
   std::vector<Row> rows;
   rows.reserve(rank.activities.size());
-  for (const capture::DeviceActivity& a : rank.activities) {
+  const std::vector<HostTime> issued = LaunchTimes(rank, calls);
+  for (size_t i = 0; i < rank.activities.size(); ++i) {
+    const capture::DeviceActivity& a = rank.activities[i];
     const uint32_t call = calls.Of(a.correlation);
-    rows.push_back({{Issued(rank, calls, a), Nanos(), SignatureOf(rank, a), a.name},
+    rows.push_back({{issued[i], Nanos(), SignatureOf(rank, a), a.name},
                     call == capture::kNone ? a.end : rank.api_calls[call].end});
   }
   std::stable_sort(rows.begin(), rows.end(),

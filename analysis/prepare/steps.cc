@@ -74,8 +74,10 @@ class StepFinder {
   void Assign(size_t r) {
     const capture::RankData& rank = capture_.ranks[r];
     raw_[r].reserve(rank.activities.size());
-    for (const capture::DeviceActivity& a : rank.activities) {
-      const HostTime at = rank.api_calls.empty() ? PlaceWithoutLaunch(a) : Issued(rank, calls_[r], a);
+    std::vector<HostTime> launched;
+    if (!rank.api_calls.empty()) launched = LaunchTimes(rank, calls_[r]);
+    for (size_t i = 0; i < rank.activities.size(); ++i) {
+      const HostTime at = launched.empty() ? PlaceWithoutLaunch(rank.activities[i]) : launched[i];
       const int32_t step = LastStarted(seen_[r], at);
       raw_[r].push_back(step);
       if (step >= 0) ++seen_[r][static_cast<size_t>(step)].activities;
@@ -120,8 +122,9 @@ class StepFinder {
       }
     }
     // The begin of a rank's first step is known only if an earlier record exists. A first step without one is
-    // left out if enough steps remain.
+    // left out if enough steps remain: the time that its ranks spent before their first call is unknown.
     if (best_length > kStepsToSpare && !RecordedBefore(best_first->second)) {
+      out_.begin_unknown = best_first->first;
       ++best_first;
       --best_length;
     }

@@ -42,6 +42,8 @@ struct Steps {
   std::string how;             // description of the method for the user; empty for ranges named as steps
   std::vector<int64_t> names;  // number of each step, or its index from 0 if numbers repeat
   std::vector<RankSteps> ranks;
+  std::optional<int64_t>
+      begin_unknown;     // the first step, if it was left out because nothing was recorded before it
   uint32_t partial = 0;  // steps that were left out because a rank did not record them whole
   size_t count() const { return names.size(); }
   bool found() const { return source != StepSource::kWindow; }

@@ -32,6 +32,26 @@ TEST(Steps, WorkBelongsToTheStepOfItsLaunch) {
   EXPECT_EQ(steps.ranks[0].steps[0].device_end, TimelineBuilder::At(180));
 }
 
+// A host that runs ahead has launched the work of a step before the window begins.
+TEST(Steps, WorkLaunchedBeforeTheWindowBelongsToTheStepBefore) {
+  TimelineBuilder t;
+  t.Rank(0).Step(5, 0, 100).Step(6, 100, 100).Api("cudaEventQuery", -20, 5);
+  t.Rank(0).Kernel("k", 10, 40, 7).Kernel("k", 60, 40, 7);  // launched before
+  t.Rank(0).Kernel("k", 105, 40, 7, 20).Kernel("k", 205, 40, 7, 120);
+  t.Rank(0).Kernel("unlaunched stream", 130, 10, 9);
+  const capture::Capture capture = t.Build();
+  EXPECT_THAT(StepsOf(capture).ranks[0].of_activity, ElementsAre(kBeforeSteps, kBeforeSteps, 0, 1, 1));
+}
+
+// A lost record of a launch does not move its work to the step in which the device ran it.
+TEST(Steps, WorkWithALostLaunchIsNotLaterThanTheNextOnItsStream) {
+  TimelineBuilder t;
+  t.Rank(0).Step(5, 0, 100).Step(6, 100, 100).Kernel("k", 50, 40, 7, 5);
+  t.Rank(0).Kernel("lost", 110, 40, 7).Kernel("k", 160, 40, 7, 30).Kernel("k", 205, 40, 7, 120);
+  const capture::Capture capture = t.Build();
+  EXPECT_THAT(StepsOf(capture).ranks[0].of_activity, ElementsAre(0, 0, 0, 1));
+}
+
 TEST(Steps, WorkWithoutALaunchBelongsToTheStepWithMostOfIt) {
   TimelineBuilder t;
   t.Rank(0)
@@ -112,7 +132,9 @@ TEST(Steps, LeavesOutABeginWithoutAPredecessorIfOtherStepsRemain) {
     TimelineBuilder t;
     for (int k = 0; k < count; ++k)
       t.Rank(0).Step(k, 100.0 * k, 100).Kernel("k", 100.0 * k + 10, 50, 7, 100.0 * k + 5);
-    EXPECT_EQ(StepsOf(t.Build()).count(), static_cast<size_t>(count == 3 ? 3 : 5));
+    const Steps steps = StepsOf(t.Build());
+    EXPECT_EQ(steps.count(), static_cast<size_t>(count == 3 ? 3 : 5));
+    EXPECT_EQ(steps.begin_unknown, count == 3 ? std::nullopt : std::optional<int64_t>(0));
   }
 }
 
