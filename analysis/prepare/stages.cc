@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/prepare/stage_exchanges.h"
+
 namespace lockstep::analysis {
 namespace {
 
@@ -64,6 +66,11 @@ class Inference {
         if (c != kNone)
           sends_first_[r] += capture_.ranks[r].collectives[c].op == CollectiveOp::kSend ? 1 : -1;
       }
+    }
+    for (const StageExchange& e : FindStageExchanges(capture_, matches_, steps_)) {
+      Connect(e.first, e.second);
+      sends_first_[e.first] += e.first_ahead;
+      sends_first_[e.second] -= e.first_ahead;
     }
   }
 

@@ -3,8 +3,8 @@
 //
 // Ranks that exchange messages are one pipeline. A chain of ranks is its stages in order; a ring is its
 // stages with interleaved chunks. In a step the first stage sends before it receives, and all others do the
-// reverse. This shows the first stage. No stages are reported if pipelines differ in length, or if kernels
-// hide their peers. Pure; any thread.
+// reverse. This shows the first stage. Messages without a direction are found by stage_exchanges.h. No stages
+// are reported if pipelines differ in length, or if kernels hide their peers. Pure; any thread.
 #ifndef LOCKSTEP_ANALYSIS_PREPARE_STAGES_H_
 #define LOCKSTEP_ANALYSIS_PREPARE_STAGES_H_
 
