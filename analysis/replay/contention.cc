@@ -19,6 +19,8 @@ constexpr uint32_t kLeastKernels = 12;
 constexpr double kLeastSpread = 0.05;
 // Kernels of one name and shape do different work if they vary by more than this for other reasons.
 constexpr double kAlike = 0.15;
+// Different work shows as a gap between lengths: the next longer kernel takes this much more.
+constexpr double kGap = 1.2;
 // A share is used if it is at least this many times its error, and is limited to kMostShare.
 constexpr double kSignificantErrors = 4.0, kMostShare = 0.6;
 // Ratio of the error of a median to that of a mean.
@@ -86,6 +88,11 @@ struct Sums {
 };
 struct Measured {
   double share, error;
+};
+
+// A kernel's length and its time beside collectives.
+struct Sample {
+  double length, contention;
 };
 
 class Separator {
@@ -158,15 +165,45 @@ class Separator {
       covered_[u] = Covered(spans_, g_.start[u], g_.end[u]);
       if (g_.units[u].step >= 0) sums_[kind_of_[u]].Add(covered_[u], g_.end[u] - g_.start[u]);
     }
-    for (size_t k = 0; k < sums_.size(); ++k) {
-      const Sums& s = sums_[k];
-      if (s.n < kLeastKernels) continue;
-      const double xx = s.xx - s.x * s.x / s.n, xy = s.xy - s.x * s.y / s.n, yy = s.yy - s.y * s.y / s.n,
-                   mean = s.y / s.n;
-      if (mean <= 0 || xx < s.n * kLeastSpread * kLeastSpread * mean * mean) continue;
-      const double share = xy / xx, rest = std::max(0.0, yy - share * xy) / (s.n - 2);
-      if (rest > kAlike * kAlike * mean * mean) continue;
-      measured_[k].push_back({share, std::sqrt(rest / xx)});
+    std::vector<uint8_t> unlike(sums_.size(), 0);
+    for (size_t k = 0; k < sums_.size(); ++k) unlike[k] = MeasureAlike(k, sums_[k]) ? 0 : 1;
+    if (std::find(unlike.begin(), unlike.end(), 1) != unlike.end()) MeasureByLength(r, unlike);
+  }
+
+  // Returns false if the kernels do different work. Their common share then means nothing.
+  bool MeasureAlike(size_t kind, const Sums& s) {
+    if (s.n < kLeastKernels) return true;
+    const double xx = s.xx - s.x * s.x / s.n, xy = s.xy - s.x * s.y / s.n, yy = s.yy - s.y * s.y / s.n,
+                 mean = s.y / s.n;
+    if (mean <= 0) return true;
+    const bool spread = xx >= s.n * kLeastSpread * kLeastSpread * mean * mean;
+    const double share = spread ? xy / xx : 0, rest = std::max(0.0, yy - share * xy) / (s.n - 2);
+    if (rest > kAlike * kAlike * mean * mean) return false;
+    if (spread) measured_[kind].push_back({share, std::sqrt(rest / xx)});
+    return true;
+  }
+
+  // Libraries use one kernel for products of several sizes. Measures the kernels of each size alone.
+  void MeasureByLength(uint32_t r, const std::vector<uint8_t>& unlike) {
+    std::vector<std::vector<Sample>> samples(unlike.size());
+    for (uint32_t u = g_.rank_begin[r]; u < g_.rank_begin[r + 1]; ++u) {
+      if (g_.units[u].kind != UnitKind::kKernel || g_.units[u].step < 0 || unlike[kind_of_[u]] == 0) continue;
+      samples[kind_of_[u]].push_back({g_.end[u] - g_.start[u], covered_[u]});
+    }
+    for (size_t k = 0; k < samples.size(); ++k) {
+      std::vector<Sample>& list = samples[k];
+      std::sort(list.begin(), list.end(), [](const Sample& a, const Sample& b) {
+        return std::pair(a.length, a.contention) < std::pair(b.length, b.contention);
+      });
+      Sums size;
+      for (size_t i = 0; i < list.size(); ++i) {
+        if (i > 0 && list[i].length > kGap * list[i - 1].length) {
+          MeasureAlike(k, size);
+          size = {};
+        }
+        size.Add(list[i].contention, list[i].length);
+      }
+      MeasureAlike(k, size);
     }
   }
 

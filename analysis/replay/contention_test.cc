@@ -21,6 +21,7 @@ struct ContentionJob {
   double share = 0.2;
   double noise = 0.005;
   uint64_t seed = 1;
+  double second_size = 1;  // every second kernel works this many times as long, under the same name
 
   static constexpr int kSteps = 10, kKernels = 8;
   static constexpr double kWork = 100, kTransfer = 150;
@@ -30,7 +31,9 @@ struct ContentionJob {
   void RunKernels(capture::RankTimeline& rank, double at, double begin, double end, std::mt19937_64& random,
                   double* last) const {
     for (int k = 0; k < kKernels; ++k) {
-      double left = kWork * (1 + noise * std::normal_distribution<double>()(random)), t = at;
+      double left = kWork * (k % 2 == 0 ? 1 : second_size) *
+                    (1 + noise * std::normal_distribution<double>()(random)),
+             t = at;
       const double before = std::max(0.0, std::min(left, begin - t));
       left -= before;
       t += before;
@@ -104,6 +107,23 @@ TEST(Contention, RemovesTheContentionOfCollectivesAndReplaysExactly) {
   std::vector<uint32_t> changed;
   ContentionPlacer(schedule).Place(replay, timing, changed);
   EXPECT_TRUE(changed.empty()) << "observed times do not move";
+}
+
+// A library runs one kernel for products of several sizes.
+TEST(Contention, IsMeasuredForEachSizeOfAKernel) {
+  TimelineBuilder t;
+  (ContentionJob{.slow = 2, .second_size = 2}).Into(t);
+  const capture::Capture capture = t.Build();
+  const Prepared prepared(capture, 1);
+  const Graph graph = BuildGraph(prepared.input());
+  ASSERT_FALSE(graph.occupying.empty());
+  double contention = 0;
+  for (uint32_t u = 0; u < graph.units.size(); ++u) {
+    if (graph.units[u].kind != UnitKind::kKernel || graph.contention[u] == 0) continue;
+    EXPECT_NEAR(graph.contention_share[u], 0.2, 0.03);
+    contention += graph.contention[u];
+  }
+  EXPECT_GT(contention, 0);
 }
 
 TEST(Contention, FixingARankSpeedsUpKernelsThatOverlappedWaitingForIt) {
