@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "analysis/replay/contention.h"
+#include "analysis/replay/hidden_barriers.h"
 #include "analysis/replay/lost_members.h"
 #include "analysis/replay/rank_graph.h"
 #include "analysis/replay/shared_follows.h"
@@ -29,6 +30,7 @@ class Assembler {
     g_.rank_begin.push_back(static_cast<uint32_t>(g_.units.size()));
     ShareFollows(in_.capture, follows_, g_);
     FollowLostMembers(in_, ranks_, g_);
+    FollowHiddenBarriers(in_, ranks_, g_);
     g_.barrier_of.assign(g_.units.size(), kNone);
     JoinCollectives();
     PlaceAwaits();

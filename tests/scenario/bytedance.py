@@ -4,9 +4,10 @@ timeline.
 
     bytedance.py timeline-ST.json.gz meta-ST.yaml OUT.timeline
 
-The job has eight workers: two replicas of four stages. Each worker has five threads: compute, pipeline,
-tensor, data, other. ByteDance's list has sampled steps, with a gap in place of the steps between them. In
-the output, a step begins where the previous one ended.
+A job has replicas of a pipeline. Of the ranks of a tensor-parallel group, the list has only the first, which
+stands for its group. Each of these workers has five threads: compute, pipeline, tensor, data, other.
+ByteDance's list has sampled steps, with a gap in place of the steps between them. In the output, a step
+begins where the previous one ended.
 
 In the list, all members of a transfer begin when the last of them was ready. In the output, each member
 begins when it was ready itself, plus the delay that the last one had after its previous operation. Its
@@ -18,12 +19,12 @@ import json
 import sys
 
 EPOCH = 1_700_000_000_000_000_000
-COMPUTE = ("forward-compute", "backward-compute", "optimizer")
+COMPUTE = ("forward-compute", "backward-compute", "optimizer", "gc")
 GROUPED = {"layernorm-grads-all-reduce": ("tp", "all_reduce"), "params-all-gather": ("dp", "all_gather"), "grads-reduce-scatter": ("dp", "reduce_scatter"),
            "embedding-grads-all-reduce": ("embedding", "all_reduce"), "optimizer-clip-main-grad": ("world", "all_reduce")}
 MESSAGES = {"forward-send": ("send", 1), "forward-recv": ("receive", -1), "backward-send": ("send", -1), "backward-recv": ("receive", 1)}
 THREADS = 5
-CLOSE = 10.0  # in microseconds; an operation's end may be stamped this much after the start of the next one
+CLOSE = 200.0  # in microseconds; an operation's end may be stamped this much after the start of the next one
 
 
 def meta_of(text):
@@ -55,6 +56,13 @@ def _kernels(events, shift):
     return kernels
 
 
+def _trim_ends(kernels):
+    """Ends each computation at the begin of the next operation, if its end is stamped a little later."""
+    for kernel, later in zip(kernels, kernels[1:]):
+        if kernel.events[0]["name"] in COMPUTE and later.start < kernel.end < later.start + CLOSE:
+            kernel.end = later.start
+
+
 def _put_starts(kernels, dp, number):
     members = collections.defaultdict(list)
     for worker, own in enumerate(kernels):
@@ -75,11 +83,12 @@ def _put_starts(kernels, dp, number):
         for kernel in same:
             # A kernel with two messages occurs twice, with the same partner. It is moved only once.
             if kernel.ready < last and kernel.start > last - CLOSE:
-                kernel.start -= last - kernel.ready
+                kernel.start = max(kernel.ready, kernel.start - (last - kernel.ready))
 
 
-def convert(events, dp, pp):
-    """Returns the lines of the timeline."""
+def convert(events, sizes):
+    """Returns the lines of the timeline. `sizes`: the job's metadata."""
+    dp, pp, tp = (int(sizes[f"{kind}_size"]) for kind in ("dp", "pp", "tp"))
     rows = [e for e in events if e.get("ph") == "X" and e["dur"] > 0]
     workers = dp * pp
     stage = lambda worker: worker // dp
@@ -101,7 +110,7 @@ def convert(events, dp, pp):
         for s in range(pp - 1):  # `pair` is found by its lower stage; the last stage of a replica begins no pair
             group("pair", f"pair.{d}.{s}", [(s + 1) * dp + d, s * dp + d])
     names = sorted({e["name"] for e in rows})
-    out = ["lockstep-timeline 1", "job bytedance-ST", f"world {workers}", "note operation-level%20timeline%20by%20ByteDance"]
+    out = ["lockstep-timeline 1", f"job bytedance-{sizes['trial_name']}", f"world {workers}", "note operation-level%20timeline%20by%20ByteDance"]
     out += ["host cluster"] + [f"group {key} {key.split('.')[0]} {','.join(map(str, members))}" for key, members in groups]
     out += [f"name {name}" for name in names]
 
@@ -116,7 +125,9 @@ def convert(events, dp, pp):
         at += end - begin
     ns = lambda us: round(us * 1000.0)
 
-    kernels = [_kernels([e for e in rows if e["tid"] // THREADS == worker], shift) for worker in range(workers)]
+    kernels = [_kernels([e for e in rows if e["tid"] // THREADS // tp == worker], shift) for worker in range(workers)]
+    for own in kernels:
+        _trim_ends(own)
     _put_starts(kernels, dp, number)
     for worker in range(workers):
         out += [f"rank {worker} host=0 device={worker}", f"base {EPOCH}"]
@@ -152,10 +163,10 @@ def main():
         events = json.load(file)
     with open(meta) as file:
         sizes = meta_of(file.read())
-    if sizes["tp_size"] != "1" or sizes["vpp_size"] != "1":
-        sys.exit(f"{meta}: only jobs without tensor parallelism and virtual stages")
+    if sizes["vpp_size"] != "1":
+        sys.exit(f"{meta}: only jobs without virtual stages")
     with open(target, "w") as file:
-        file.write("\n".join(convert(events, int(sizes["dp_size"]), int(sizes["pp_size"]))) + "\n")
+        file.write("\n".join(convert(events, sizes)) + "\n")
 
 
 if __name__ == "__main__":

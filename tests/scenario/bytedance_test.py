@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares Lockstep's results for ByteDance's public job timeline with the published what-if results. It
-needs ../shared beside the repository.
+"""Compares Lockstep's results for two of ByteDance's public job timelines with the published what-if results.
+It needs ../shared beside the repository.
 
     bytedance_test.py FOLDER_OF_PROGRAMS"""
 import gzip
@@ -14,7 +14,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from bytedance import convert, meta_of  # noqa: E402
 
 SHARED = pathlib.Path(__file__).resolve().parents[3] / "shared"
-TRACE = SHARED / "traces" / "bytedance_straggler"
 
 
 def check(good, what):
@@ -40,47 +39,80 @@ def part_of_the_way_to_their_mean(events, dp, pp):
     return (compute[-1] - sum(compute) / pp) / (compute[-1] - others[len(others) // 2])
 
 
-def main():
-    if not TRACE.exists():
-        print(f"{TRACE} is not there: nothing to compare with")
-        return
-    sizes = meta_of((TRACE / "meta-ST.yaml").read_text())
-    events = json.loads(gzip.decompress((TRACE / "timeline-ST.json.gz").read_bytes()))
-    theirs = json.loads((TRACE / "result-ST.json").read_text())
-    dp, pp = int(sizes["dp_size"]), int(sizes["pp_size"])
-    lines = convert(events, dp, pp)
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "bytedance.timeline"
-        path.write_text("\n".join(lines) + "\n")
-        report = run("analyze", path)
-        strength = part_of_the_way_to_their_mean(events, dp, pp)
-        last_stage = run("whatif", path, "--fix", f"stage={pp - 1}", "--strength", f"{strength:.4f}")["gain_ns_per_step"] / 1e9
-        ranks = [run("whatif", path, "--fix", f"rank={r}")["gain_ns_per_step"] / 1e9 for r in range(dp * pp)]
+class Published:
+    """One of the jobs, with ByteDance's results."""
 
-    # Compares the steps. Their list lacks the time between the last operation of a step and the first of the
-    # next one (0.1 ms).
-    ours = {s["step"]: s["duration_ns"] / 1e9 for s in report["steps"]}
-    base = {int(k): v for k, v in theirs["step_t_base"].items()}
-    check(len(ours) >= len(base) - 1, f"{len(ours)} of their {len(base)} steps are used")
-    worst = max(abs(seconds / base[step] - 1.0) for step, seconds in ours.items())
-    check(worst < 3e-4, f"a step's time differs by {worst:.1e}")
+    def __init__(self, folder, name):
+        read = lambda kind: json.loads((folder / f"{kind}-{name}.json").read_text())
+        self.sizes = meta_of((folder / f"meta-{name}.yaml").read_text())
+        self.events = json.loads(gzip.decompress((folder / f"timeline-{name}.json.gz").read_bytes()))
+        self.result, self.stage, self.worker = read("result"), read("ms"), read("mw")
+        self.dp, self.pp = int(self.sizes["dp_size"]), int(self.sizes["pp_size"])
+        # Gains, in seconds per step, of the last stage and of the worst worker.
+        self.stage_gain, self.worker_gain = (f["tori"] - f["trem"] for f in (self.stage, self.worker))
 
-    slow = report["slowdown"]
-    shared = json.loads((SHARED / "reference" / "bytedance_what_if.json").read_text())["sets"]["bytedance_straggler"]
-    print(f"step {slow['step_ns'] / 1e9:.4f} s, worst step off by {worst:.1e}; S {slow['ratio']:.4f} (theirs {shared['blocking_slowdown']:.4f}); "
-          f"matched {report['capture']['matching']['matched_fraction']:.4f}")
-    ms, mw = (json.loads((TRACE / f"{name}-ST.json").read_text()) for name in ("ms", "mw"))
+    def write(self, path):
+        path.write_text("\n".join(convert(self.events, self.sizes)) + "\n")
+
+    def check_steps(self, report):
+        """Their list lacks the time between the last operation of a step and the first of the next one (0.1
+        ms)."""
+        ours = {s["step"]: s["duration_ns"] / 1e9 for s in report["steps"]}
+        base = {int(k): v for k, v in self.result["step_t_base"].items()}
+        check(len(ours) >= len(base) - 1, f"{len(ours)} of their {len(base)} steps are used")
+        worst = max(abs(seconds / base[step] - 1.0) for step, seconds in ours.items())
+        slow = report["slowdown"]
+        print(f"{self.sizes['trial_name']}: step {slow['step_ns'] / 1e9:.4f} s, worst step off by {worst:.1e}; S {slow['ratio']:.4f} "
+              f"(theirs {self.result['blocking_slowdown']:.4f}); matched {report['capture']['matching']['matched_fraction']:.4f}")
+        check(worst < 3e-4, f"a step's time differs by {worst:.1e}")
+
+    def print_entries(self, report):
+        for entry in report["stragglers"]:
+            print(f"  {entry['kind']} {entry['ranks']} {entry['cause']} {entry['verdict']}: {entry['gain_ns_per_step'] / 1e6:.1f} ms per step")
+
+
+def check_slow_stage(job, path):
+    job.write(path)
+    report = run("analyze", path)
+    strength = part_of_the_way_to_their_mean(job.events, job.dp, job.pp)
+    last_stage = run("whatif", path, "--fix", f"stage={job.pp - 1}", "--strength", f"{strength:.4f}")["gain_ns_per_step"] / 1e9
+    ranks = [run("whatif", path, "--fix", f"rank={r}")["gain_ns_per_step"] / 1e9 for r in range(job.dp * job.pp)]
+    job.check_steps(report)
     # Their times exclude the delays before operations, 2 % of a step. Lockstep's include them.
-    check(abs(last_stage / (ms["tori"] - ms["trem"]) - 1.0) < 0.06, f"fixing the last stage gains {last_stage:.3f} s, theirs {ms['tori'] - ms['trem']:.3f} s")
-    print(f"last stage at the mean of all: {last_stage * 1e3:.1f} ms per step (theirs {(ms['tori'] - ms['trem']) * 1e3:.1f}), "
-          f"M_S {last_stage / (ms['tori'] - ms['tideal']):.3f} (theirs {ms['Ms']:.3f})")
-    check(max(ranks) < 0.01 * slow["step_ns"] / 1e9, f"one rank is said to cost {max(ranks):.4f} s; it is the stage")
-    print(f"the worst single rank: {max(ranks) * 1e3:.1f} ms per step (theirs {(mw['tori'] - mw['trem']) * 1e3:.1f}), "
-          f"M_W {max(ranks) / (mw['tori'] - mw['tideal']):.3f} (theirs {mw['Mw']:.3f})")
+    check(abs(last_stage / job.stage_gain - 1.0) < 0.06, f"fixing the last stage gains {last_stage:.3f} s, theirs {job.stage_gain:.3f} s")
+    print(f"last stage at the mean of all: {last_stage * 1e3:.1f} ms per step (theirs {job.stage_gain * 1e3:.1f}), "
+          f"M_S {last_stage / (job.stage['tori'] - job.stage['tideal']):.3f} (theirs {job.stage['Ms']:.3f})")
+    check(max(ranks) < 0.01 * report["slowdown"]["step_ns"] / 1e9, f"one rank is said to cost {max(ranks):.4f} s; it is the stage")
+    print(f"the worst single rank: {max(ranks) * 1e3:.1f} ms per step (theirs {job.worker_gain * 1e3:.1f}), "
+          f"M_W {max(ranks) / (job.worker['tori'] - job.worker['tideal']):.3f} (theirs {job.worker['Mw']:.3f})")
     first = report["stragglers"][0]
     check((first["cause"], first["ranks"]) == ("stage_imbalance", [6, 7]), f"first entry: {first['kind']} {first['ranks']} {first['cause']}")
-    for entry in report["stragglers"]:
-        print(f"  {entry['kind']} {entry['ranks']} {entry['cause']} {entry['verdict']}: {entry['gain_ns_per_step'] / 1e6:.1f} ms per step")
+    job.print_entries(report)
+
+
+def check_slow_worker(job, path):
+    """One worker takes 2.35 times as long. The list lacks what the last stage waits for across replicas."""
+    job.write(path)
+    report = run("analyze", path)
+    job.check_steps(report)
+    first = report["stragglers"][0]
+    job.print_entries(report)
+    check((first["ranks"], first["verdict"]) == ([0], "sure"), f"first entry: {first['kind']} {first['ranks']} {first['verdict']}")
+    step, gain = report["slowdown"]["step_ns"] / 1e9, first["gain_ns_per_step"] / 1e9
+    check(abs(gain / job.worker_gain - 1.0) < 0.03, f"fixing the worker gains {gain:.2f} s, theirs {job.worker_gain:.2f} s")
+    print(f"worker 0 like the others: {gain:.2f} s per step (theirs {job.worker_gain:.2f}), the step is {step / (step - gain):.3f} times as long "
+          f"as without (theirs {job.worker['tori'] / job.worker['trem']:.3f}), M_W {gain / (job.worker['tori'] - job.worker['tideal']):.3f} "
+          f"(theirs {job.worker['Mw']:.3f})")
+
+
+def main():
+    for folder, name, compare in (("bytedance_straggler", "ST", check_slow_stage), ("bytedance_fail_slow", "AR", check_slow_worker)):
+        trace = SHARED / "traces" / folder
+        if not trace.exists():
+            print(f"{trace} is not there: nothing to compare with")
+            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            compare(Published(trace, name), pathlib.Path(scratch) / "bytedance.timeline")
 
 
 if __name__ == "__main__":
