@@ -17,6 +17,17 @@ constexpr double kLagFloorNs = 100'000;
 // Stages that differ by less than this share are alike.
 constexpr double kStageNoise = 0.01;
 constexpr double kStageLagNoise = 0.05;
+// Two ranks differ if their values are further apart than this share, and than these times.
+constexpr double kTwoApart = 0.05;
+constexpr double kTwoWorkFloorNs = 1'000;
+
+// The median of sorted values. If only two ranks do this, and one takes longer, their mean would contain half
+// of its delay, so the smaller value counts.
+double TypicalOf(const std::vector<double>& sorted, double floor_ns) {
+  const bool apart =
+      sorted.size() == 2 && sorted[1] - sorted[0] > std::max(floor_ns, kTwoApart * std::fabs(sorted[0]));
+  return apart ? sorted[0] : SortedMedian(sorted);
+}
 
 }  // namespace
 
@@ -60,7 +71,8 @@ double TypicalValues::StageMean(const StageFamily& family, double CellStats::*va
     if (i == 0 || sums[i].first != sums[i - 1].first) by_rank.push_back(0);
     by_rank.back() += sums[i].second / family.length;
   }
-  return MedianInPlace(std::span(by_rank));
+  std::sort(by_rank.begin(), by_rank.end());
+  return TypicalOf(by_rank, value == &CellStats::own_lag ? kLagFloorNs : kTwoWorkFloorNs);
 }
 
 // Inside a stage, its ranks are typical of each other. Stages are compared by the totals of the same kernels,
@@ -157,10 +169,10 @@ void TypicalValues::MeasureClass(size_t first_cell, size_t last_cell) {
       continue;
     }
     s.has_peers = last_cell - first_cell > 1;
-    s.all_work = SortedMedian(work_medians);
+    s.all_work = TypicalOf(work_medians, kTwoWorkFloorNs);
     s.peer_work = s.has_peers ? SortedMedianWithout(work_medians, s.own_work) : s.own_work;
     if (!host) continue;
-    s.all_lag = SortedMedian(lag_medians);
+    s.all_lag = TypicalOf(lag_medians, kLagFloorNs);
     s.peer_lag = s.has_peers ? SortedMedianWithout(lag_medians, s.own_lag) : s.own_lag;
   }
   ClassSpread& spread = spread_[classes_.cells[first_cell].class_index];

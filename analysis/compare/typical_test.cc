@@ -41,6 +41,20 @@ TEST(Ideal, IdealStepsKeepLightSteps) {
   }
 }
 
+// The mean of two ranks would contain half of the slow one's delay.
+TEST(Ideal, OfTwoRanksTheFasterOneIsTypical) {
+  tests::SmallJob job;
+  job.data_parallel = 2;
+  job.tensor_parallel = 1;
+  job.pipeline = 2;
+  const Slowdown alike = SlowdownOf(job);
+  job.copy = [](int rank, int) { return rank == 2 ? 20.0 : 1.0; };
+  job.gap_us = [](const tests::CallAt& at) { return at.rank == 1 && at.head ? 2'000.0 : 0.0; };
+  const Slowdown slow = SlowdownOf(job);
+  EXPECT_GT(slow.step_ns, 1.15 * alike.step_ns);
+  EXPECT_NEAR(slow.ideal_step_ns, alike.ideal_step_ns, 0.01 * alike.ideal_step_ns);
+}
+
 TEST(Ideal, IdealStepsKeepHostTimesThatAllRanksShare) {
   tests::SmallJob job;
   job.gap_us = [](const tests::CallAt& at) { return at.end && !IsShort(at.step) ? 3'000.0 : 0.0; };

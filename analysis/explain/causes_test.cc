@@ -416,6 +416,21 @@ TEST(Causes, TwoEquallySlowRanksAreBothNamed) {
   EXPECT_EQ(named, (std::vector<uint32_t>{1, 6}));
 }
 
+// Its delay costs nothing as long as the copies of another rank take longer, and then as much as it lasts.
+TEST(Causes, ALateHostBehindSlowerCopiesIsNamedToo) {
+  SmallJob job;
+  job.copy = [](int rank, int) { return rank == 2 ? 10.0 : 1.0; };
+  job.gap_us = [](const CallAt& c) { return c.rank == 5 && c.head ? 900.0 : 0.0; };
+  const Diagnosis d = DiagnoseJob(job);
+  ASSERT_EQ(d.findings.size(), 2u) << Describe(d);
+  ExpectFirst(d, CulpritKind::kRank, {2}, Cause::kCopy);
+  EXPECT_EQ(d.findings[1].rank_indices, (std::vector<uint32_t>{5}));
+  EXPECT_EQ(CauseName(d.findings[1].cause), CauseName(Cause::kDataLoader));
+  EXPECT_LT(d.findings[1].gain_ns, *d.noise_floor_ns) << Describe(d);
+  ASSERT_FALSE(d.fixes.empty());
+  EXPECT_EQ(d.fixes[0].entries.size(), 2u);
+}
+
 TEST(Causes, ASlowHostIsOneFindingInsteadOfOnePerRank) {
   SmallJob job;
   job.data_parallel = 8;

@@ -17,6 +17,8 @@ namespace {
 
 // Without a noise floor (too few steps), only costs of at least this share of a step are listed.
 constexpr double kListedWithoutFloor = 0.02;
+// Number of hidden delays that are replayed, the largest first.
+constexpr size_t kMostHidden = 32;
 
 class Diagnostician {
  public:
@@ -107,19 +109,9 @@ class Diagnostician {
 
   void ListExplanations() {
     seen_ = Explain(in_, gains_, gains_.layout());
-    for (Explanation& e : seen_.list) {
-      Finding f{.kind = e.kind,
-                .rank_indices = std::move(e.rank_indices),
-                .identified = e.identified,
-                .cause = e.cause};
-      f.lost_ns = gains_.LostTo(e.pieces);
-      f.fix.pieces = std::move(e.pieces);
-      f.evidence = std::move(e.evidence);
-      f.late = e.late;
-      rule_shares_.push_back(e.rule_share);
-      out_.findings.push_back(std::move(f));
-    }
+    for (Explanation& e : seen_.list) Add(std::move(e));
     KeepCostly();
+    if (AddHidden()) KeepCostly();
     ShareAmongEquals();
     Order();
     out_.fixes = GreedyFixes(gains_, Fixes(), Floor());
@@ -129,6 +121,38 @@ class Diagnostician {
       DateFinding(f, in_, gains_.graph());
       CountDelayed(f, in_, out_.step_ns);
     }
+  }
+
+  void Add(Explanation e) {
+    Finding f{.kind = e.kind,
+              .rank_indices = std::move(e.rank_indices),
+              .identified = e.identified,
+              .cause = e.cause};
+    f.lost_ns = gains_.LostTo(e.pieces);
+    f.fix.pieces = std::move(e.pieces);
+    f.evidence = std::move(e.evidence);
+    f.late = e.late;
+    rule_shares_.push_back(e.rule_share);
+    out_.findings.push_back(std::move(f));
+  }
+
+  // Adds the hidden delays that cost time once the findings are fixed. Returns false if there are none.
+  bool AddHidden() {
+    if (out_.findings.empty()) return false;
+    std::vector<Fix> fixes = {Together(Fixes())};
+    const size_t examined = std::min(seen_.hidden.size(), kMostHidden);
+    for (size_t i = 0; i < examined; ++i) {
+      const Fix both[] = {fixes[0], {.pieces = seen_.hidden[i].pieces}};
+      fixes.push_back(Together(both));
+    }
+    const std::vector<std::vector<double>> gains = gains_.OfEach(fixes);
+    bool added = false;
+    for (size_t i = 0; i < examined; ++i) {
+      if (Mean(gains[i + 1]) - Mean(gains[0]) < Floor()) continue;
+      Add(std::move(seen_.hidden[i]));
+      added = true;
+    }
+    return added;
   }
 
   std::vector<Fix> Fixes() const {

@@ -348,24 +348,33 @@ class Explainer {
     for (uint32_t r = 0; r < ranks_; ++r) {
       // A rank for which no rank waits loses nothing, but may be as slow as the others of its host.
       const double beyond = SumPerStep(levels[r], steps_) + SumPerStep(pauses_[r], steps_);
-      if (of_host[in_.capture.ranks[r].host] < LeastNs() || (lost[r] <= 0 && beyond < LeastNs())) continue;
-      CauseFinding cause = rules_.OfHost(r, levels[r], pauses_[r]);
-      Explanation e{.cause = cause.cause, .rank_indices = {r}, .pieces = levels[r]};
-      e.pieces.insert(e.pieces.end(), pauses_[r].begin(), pauses_[r].end());
+      if (lost[r] <= 0 && beyond < LeastNs()) continue;
+      const bool host_loses = of_host[in_.capture.ranks[r].host] >= LeastNs();
+      if (!host_loses && beyond < LeastNs()) continue;
+      Explanation e = HostExplanation(r, levels[r]);
       e.excess_ns = beyond;
       e.floor_ns = lost[r] > floor ? 0 : floor;
-      e.rule_share = cause.rule_share;
-      e.evidence = std::move(cause.evidence);
-      e.late = cause.late;
-      if (pauses_[r].empty()) NamePair(e);
-      if (e.excess_ns > 0) found.push_back(std::move(e));
+      if (e.excess_ns > 0) (host_loses ? found : out_.hidden).push_back(std::move(e));
     }
     MergeRanksOfHosts({in_, excess_, rules_, pauses_}, WorkKind::kHost, found);
     // A single rank must exceed the limit by itself.
-    std::erase_if(found, [&](const Explanation& e) {
-      return e.kind == CulpritKind::kRank && lost[e.rank_indices[0]] < LeastNs();
-    });
-    std::move(found.begin(), found.end(), std::back_inserter(out_.list));
+    for (Explanation& e : found) {
+      const bool alone = e.kind == CulpritKind::kRank && lost[e.rank_indices[0]] < LeastNs();
+      (alone ? out_.hidden : out_.list).push_back(std::move(e));
+    }
+    std::stable_sort(out_.hidden.begin(), out_.hidden.end(),
+                     [](const Explanation& x, const Explanation& y) { return x.excess_ns > y.excess_ns; });
+  }
+
+  Explanation HostExplanation(uint32_t r, const Pieces& level) const {
+    CauseFinding cause = rules_.OfHost(r, level, pauses_[r]);
+    Explanation e{.cause = cause.cause, .rank_indices = {r}, .pieces = level};
+    e.pieces.insert(e.pieces.end(), pauses_[r].begin(), pauses_[r].end());
+    e.rule_share = cause.rule_share;
+    e.evidence = std::move(cause.evidence);
+    e.late = cause.late;
+    if (pauses_[r].empty()) NamePair(e);
+    return e;
   }
 
   void FindRanksWithSlowCopies() {

@@ -19,6 +19,9 @@ namespace lockstep::analysis {
 
 struct Explanations {
   std::vector<Explanation> list;
+  // Slow hosts of single ranks for which nobody waits, because others are later. They cost time once those
+  // are fixed. The slowest first.
+  std::vector<Explanation> hidden;
   double kernel_floor_ns = 0;  // of one rank's kernels, per step
   LinkFindings links;
   // Figures for the list of what is not the cause.
