@@ -29,6 +29,16 @@ constexpr double kMostByWork = 0.1;
 
 }  // namespace
 
+bool IsUncertain(const GraphInput& input, const TransferOwner& owner) {
+  if (owner.group >= input.capture.groups.size()) return false;
+  const capture::Group& group = input.capture.groups[owner.group];
+  if (group.origin != capture::GroupOrigin::kInferred) return false;
+  const auto& clocks = input.clock.hosts();
+  return group.uncertain || std::any_of(clocks.begin(), clocks.end(), [](const capture::HostClock& clock) {
+           return clock.bound == Nanos::Max();
+         });
+}
+
 bool OnSetClock(const GraphInput& input, std::span<const uint32_t> rank_indices) {
   return std::any_of(rank_indices.begin(), rank_indices.end(), [&](uint32_t r) {
     const uint32_t host = input.capture.ranks[r].host;
@@ -72,7 +82,7 @@ class LinkFinder {
     row_of_.assign(classes_.owners.size(), kNone);
     for (uint32_t o = 0; o < classes_.owners.size(); ++o) {
       const ExcessSeries& series = excess_.OfOwner(o);
-      if (series.typical_ns <= 0) continue;
+      if (series.typical_ns <= 0 || IsUncertain(in_, classes_.owners[o])) continue;
       TransferComparison row{.owner = o, .between_hosts = BetweenHosts(o), .excess_ns = series.by_step};
       row.slow.assign(steps_, 0);
       row_of_[o] = static_cast<uint32_t>(out_.compared.size());

@@ -52,6 +52,11 @@ struct LinkFindings {
   std::vector<SlowLink> slow;                // the fewest culprits that explain the slow transfers
 };
 
+// True if its communicator was inferred and may have other members. This is so if another grouping fits
+// nearly as well. It is also so if the hosts' clocks are unknown, because operations across hosts then look
+// like those inside.
+bool IsUncertain(const GraphInput& input, const TransferOwner& owner);
+
 // True if any of them is on a host whose clock was set during the capture.
 bool OnSetClock(const GraphInput& input, std::span<const uint32_t> rank_indices);
 

@@ -37,6 +37,19 @@ TEST(Links, TheOnlyCommonMemberOfSlowGroupsIsTheirCulprit) {
   EXPECT_EQ(CauseName(d.findings[0].cause), "slow_link");
 }
 
+// An inferred communicator may have other members.
+TEST(Links, LinksOfUncertainCommunicatorsAreNotJudged) {
+  SmallJob job;
+  job.transfer = [](const TransferAt& t) { return t.members.size() == 2 && t.members[0] == 2 ? 3.0 : 1.0; };
+  capture::Capture capture = tests::CaptureOf(job);
+  EXPECT_FALSE(DiagnosisOf(capture).findings.empty());
+  for (capture::Group& group : capture.groups) {
+    group.origin = capture::GroupOrigin::kInferred;
+    group.uncertain = true;
+  }
+  EXPECT_TRUE(DiagnosisOf(capture).findings.empty());
+}
+
 // Two groups of eight experts, each on two hosts of four ranks. Every exchange has its own sizes.
 capture::Capture ExchangesWithASlowPathOutOfTheHost(int32_t slow_rank, double times) {
   capture::TimelineBuilder t;

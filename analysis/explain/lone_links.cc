@@ -45,7 +45,8 @@ class LoneLinkFinder {
 
  private:
   bool Alone(uint32_t owner) const {
-    return excess_.OfOwner(owner).typical_ns <= 0 && !OnSetClock(in_, classes_.owners[owner].rank_indices);
+    return excess_.OfOwner(owner).typical_ns <= 0 && !IsUncertain(in_, classes_.owners[owner]) &&
+           !OnSetClock(in_, classes_.owners[owner].rank_indices);
   }
 
   void AddUp() {

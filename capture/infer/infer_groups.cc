@@ -179,6 +179,7 @@ class GroupInference {
 
   void Add(const InferredCommunicator& c) {
     const uint32_t group = NewGroup(c.ranks);
+    capture_.groups[group].uncertain = c.margin > 0 && c.margin < kClearMargin;
     for (size_t m = 0; m < c.ranks.size(); ++m) {
       for (uint32_t k : c.kernels[m]) At(c.ranks[m], k).group = group;
     }
@@ -273,7 +274,8 @@ class GroupInference {
         "the records do not name communicators: %d %s inferred from kernels that end together", found,
         found == 1 ? "was" : "were");
     if (std::isfinite(least)) note += absl::StrFormat("; the next best grouping fits %.3gx worse", least);
-    if (unclear > 0) note += absl::StrFormat("; %d of them are uncertain", unclear);
+    if (unclear > 0)
+      note += absl::StrFormat("; %d of them are uncertain, and their links are not judged", unclear);
     capture_.notes.push_back(std::move(note));
   }
 

@@ -35,6 +35,7 @@ struct Group {
   std::vector<RankId> members;
   int32_t size = 0;  // 0: unknown
   GroupOrigin origin = GroupOrigin::kStated;
+  bool uncertain = false;  // inferred, and another grouping fits nearly as well
 
   const std::string& ShownName() const { return name.empty() ? key : name; }
 };

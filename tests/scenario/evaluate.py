@@ -22,7 +22,7 @@ import table  # noqa: E402
 from generate import generate  # noqa: E402
 
 # Number of jobs in each group for --jobs 200.
-GROUPS = {"small": 190, "thousand": 24, "healthy": 60, "pairs": 200, "clocks": 40, "matching": 40, "speed": 1}
+GROUPS = {"small": 190, "thousand": 24, "healthy": 240, "pairs": 200, "two": 60, "clocks": 40, "matching": 40, "speed": 1}
 
 
 def jobs_of(group, seed, jobs, large):

@@ -122,6 +122,22 @@ def pairs(seed, count):
                "metadata": "nccl", "loss": 0.0, "missing": 0.0, "clock_ms": 0.1, "drift_ppm": 5.0, "parameters": {"sync": rng.random() < 0.7, **_host_shows([fault[0]])}}
 
 
+def two(seed, count):
+    """Yields jobs with two faults of different ranks, hosts, stages or groups."""
+    for i in range(count):
+        rng = stream(seed, "two", i)
+        noise, faults = rng.choice((0.005, 0.01)), []
+        while len(faults) < 2:
+            topology, ranks = rng.choice(FINE_TOPOLOGIES), rng.choice((8, 16))
+            kinds = [rng.choice(PLACED), rng.choice(PLACED)]
+            kinds[1] = rng.choice((kinds[0], kinds[1], kinds[1]))  # a third of them of one kind
+            faults = [_fault(rng, (kind,), topology, ranks, {"slow_gpu": (0.1, 0.2, 0.3), "host_gap": (2.0, 20.0)}, whole=True) for kind in kinds]
+            if None in faults or faults[0][2] % ranks == faults[1][2] % ranks:
+                faults = []
+        yield {"seed": rng.randrange(1 << 30), "topology": topology, "ranks": ranks, "noise": noise, "steps": 10, "faults": faults,
+               "metadata": "nccl", "loss": 0.0, "missing": 0.0, "clock_ms": 0.1, "drift_ppm": 5.0, "parameters": _host_shows([f[0] for f in faults])}
+
+
 def clocks(seed, count):
     for i in range(count):
         rng = stream(seed, "clocks", i)

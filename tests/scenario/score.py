@@ -38,7 +38,7 @@ def verdict(report, truth):
     out = {"lost": actual - healthy, "effect": (actual - healthy) / healthy, "step_error": report["slowdown"]["step_ns"] / actual - 1.0 if actual else None,
            "listed": len(entries), "believed": len(believed), "cause": faults[0]["cause"] if faults else "none",
            "predicted": entries[0]["cause"] if believed and believed[0] is entries[0] else "none", "sure": [], "gain_error": None, "right_place": None,
-           "right_cause": None, "named": None, "both": None}
+           "right_cause": None, "named": None, "both": None, "alone": None}
     out["sure"] = [any(same_place(e, f) and same_cause(e, f) for f in faults) for e in entries if e["verdict"] == "sure"]
     slow = report["slowdown"]
     total = slow["lost_ns_per_step"]
@@ -57,7 +57,9 @@ def verdict(report, truth):
     out["right_cause"] = any(same_cause(first, f) for f in (matched or faults)) if first else False
     if out["right_cause"]:
         out["predicted"] = out["cause"] = next(f for f in (matched or faults) if same_cause(first, f))["cause"]
-    if len(faults) > 1:
+    if len(faults) > 1 and faults[0]["ranks"] != faults[1]["ranks"]:
+        # The cost of each fault in a job without the other one. Beside a longer delay it may cost nothing.
+        out["alone"] = [(out["lost"] - gains[1 - i]) / healthy for i in range(2)]
         out["both"] = all(any(same_place(e, f) for e in believed) for f in faults)
         sets = [f for f in report["fixes"] if all(any(same_place(entries[i], fault) for i in f["entries"]) for fault in faults)]
         if sets and out["lost"] > 0.01 * healthy:
