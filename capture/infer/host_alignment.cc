@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "capture/infer/joint_kernels.h"
+
 namespace lockstep::capture {
 namespace {
 
@@ -57,6 +59,7 @@ class HostAlignment {
   bool AlignHost(const std::vector<uint32_t>& reference, const std::vector<uint32_t>& pieces) {
     // Messages leave their ranks at different times, so they are used only without other kernels.
     std::vector<ClockGuess> guesses = GuessesOf(reference, pieces, false);
+    AddJointGuesses(reference, pieces, guesses);
     if (guesses.empty()) guesses = GuessesOf(reference, pieces, true);
     if (guesses.empty()) return false;
     const ClockGuess* best = nullptr;
@@ -88,6 +91,36 @@ class HostAlignment {
     const auto pairs = static_cast<double>(c.pairs);
     const double waited = std::max(kLeastWaited, 1 - c.end_spread_ns / (c.start_spread_ns + kStampNs));
     return waited * pairs / ((c.end_spread_ns + kStampNs) * (pairs + kFewPairs));
+  }
+
+  // Hosts may share only operations of all ranks, which run among those of smaller communicators. Inside a
+  // host, its clock shows them.
+  void AddJointGuesses(const std::vector<uint32_t>& reference, const std::vector<uint32_t>& pieces,
+                       std::vector<ClockGuess>& guesses) const {
+    const auto ours = JointKernelsOf(reference), theirs = JointKernelsOf(pieces);
+    for (const auto& [what, kernels] : ours) {
+      const auto same = theirs.find(what);
+      if (same == theirs.end()) continue;
+      const auto guess = GuessClock(kernels, same->second);
+      if (guess && guess->coincidence.share >= kLeastShareForClock &&
+          guess->coincidence.pairs >= kLeastForClock)
+        guesses.push_back(*guess);
+    }
+  }
+
+  // The kernels of one host's ranks that end together, by signature and stream.
+  std::map<std::pair<uint64_t, uint32_t>, std::vector<KernelInterval>> JointKernelsOf(
+      const std::vector<uint32_t>& pieces) const {
+    std::map<std::pair<uint64_t, uint32_t>, std::vector<std::span<const KernelInterval>>> alike;
+    for (uint32_t p : pieces) {
+      const KernelPiece& piece = pieces_.list[p];
+      if (!piece.message) alike[{piece.signature, piece.stream}].emplace_back(piece.intervals);
+    }
+    std::map<std::pair<uint64_t, uint32_t>, std::vector<KernelInterval>> out;
+    for (const auto& [what, sequences] : alike) {
+      for (uint32_t i : FindJointKernels(sequences)) out[what].push_back(sequences[0][i]);
+    }
+    return out;
   }
 
   // Ranks that run one program number their streams alike, so pairs on one stream are tried first.
