@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "analysis/explain/causes.h"
@@ -206,13 +207,30 @@ class Diagnostician {
     }
     if (shared <= 0 || charged <= 0) return;
     for (size_t i = 0; i < shares.size(); ++i) {
-      Finding& f = out_.findings[i];
-      f.lost_ns = Mean(shares[i]) * charged / shared;
-      if (f.kind != CulpritKind::kRank || f.rank_indices.size() != 1) continue;
-      std::vector<double>& by_step = out_.rank_step_lost[f.rank_indices[0]];
-      for (size_t k = 0; k < by_step.size(); ++k) by_step[k] = shares[i][k] * charged / shared;
+      out_.findings[i].lost_ns = Mean(shares[i]) * charged / shared;
     }
+    ShareSteps(shares);
     Filter([&](const Finding& f) { return f.lost_ns >= Floor(); });
+  }
+
+  // Divides each step's charge to the ranks of these findings in the same way. Its sum stays the same.
+  void ShareSteps(const std::vector<std::vector<double>>& shares) {
+    std::map<uint32_t, std::vector<double>> of_rank;
+    for (size_t i = 0; i < shares.size(); ++i) {
+      const Finding& f = out_.findings[i];
+      if (f.kind != CulpritKind::kRank || f.rank_indices.size() != 1) continue;
+      std::vector<double>& sum = of_rank.try_emplace(f.rank_indices[0], shares[i].size(), 0).first->second;
+      for (size_t k = 0; k < sum.size(); ++k) sum[k] += std::max(0.0, shares[i][k]);
+    }
+    for (size_t k = 0; k < gains_.steps(); ++k) {
+      double charged = 0, shared = 0;
+      for (const auto& [rank, share] : of_rank) {
+        charged += out_.rank_step_lost[rank][k];
+        shared += share[k];
+      }
+      if (shared <= 0) continue;
+      for (const auto& [rank, share] : of_rank) out_.rank_step_lost[rank][k] = charged * share[k] / shared;
+    }
   }
 
   void Order() {
