@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "analysis/prepare/stats.h"
+#include "capture/model/step_ranges.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -21,11 +22,6 @@ constexpr double kHolds = 0.9;
 constexpr double kRegular = 0.5;
 constexpr double kMostly = 0.75;
 
-// Ranges that follow one another may overlap by this much, because profilers round their stamps and read the
-// clock before the one ends and after the next begins.
-constexpr Nanos kTouching = Nanos::Micros(10);
-constexpr int64_t kTouchingPart = 100;
-
 std::optional<int64_t> NumberIn(std::string_view name) {
   size_t first = name.size();
   while (first > 0 && name[first - 1] >= '0' && name[first - 1] <= '9') --first;
@@ -35,19 +31,13 @@ std::optional<int64_t> NumberIn(std::string_view name) {
   return number;
 }
 
-// True if the next range begins after this one but for rounding: they overlap by a small part of either.
-bool Touches(HostInterval before, const capture::HostRange& next) {
-  const Nanos shorter = std::min(before.end - before.start, next.end - next.start);
-  return before.end - next.start <= std::min(shorter / 2, std::max(kTouching, shorter / kTouchingPart));
-}
-
 std::vector<StepMark> StepRanges(const capture::Capture& capture, const capture::RankData& rank) {
   std::vector<StepMark> marks;
   for (const capture::HostRange& range : rank.ranges) {
     if (range.kind != capture::RangeKind::kStep || range.end <= range.start) continue;
     if (!marks.empty() && range.start < marks.back().host.end) {
       // Of nested or repeated marks of one step, the outer one counts.
-      if (!Touches(marks.back().host, range)) continue;
+      if (!capture::Follows(marks.back().host, {range.start, range.end})) continue;
       marks.back().host.end = range.start;
     }
     marks.push_back({.host = {range.start, range.end},

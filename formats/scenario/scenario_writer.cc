@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "capture/model/step_ranges.h"
 #include "formats/scenario/scenario_collectives.h"
 #include "scenario/recorded.h"
 
@@ -254,15 +255,22 @@ class ScenarioMaker {
 
   void RecordSteps(uint32_t r, RecordedRank& out, absl::flat_hash_map<int64_t, uint32_t>& threads) {
     std::vector<const capture::HostRange*> steps;
+    std::vector<HostTime> ends;
     for (const capture::HostRange& range : capture_.ranks[r].ranges) {
-      if (IsWholeStep(range) && (steps.empty() || range.start >= steps.back()->end)) steps.push_back(&range);
+      if (!IsWholeStep(range)) continue;
+      if (!steps.empty() && range.start < ends.back()) {
+        if (!capture::Follows({steps.back()->start, ends.back()}, {range.start, range.end})) continue;
+        ends.back() = range.start;
+      }
+      steps.push_back(&range);
+      ends.push_back(range.end);
     }
     for (size_t k = 0; k < steps.size(); ++k) {
       // The number counts up through all turns.
       const std::string name = steps.size() == 1 ? "ProfilerStep#{step}"
                                                  : "ProfilerStep#{step:" + std::to_string(steps.size()) +
                                                        ":" + std::to_string(k) + "}";
-      out.ranges.push_back({Since(r, steps[k]->start), Since(r, steps[k]->end),
+      out.ranges.push_back({Since(r, steps[k]->start), Since(r, ends[k]),
                             IndexOf(threads, out.threads, steps[k]->thread.value()), Name(name)});
     }
     // At least one call or range must give each turn of the rank its place in time.

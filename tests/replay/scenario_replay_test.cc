@@ -144,6 +144,25 @@ TEST(ScenarioReplay, AFaultDelaysDependentOperations) {
   EXPECT_GT((faulty.ranks[7].end - healthy.ranks[7].end).ns(), 0) << "the others wait";
 }
 
+// Profilers round their stamps, so steps that follow one another may overlap by microseconds.
+TEST(ScenarioReplay, StepsThatTouchByRoundingAreKept) {
+  capture::Capture capture = Simulated({}, {});
+  size_t steps = 0;
+  for (capture::HostRange& range : capture.ranks[0].ranges) {
+    if (range.kind != capture::RangeKind::kStep || range.start_unknown || range.end_unknown) continue;
+    range.end += Nanos::Micros(2);
+    ++steps;
+  }
+  ASSERT_GT(steps, 2u);
+  Scenario s;
+  ExpectExactReplay(capture, &s);
+  size_t marks = 0;
+  for (const Op& op : s.ranks[0].program) {
+    if (op.kind == OpKind::kPush && s.names[op.name].starts_with("ProfilerStep#")) ++marks;
+  }
+  EXPECT_EQ(marks, steps);
+}
+
 TEST(ScenarioReplay, TheTextReadsBackAndRunsTheSame) {
   const capture::Capture capture = Simulated({}, {});
   const capture::Matches matches = capture::Match(capture);
