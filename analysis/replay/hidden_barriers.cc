@@ -148,13 +148,7 @@ class BarrierFinder {
 }  // namespace
 
 void FollowHiddenBarriers(const GraphInput& input, const std::vector<RankUnits>& ranks, Graph& graph) {
-  const bool all_have_hosts = [&] {
-    for (uint32_t r = 0; r < ranks.size(); ++r) {
-      if (!graph.HasHost(r)) return false;
-    }
-    return true;
-  }();
-  if (!all_have_hosts) InsertFollows(BarrierFinder(input, ranks, graph).Run(), graph);
+  InsertFollows(BarrierFinder(input, ranks, graph).Run(), graph);
 }
 
 }  // namespace lockstep::analysis
