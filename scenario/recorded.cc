@@ -16,7 +16,9 @@ constexpr Nanos kStampSlack = Nanos::Micros(2);
 // The number of latest operations on another stream that may be the awaited one.
 constexpr size_t kLookBack = 64;
 
-enum class ItemKind : uint8_t { kPush, kUnlaunched, kCall, kPop };
+// In the order of the program at one time: a range ends before the next one begins. Only a range without
+// length ends after its own begin.
+enum class ItemKind : uint8_t { kPop, kPush, kUnlaunched, kCall, kPopOfEmpty };
 
 // An action of the host, or device work without a recorded launch, in the order of the program.
 struct Item {
@@ -60,7 +62,8 @@ class ProgramWriter {
     }
     for (uint32_t i = 0; i < in_.ranges.size(); ++i) {
       items.push_back({in_.ranges[i].start, ItemKind::kPush, i});
-      items.push_back({in_.ranges[i].end, ItemKind::kPop, i});
+      const bool empty = in_.ranges[i].end == in_.ranges[i].start;
+      items.push_back({in_.ranges[i].end, empty ? ItemKind::kPopOfEmpty : ItemKind::kPop, i});
     }
     std::sort(items.begin(), items.end());
     for (auto& work : work_of_call_) {
@@ -165,6 +168,7 @@ class ProgramWriter {
         EmitMark(OpKind::kPush, in_.ranges[item.index], item.at);
         break;
       case ItemKind::kPop:
+      case ItemKind::kPopOfEmpty:
         EmitMark(OpKind::kPop, in_.ranges[item.index], item.at);
         break;
       case ItemKind::kUnlaunched:

@@ -215,8 +215,12 @@ Nanos MeanIteration(const scenario::Scenario& scenario, const WorldHistory& hist
     }
   }
   Nanos sum;
-  for (size_t k = 0; k < ends.size(); ++k)
-    sum += ends[k] - VirtualTime(scenario.period.ns() * static_cast<int64_t>(k));
+  VirtualTime before;  // the latest end of an earlier iteration
+  for (size_t k = 0; k < ends.size(); ++k) {
+    const VirtualTime origin(scenario.period.ns() * static_cast<int64_t>(k));
+    sum += ends[k] - std::max(origin, before);
+    before = std::max(before, ends[k]);
+  }
   return ends.empty() ? Nanos() : sum / static_cast<int64_t>(ends.size());
 }
 

@@ -46,8 +46,9 @@ WorldHistory DryRun(const scenario::Scenario& scenario, const ModelSettings& set
 // four iterations, because they fill the launch queue. For a loop it returns the period.
 Nanos MeanStep(const scenario::Scenario& scenario, const WorldHistory& history);
 
-// Returns the mean duration of an iteration. For a chain this is MeanStep. For a loop it is the mean time
-// from an iteration's origin to the latest end on any rank.
+// Returns the mean duration of an iteration. For a chain this is MeanStep. For a loop it is the mean time to
+// the iteration's latest end on any rank. It counts from the iteration's origin, or from the end of the
+// iterations before, if that is later: an iteration is not charged for the delay of those before it.
 Nanos MeanIteration(const scenario::Scenario& scenario, const WorldHistory& history);
 
 }  // namespace lockstep::sim
