@@ -61,6 +61,8 @@ capture::Capture WithCommunication(const capture::Capture& capture, const std::r
   copy.live = capture.live;
   copy.world_size = capture.world_size;
   copy.missing_ranks = capture.missing_ranks;
+  copy.incomplete = capture.incomplete;
+  copy.wanted_steps = capture.wanted_steps;
   copy.notes = capture.notes;
   copy.hosts = capture.hosts;
   copy.groups = capture.groups;

@@ -185,6 +185,26 @@ TEST(Report, ReportsEmptyAndMissingRanks) {
   EXPECT_THAT(RenderText(report), HasSubstr("MISSING ranks 2, 3"));
 }
 
+TEST(Report, AnIncompleteRankMakesTheCapturePartial) {
+  TimelineBuilder t;
+  t.Rank(0).Kernel("k", 0, 10);
+  capture::Capture capture = t.Build();
+  EXPECT_FALSE(Analyze(capture).report.capture.partial);
+  capture.incomplete = {{.rank = RankId(0),
+                         .reason = "its process ended",
+                         .asked = Nanos::Seconds(2),
+                         .recorded = Nanos::Millis(300)}};
+  const Report report = Analyze(capture).report;
+  CheckedJson(report);
+  EXPECT_TRUE(report.capture.partial);
+  EXPECT_TRUE(report.capture.missing_ranks.empty());
+  ASSERT_EQ(report.capture.incomplete.size(), 1u);
+  EXPECT_EQ(report.capture.incomplete[0].reason, "its process ended");
+  EXPECT_EQ(report.capture.incomplete[0].recorded, Nanos::Millis(300));
+  EXPECT_TRUE(Analyze(capture, {.communication_pattern = "k"}).report.capture.partial)
+      << "a user's own rule for communication keeps it";
+}
+
 TEST(Report, ReportsLossesBesideTheAffectedNumbers) {
   TimelineBuilder t;
   t.Rank(0).Kernel("k", 0, 10);

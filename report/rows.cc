@@ -199,7 +199,10 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
   row.hosts = static_cast<uint32_t>(c.hosts.size());
   row.steps = static_cast<uint32_t>(in.steps.count());
   row.missing_ranks = c.missing_ranks;
-  row.partial = !c.missing_ranks.empty();
+  row.partial = c.partial();
+  for (const capture::IncompleteRank& rank : c.incomplete)
+    row.incomplete.push_back(
+        {.rank = rank.rank, .reason = rank.reason, .asked = rank.asked, .recorded = rank.recorded});
   JobTime first = JobTime::Max(), last = JobTime::Min();
   for (const RankData& rank : c.ranks) {
     const HostTime start =

@@ -157,13 +157,23 @@ struct StepSpan {
   friend bool operator==(const StepSpan&, const StepSpan&) = default;
 };
 
+// A rank that the capture chose and that was not recorded in whole.
+struct IncompleteRank {
+  RankId rank = kNoRank;
+  std::string reason;             // continues "rank 3: "
+  std::optional<Nanos> asked;     // length of the window that was asked for; nullopt: not known
+  std::optional<Nanos> recorded;  // part of it that was recorded; nullopt: not known
+};
+
 struct Capture {
   std::string id;
   std::string job;
   bool live = false;  // false: imported
   int32_t world_size = 0;
-  // Ranks of the world that were never seen, and ranks that were asked and did not finish (`notes` say why).
+  // Ranks of the world, or of the request, without any record.
   std::vector<RankId> missing_ranks;
+  // Sorted by rank; one entry per rank. The readers of records/ and of imports fill it.
+  std::vector<IncompleteRank> incomplete;
   // The steps that were asked for, by the numbers in their marks. Records outside these steps are the lead-in
   // and the lead-out.
   std::optional<StepSpan> wanted_steps;
@@ -176,6 +186,8 @@ struct Capture {
   StringTable strings;
 
   std::string_view Text(NameId id) const { return strings.Text(id); }
+  // Returns true if a rank is missing or incomplete, so that no statement holds for the whole job.
+  bool partial() const { return !missing_ranks.empty() || !incomplete.empty(); }
 };
 
 // Completes a filled capture. Sorts every table, names copies that have no name, and classifies communication

@@ -49,6 +49,8 @@ export function trust(page: Page): HTMLElement {
   if (c.steps < 3) weak.push(`${c.steps} whole steps: a verdict needs 3`);
   if (c.missing_ranks.length > 0)
     weak.push(`${c.missing_ranks.length} of ${c.world_size} ranks were not recorded: ${rankList(c.missing_ranks)}`);
+  for (const r of c.incomplete.slice(0, 4)) weak.push(`rank ${r.rank} is not complete: ${r.reason}`);
+  if (c.incomplete.length > 4) weak.push(`${count(c.incomplete.length)} ranks are not complete: ${rankList(c.incomplete.map((r) => r.rank))}`);
   const lost = c.losses.reduce((sum, l) => sum + l.records, 0);
   if (lost > 0)
     weak.push(`${count(lost)} records were lost on ${new Set(c.losses.map((l) => l.rank)).size} ranks (table "losses")`);

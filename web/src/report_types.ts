@@ -32,11 +32,19 @@ export type CaptureRow = {
   steps: number;
   partial: boolean;
   missing_ranks: number[];
+  incomplete: IncompleteRow[];
   losses: LossRow[];
   graphs_not_visible: UnrecordedGraphsRow[];
   clock: ClockRow;
   matching: MatchingRow;
   notes: string[];
+};
+
+export type IncompleteRow = {
+  rank: number;
+  reason: string;
+  asked_ns: Known;
+  recorded_ns: Known;
 };
 
 export type LossRow = {
