@@ -77,8 +77,9 @@ absl::StatusOr<report::Report> WriteReports(const std::string& folder, WritesPag
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> json, OpenAtomicFile(folder + "/report.json"));
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
   LOCKSTEP_RETURN_IF_ERROR(json->Finish());
-  LOCKSTEP_RETURN_IF_ERROR(WriteWhole(
-      folder + "/report.txt", report::RenderText(analysis.report, {.source = analysis.report.capture.id})));
+  LOCKSTEP_RETURN_IF_ERROR(
+      WriteWhole(folder + "/report.txt",
+                 report::RenderText(analysis.report, {.lines = 0, .source = analysis.report.capture.id})));
   if (page == WritesPage::kYes) {
     LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> html, OpenAtomicFile(folder + "/report.html"));
     LOCKSTEP_RETURN_IF_ERROR(web::WritePage(

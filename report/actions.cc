@@ -8,15 +8,25 @@ namespace lockstep::report {
 using analysis::Cause;
 using analysis::CulpritKind;
 
+namespace {
+
+// The option of nvidia-smi that selects the GPU.
+std::string Selected(const ActionTarget& t) { return t.gpu_id.empty() ? "" : " -i " + t.gpu_id; }
+
+}  // namespace
+
 std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
   const bool host = kind == CulpritKind::kHost;
   switch (cause) {
     case Cause::kGpuClock:
       return host ? "read power cap, temperature and cooling of all GPUs of " + t.host +
-                        "; drain it if they stay slow"
-                  : "read clocks, power limit and temperature of " + t.gpu + "; replace it if they stay low";
+                        " (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE); drain it if they stay slow"
+                  : "read clocks, power limit and temperature of " + t.gpu +
+                        " (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE" + Selected(t) +
+                        "); replace it if they stay low";
     case Cause::kGpuMemory:
-      return "read row-remap and ECC counters of " + t.gpu + "; replace it if they grow";
+      return "read row-remap and ECC counters of " + t.gpu + " (nvidia-smi -q -d ECC,ROW_REMAPPER" +
+             Selected(t) + "); replace it if they grow";
     case Cause::kContention:
       return "lower the channels of communication that runs beside compute on " + t.gpu +
              ", or find what else uses this GPU";
@@ -36,8 +46,10 @@ std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
     case Cause::kCpuContention:
       return "find other processes on " + t.host + " and free its cores; pin the ranks";
     case Cause::kSlowLink:
-      return host ? "check the network card of " + t.host + ": link speed, error counters, cable"
-                  : "check link speed and error counters of " + t.gpu + " (NVLink, PCIe, NIC)";
+      return host ? "check the network card of " + t.host +
+                        ": link speed, error counters, cable (ibstat; ethtool -S)"
+                  : "check link speed and error counters of " + t.gpu + " (nvidia-smi nvlink -s" +
+                        Selected(t) + "; nvidia-smi nvlink -e" + Selected(t) + "), its PCIe link and its NIC";
     case Cause::kCongestion:
       return "look at congestion counters of the switches between these hosts; move or shape other traffic";
     case Cause::kStageImbalance:
@@ -47,7 +59,9 @@ std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
     case Cause::kExpertImbalance:
       return "balance the experts: auxiliary loss, capacity factor, or move hot experts to different ranks";
     case Cause::kCopy:
-      return "check PCIe generation and width of " + t.gpu + ", and whether its host buffers are pinned";
+      return "check PCIe generation and width of " + t.gpu +
+             " (nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.width.current --format=csv" +
+             Selected(t) + "), and whether its host buffers are pinned";
     case Cause::kCheckpoint:
       return "write checkpoints asynchronously, or less often";
     case Cause::kCommon:
@@ -64,7 +78,7 @@ std::string FixVerb(Cause cause, CulpritKind kind, const ActionTarget& t) {
   switch (cause) {
     case Cause::kGpuClock:
     case Cause::kGpuMemory:
-      return host ? "drain " + t.host : "replace " + t.gpu;
+      return "check, then " + (host ? "drain " + t.host : "replace " + t.gpu);
     case Cause::kContention:
       return "separate communication from compute on " + t.gpu;
     case Cause::kHostLaunch:
@@ -78,8 +92,8 @@ std::string FixVerb(Cause cause, CulpritKind kind, const ActionTarget& t) {
     case Cause::kCpuContention:
       return "free the CPUs of " + t.host;
     case Cause::kSlowLink:
-      return host ? "repair the network card of " + t.host
-                  : "repair the link of " + (kind == CulpritKind::kGroup ? t.ranks : t.gpu);
+      return host ? "check, then repair the network card of " + t.host
+                  : "check, then repair the link of " + (kind == CulpritKind::kGroup ? t.ranks : t.gpu);
     case Cause::kCongestion:
       return "clear the paths between hosts";
     case Cause::kStageImbalance:
@@ -89,7 +103,7 @@ std::string FixVerb(Cause cause, CulpritKind kind, const ActionTarget& t) {
     case Cause::kExpertImbalance:
       return "balance the experts";
     case Cause::kCopy:
-      return "repair PCIe of " + t.gpu;
+      return "check, then repair PCIe of " + t.gpu;
     case Cause::kCheckpoint:
       return "write checkpoints asynchronously";
     case Cause::kCommon:
@@ -97,6 +111,31 @@ std::string FixVerb(Cause cause, CulpritKind kind, const ActionTarget& t) {
     case Cause::kUnknown:
     case Cause::kVictim:
       return "make " + t.ranks + " like its peers";
+  }
+  return "";
+}
+
+std::string SharedLossAction(analysis::SharedLossKind kind) {
+  using analysis::SharedLossKind;
+  switch (kind) {
+    case SharedLossKind::kInput:
+      return "give the data loader more workers and prefetch (num_workers, prefetch_factor); check the "
+             "storage "
+             "that it reads";
+    case SharedLossKind::kHostLaunch:
+      return "capture the step in CUDA graphs, fuse small kernels (torch.compile), or pin processes to cores";
+    case SharedLossKind::kExposedTransfer:
+      return "overlap transfers with compute (prefetch, smaller buckets), or send less";
+    case SharedLossKind::kExposedWait:
+      return "look at the ranks that come last in turn: uneven data, garbage collection, system noise";
+    case SharedLossKind::kPipelineBubble:
+      return "use more microbatches or an interleaved schedule, so that the stages wait less";
+    case SharedLossKind::kCopies:
+      return "use pinned memory and a stream of its own for copies, and prefetch the next batch";
+    case SharedLossKind::kIdleOther:
+      return "record NVTX ranges or operators (--activities nvtx, or --via kineto), to see what the hosts "
+             "wait "
+             "for";
   }
   return "";
 }

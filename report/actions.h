@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "analysis/explain/cause_names.h"
+#include "analysis/explain/shared_losses.h"
 
 namespace lockstep::report {
 
 // Names the culprit of a finding: "GPU 3 of node7", "node7", "stage 2", …
 struct ActionTarget {
-  std::string gpu;  // GPU and host of the first rank; empty: the finding has no rank
+  std::string gpu;     // GPU and host of the first rank; empty: the finding has no rank
+  std::string gpu_id;  // for nvidia-smi -i: the GPU's UUID, or its number
   std::string host;
   std::string ranks;  // "rank 3", "ranks 3, 4 and 2 more"
 };
@@ -20,6 +22,8 @@ struct ActionTarget {
 std::string ActionFor(analysis::Cause cause, analysis::CulpritKind kind, const ActionTarget& target);
 // Returns the remedy in a few words, for a list of fixes: "replace GPU 3 of node7".
 std::string FixVerb(analysis::Cause cause, analysis::CulpritKind kind, const ActionTarget& target);
+// Returns the remedy of a loss that all ranks share.
+std::string SharedLossAction(analysis::SharedLossKind kind);
 // Returns the cause as text for a reader: "GPU clock".
 std::string CauseInWords(const std::string& cause);
 

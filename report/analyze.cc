@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "analysis/explain/diagnosis.h"
+#include "analysis/explain/shared_losses.h"
 #include "analysis/replay/prepared.h"
 #include "analysis/time/time_partition.h"
 #include "base/parallel.h"
@@ -35,11 +36,14 @@ Analysis AnalyzeFinished(const capture::Capture& capture, unsigned asked) {
   report.step_breakdown = MakeBreakdownRows(rows);
   report.collectives = MakeCollectiveRows(rows);
   diagnosis = verdict.get();
+  const std::vector<analysis::SharedLoss> shared = analysis::FindSharedLosses(p.input(), diagnosis);
   AddRankGains(diagnosis, report.ranks);
   report.capture = MakeCaptureRow(rows);
   report.steps = MakeStepRows(rows);
   report.slowdown = MakeSlowdownRow(rows);
   report.stragglers = MakeStragglerRows(rows);
+  report.shared_losses = MakeSharedLossRows(shared);
+  report.not_judged = MakeNotJudgedRows(rows, shared);
   report.fixes = MakeFixRows(rows);
   report.not_the_cause = diagnosis.not_the_cause;
   report.waiting = MakeWaitingRow(rows);

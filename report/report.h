@@ -47,13 +47,14 @@ struct TextOptions {
   int width = 100;  // columns of the terminal
   bool color = false;
   int top = 5;  // rows of each list, at most 8
+  // The number of lines on a page of 100 columns; a narrower page has more. The least important lines are
+  // left out, and the last line says so. 0: no limit, for files.
+  int lines = 20;
   // The capture's name on a command line (a folder, an id, a file). Empty: the text has no commands.
   std::string source;
   bool has_traces = false;  // `source` is the folder of a capture and has merged.pftrace in it
 };
-// Formats the report for the person on call, in 20 lines of 100 columns, or in more lines on a narrower
-// terminal. The first two lines suffice to page the right person. The least important lines are left out if
-// there is no room; the document has them all.
+// Formats the report for the person on call. The first two lines suffice to page the right person.
 std::string RenderText(const Report& report, const TextOptions& options = {});
 
 // Returns the first sentence of that text: the straggler, the confidence, and the gain of fixing it.

@@ -1,5 +1,5 @@
 // Compares the numbers of the verdict, and the answers of what-ifs, with jobs that are simple enough to
-// simulate in a few lines (plain_job_fixture.h). The simulation does not use the code under test.
+// simulate in a few lines (tests/support/plain_job.h). The simulation does not use the code under test.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,8 +11,8 @@
 #include "analysis/gains/whatif.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "report/plain_job_fixture.h"
 #include "report/report.h"
+#include "tests/support/plain_job.h"
 #include "tests/support/report_check.h"
 
 namespace lockstep::report {
@@ -22,6 +22,14 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
+using tests::Computed;
+using tests::Culprit;
+using tests::kFirstStep;
+using tests::kGapUs;
+using tests::Lengths;
+using tests::Noisy;
+using tests::PlainJob;
+using tests::Uniform;
 
 Report ReportOf(const PlainJob& job) {
   Report report = Analyze(CaptureOf(job)).report;
@@ -218,7 +226,8 @@ TEST(ReportVerdict, UnrecordedGraphsBlameNoRankAndPutTheRemedyFirst) {
   ASSERT_EQ(report.capture.graphs_not_visible.size(), 1u);
   EXPECT_EQ(report.capture.graphs_not_visible[0].rank, capture.ranks[2].rank);
   const std::string text = RenderText(report);
-  EXPECT_THAT(text.substr(0, 200), HasSubstr("UNDECIDED the kernels of 40 launches of CUDA graphs on rank"));
+  EXPECT_THAT(text.substr(0, 200),
+              HasSubstr("NO STRAGGLER FOUND; nothing could be judged: kernels of CUDA graphs were not"));
   EXPECT_THAT(text, HasSubstr("LOCKSTEP_PREPARE=always"));
 }
 
@@ -426,7 +435,7 @@ TEST(ReportVerdict, WithoutATypicalStepTheReportClaimsNoSlowdown) {
   EXPECT_FALSE(report.steps[0].ranks[0].lost);
   EXPECT_THAT(report.capture.notes, Contains(HasSubstr("no ideal step is known")));
   const std::string text = RenderText(report, {.width = 200});
-  EXPECT_THAT(text, testing::AllOf(testing::StartsWith("UNDECIDED"), HasSubstr("ideal not known"),
+  EXPECT_THAT(text, testing::AllOf(testing::StartsWith("NO STRAGGLER FOUND"), HasSubstr("ideal not known"),
                                    testing::Not(HasSubstr("SLOWDOWN"))));
 }
 

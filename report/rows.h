@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/explain/diagnosis.h"
+#include "analysis/explain/shared_losses.h"
 #include "analysis/prepare/collectives.h"
 #include "analysis/prepare/steps.h"
 #include "analysis/time/efficiency.h"
@@ -37,6 +38,9 @@ std::vector<CollectiveRow> MakeCollectiveRows(const RowInput& in);
 SlowdownRow MakeSlowdownRow(const RowInput& in);
 std::vector<StragglerRow> MakeStragglerRows(const RowInput& in);
 std::vector<FixRow> MakeFixRows(const RowInput& in);
+std::vector<SharedLossRow> MakeSharedLossRows(const std::vector<analysis::SharedLoss>& losses);
+std::vector<NotJudgedRow> MakeNotJudgedRows(const RowInput& in,
+                                            const std::vector<analysis::SharedLoss>& losses);
 std::optional<WaitingRow> MakeWaitingRow(const RowInput& in);
 EfficiencyRow MakeEfficiencyRow(const RowInput& in);
 EfficiencyFactors ToRow(const analysis::Efficiency& efficiency);

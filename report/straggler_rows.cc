@@ -1,4 +1,4 @@
-// Makes the verdict's part of the report: slowdown, stragglers, fixes, recommendations.
+// Makes the verdict's part of the report: slowdown, stragglers, fixes.
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -47,6 +47,9 @@ ActionTarget TargetOf(const capture::Capture& capture, const Finding& f) {
   if (f.rank_indices.empty()) return target;
   target.gpu = Where(capture, f.rank_indices[0]);
   target.host = HostOf(capture, f.rank_indices[0]);
+  const capture::RankData& first = capture.ranks[f.rank_indices[0]];
+  target.gpu_id =
+      first.properties.uuid.empty() ? std::to_string(first.device.value()) : first.properties.uuid;
   std::vector<RankId> ranks;
   for (uint32_t r : f.rank_indices) ranks.push_back(capture.ranks[r].rank);
   target.ranks = RankList(ranks, 3);
@@ -139,38 +142,6 @@ std::vector<FixRow> MakeFixRows(const RowInput& in) {
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-std::vector<std::string> MakeRecommendations(const Report& report) {
-  std::vector<std::string> out;
-  if (report.capture.steps < analysis::kLeastSteps && !report.ranks.empty()) {
-    out.push_back(absl::StrFormat(
-        "capture %d more whole steps: a verdict needs at least %d, effects of a few percent about 20",
-        analysis::kLeastSteps - report.capture.steps, analysis::kLeastSteps));
-  }
-  for (const StragglerRow& s : report.stragglers) {
-    if (!s.action.empty()) out.push_back(s.action);
-  }
-  Nanos span, exposed, loader, step;
-  for (const RankRow& r : report.ranks) {
-    span += r.span;
-    exposed += r.exposed_transfer;
-  }
-  for (const BreakdownRow& b : report.step_breakdown) {
-    loader += b.dataloader;
-    step +=
-        b.kernel + b.memcpy + b.memset + b.communication + b.runtime + b.dataloader + b.cpu_exec + b.other;
-  }
-  if (span > Nanos() && exposed.ns() * 10 > span.ns()) {
-    out.push_back(absl::StrFormat(
-        "%.0f%% of the time is transfer that nothing hides: overlap it with compute, or send less",
-        100.0 * static_cast<double>(exposed.ns()) / static_cast<double>(span.ns())));
-  }
-  if (step > Nanos() && loader.ns() * 20 > step.ns()) {
-    out.push_back(absl::StrFormat("%.0f%% of the step waits for the data loader: more workers, or prefetch",
-                                  100.0 * static_cast<double>(loader.ns()) / static_cast<double>(step.ns())));
-  }
-  return out;
 }
 
 }  // namespace lockstep::report

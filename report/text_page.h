@@ -16,16 +16,17 @@ enum class Priority { kAlways, kImportant, kUseful, kAside };
 
 class TextPage {
  public:
-  // Takes width and colour from `options`.
+  // Takes width, colour and number of lines from `options`.
   explicit TextPage(const TextOptions& options);
 
   // Adds one paragraph; `hang` and `tone` as in TextLayout::Line.
   void AddParagraph(Priority priority, std::string_view text, size_t hang = 2, Tone tone = Tone::kPlain);
-  // Adds one line and cuts its end if it is too long.
-  void AddShortLine(Priority priority, std::string text, Tone tone = Tone::kPlain);
-  // Returns the page: twenty lines at the usual width, more on a narrower terminal. Paragraphs of the lowest
-  // priority are left out first, from the end.
+  // Returns the page. Paragraphs of the lowest priority are left out first, from the end, and a last line
+  // then says how many.
   std::string Take();
+  // True if a paragraph of this text needs one line only.
+  bool FitsOneLine(std::string_view text) const { return text.size() <= static_cast<size_t>(width_); }
+  bool HasLimit() const { return lines_ > 0; }
 
  private:
   struct Paragraph {
@@ -36,6 +37,7 @@ class TextPage {
   int line_width_;
   bool color_;
   int width_;  // of the page, at least kNarrowest
+  int lines_;  // at the usual width; 0: no limit
   std::vector<Paragraph> paragraphs_;
 };
 

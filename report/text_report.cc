@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <map>
+#include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analysis/explain/causes.h"
 #include "analysis/explain/diagnosis.h"
 #include "report/actions.h"
+#include "report/first_line.h"
 #include "report/report.h"
 #include "report/text_layout.h"
 #include "report/text_page.h"
@@ -22,7 +27,7 @@ using enum Priority;
 
 constexpr double kNearlyAll = 0.99;
 constexpr int kMostRows = 8;
-constexpr size_t kMostFixes = 3, kMostInnocents = 3, kMostActions = 3, kRanksOfACommand = 8;
+constexpr size_t kMostShared = 3, kMostFixes = 3, kMostInnocents = 3, kMostActions = 3, kRanksOfACommand = 8;
 
 class Writer {
  public:
@@ -35,145 +40,26 @@ class Writer {
   std::string Run() {
     Verdict();
     Overview();
+    Do();
     Why();
     Fixes();
+    Also();
+    NotJudged();
+    Trend();
     AddWaiting(r_, page_);
     Time();
     NotTheCause();
-    Trend();
     Trust();
-    Do();
+    Try();
     Open();
     return page_.Take();
   }
 
  private:
-  double Steps() const { return std::max(1.0, static_cast<double>(r_.capture.steps)); }
-
-  const RankRow* RowOf(RankId rank) const {
-    const auto row =
-        std::find_if(r_.ranks.begin(), r_.ranks.end(), [&](const RankRow& r) { return r.rank == rank; });
-    return row == r_.ranks.end() ? nullptr : &*row;
-  }
-
-  std::string Who(const StragglerRow& s) const {
-    if (s.kind == "data") return s.ranks.empty() ? "the data" : "data of " + RankList(s.ranks, 3);
-    if (s.kind == "job")
-      return s.ranks.empty() || s.ranks.size() == r_.ranks.size() ? "all ranks"
-                                                                  : "the job (" + RankList(s.ranks, 3) + ")";
-    if (s.kind == "host" && s.hosts.size() == 1)
-      return absl::StrFormat("host %s (%d ranks)", s.hosts[0], s.ranks.size());
-    if (s.kind == "stage") return absl::StrFormat("one stage (%s)", RankList(s.ranks, 3));
-    std::string who = RankList(s.ranks, 3);
-    if (s.kind == "group" && s.ranks.size() > 1)
-      return (s.verdict == "undecided" ? "one of " : "group of ") + who;
-    if (s.ranks.size() == 1) {
-      if (const RankRow* row = RowOf(s.ranks[0]))
-        who += absl::StrFormat(" (%s GPU %d)", row->host, row->device);
-    }
-    return who;
-  }
-
-  // Returns the rank that caused the most waiting.
-  const RankRow* MostWaitedFor() const {
-    const RankRow* most = nullptr;
-    for (const RankRow& r : r_.ranks) {
-      if (r.caused_wait > Nanos() && (most == nullptr || r.caused_wait > most->caused_wait)) most = &r;
-    }
-    return most;
-  }
-
   void Verdict() {
-    if (!r_.capture.graphs_not_visible.empty()) {
-      uint64_t launches = 0;
-      std::vector<RankId> ranks;
-      for (const UnrecordedGraphsRow& row : r_.capture.graphs_not_visible) {
-        launches += row.launches;
-        ranks.push_back(row.rank);
-      }
-      page_.AddParagraph(kAlways,
-                         absl::StrFormat("UNDECIDED the kernels of %d launches of CUDA graphs on %s were not "
-                                         "recorded: the graphs are older than CUPTI. "
-                                         "Start the job with LOCKSTEP_PREPARE=always",
-                                         launches, RankList(ranks, 16)),
-                         2, Tone::kWarn);
-      return;
-    }
-    if (r_.ranks.empty()) {
-      page_.AddParagraph(kAlways, "NOTHING RECORDED: no rank left any device activity", 2, Tone::kWarn);
-      return;
-    }
-    if (r_.capture.steps < analysis::kLeastSteps) {
-      std::string line = absl::StrFormat(
-          "UNDECIDED %d step%s recorded whole, a verdict needs %d: capture %d more.", r_.capture.steps,
-          r_.capture.steps == 1 ? "" : "s", analysis::kLeastSteps, analysis::kLeastSteps - r_.capture.steps);
-      if (const RankRow* most = MostWaitedFor()) {
-        line += absl::StrFormat(" So far the others wait for rank %d (%s of their waiting per step)",
-                                most->rank.value(),
-                                LengthText(static_cast<double>(most->caused_wait.ns()) / Steps()));
-      }
-      page_.AddParagraph(kAlways, line, 2, Tone::kWarn);
-      return;
-    }
-    if (r_.capture.matching.matched_fraction.value_or(1) < analysis::kMatchedForVerdict) {
-      page_.AddParagraph(
-          kAlways,
-          "UNDECIDED only " + Percent(*r_.capture.matching.matched_fraction) +
-              " of the communication could be matched across ranks: who waits for whom is not known",
-          2, Tone::kWarn);
-      return;
-    }
-    if (r_.stragglers.empty() && r_.slowdown.step_ns && !r_.slowdown.ideal_step_ns) {
-      page_.AddParagraph(
-          kAlways,
-          "UNDECIDED no rank is seen to hold the others back, but no step is typical of this job: what "
-          "is lost is not known",
-          2, Tone::kWarn);
-      return;
-    }
-    if (r_.stragglers.empty()) {
-      std::string line = r_.capture.missing_ranks.empty() ? "HEALTHY no rank holds the others back"
-                                                          : "HEALTHY no recorded rank holds the others back";
-      if (r_.slowdown.noise_floor_ns_per_step) {
-        line += absl::StrFormat(" by more than %s per step (noise floor)",
-                                LengthText(*r_.slowdown.noise_floor_ns_per_step));
-      }
-      page_.AddParagraph(kAlways, line, 2, Tone::kGood);
-      return;
-    }
-    const StragglerRow& s = r_.stragglers[0];
-    std::string line = absl::StrFormat("%s %s: %s, %s.", s.verdict == "undecided" ? "UNDECIDED" : "STRAGGLER",
-                                       Who(s), s.cause, s.verdict);
-    if (s.gain_ns_per_step)
-      line += " Fixing it gains " + Gain(*s.gain_ns_per_step, s.gain_interval) + " per step" +
-              GainWithOthers(*s.gain_ns_per_step);
-    if (r_.stragglers.size() > 1) line += absl::StrFormat("; %d more below", r_.stragglers.size() - 1);
-    page_.AddParagraph(kAlways, line, 2, s.verdict == "undecided" ? Tone::kWarn : Tone::kBad);
-  }
-
-  // Fixing the first straggler alone gains little if others delay the job as much. Returns the gain of fixing
-  // them together; empty: it is not larger.
-  std::string GainWithOthers(double alone) const {
-    const FixRow* best = nullptr;
-    for (const FixRow& f : r_.fixes) {
-      const bool has_first = std::find(f.entries.begin(), f.entries.end(), 0u) != f.entries.end();
-      if (!has_first || f.entries.size() < 2 || f.gain_ns_per_step < 2 * alone) continue;
-      if (best == nullptr || f.entries.size() < best->entries.size()) best = &f;
-    }
-    if (best == nullptr) return "";
-    std::vector<RankId> others;
-    for (uint32_t e : best->entries) {
-      if (e > 0) others.insert(others.end(), r_.stragglers[e].ranks.begin(), r_.stragglers[e].ranks.end());
-    }
-    return ", together with " + RankList(others, 3) + " " + Gain(best->gain_ns_per_step, best->gain_interval);
-  }
-
-  std::string Gain(double gain, const std::optional<Range>& interval) const {
-    std::string text = LengthText(gain);
-    if (r_.slowdown.step_ns && *r_.slowdown.step_ns > 0)
-      text += " (" + Percent(gain / *r_.slowdown.step_ns) + ")";
-    if (interval) text += absl::StrFormat(" [%s, %s]", LengthText(interval->low), LengthText(interval->high));
-    return text;
+    const FirstLine line = MakeFirstLine(r_);
+    page_.AddParagraph(kAlways, line.text, 2, line.tone);
+    if (!line.page.empty()) page_.AddParagraph(kAlways, "PAGE " + line.page, 2, Tone::kTitle);
   }
 
   void Overview() {
@@ -206,16 +92,35 @@ class Writer {
       page_.AddParagraph(kAlways,
                          "MISSING " + RankList(c.missing_ranks, 16) + ": nothing was recorded of them", 2,
                          Tone::kWarn);
+    for (const auto& [reason, ranks] : IncompleteRanks())
+      page_.AddParagraph(kAlways, "INCOMPLETE " + RankList(ranks, 16) + ": " + reason, 2, Tone::kWarn);
+  }
+
+  // The ranks that were not recorded in whole, by reason.
+  std::map<std::string, std::vector<RankId>> IncompleteRanks() const {
+    std::map<std::string, std::vector<RankId>> ranks;
+    for (const IncompleteRow& row : r_.capture.incomplete) {
+      std::string reason = row.reason;
+      if (row.asked && row.recorded)
+        reason += absl::StrFormat(" (%s of %s recorded)", Text(*row.recorded), Text(*row.asked));
+      ranks[reason].push_back(row.rank);
+    }
+    return ranks;
   }
 
   // Adds a row of WHY: the lost time, its share, the subject, and details such as the first evidence "kernels
-  // +18% (z 21)".
-  void WhyRow(double lost, const std::string& what, const std::string& detail) {
+  // +18% (z 21)". A share is left out if overlapping delays make it negative or larger than 100 %.
+  void WhyRow(double lost, const std::string& what, const std::string& detail,
+              const std::string& evidence = "", Priority priority = kAlways) {
     const double share = r_.slowdown.lost_ns_per_step && *r_.slowdown.lost_ns_per_step > 0
                              ? lost / *r_.slowdown.lost_ns_per_step
                              : 0;
-    page_.AddShortLine(kAlways, absl::StrFormat("  %9s %5s  %-26s %s", LengthText(lost),
-                                                absl::StrFormat("%.0f%%", 100 * share), what, detail));
+    const std::string percent = share < 0 || share > 1 ? "" : absl::StrFormat("%.0f%%", 100 * share);
+    std::string row = absl::StrFormat("  %9s %5s  %-26s %s", LengthText(lost), percent, what, detail);
+    const bool beside = evidence.empty() || page_.FitsOneLine(row + "  " + evidence);
+    if (beside && !evidence.empty()) row += "  " + evidence;
+    page_.AddParagraph(kAlways, row, 20);
+    if (!beside) page_.AddParagraph(priority, std::string(20, ' ') + evidence, 20);
   }
 
   void Why() {
@@ -226,8 +131,8 @@ class Writer {
       const StragglerRow& s = r_.stragglers[i];
       std::string detail = CauseInWords(s.cause) + "  " + s.verdict;
       if (s.confidence) detail += absl::StrFormat(" %.2f", *s.confidence);
-      if (!s.evidence.empty()) detail += "  " + s.evidence[0];
-      WhyRow(s.lost_ns_per_step, Who(s), detail);
+      WhyRow(s.lost_ns_per_step, StragglerName(r_, s), detail, s.evidence.empty() ? "" : s.evidence[0],
+             i == 0 ? kAlways : kUseful);
     }
     double more = 0;
     for (size_t i = top_; i < r_.stragglers.size(); ++i) more += r_.stragglers[i].lost_ns_per_step;
@@ -238,8 +143,37 @@ class Writer {
     if (s.noise_floor_ns_per_step)
       floor = "noise floor of one rank " + LengthText(*s.noise_floor_ns_per_step);
     WhyRow(s.noise_ns_per_step.value_or(0), "noise", floor);
-    WhyRow(s.unlisted_ns_per_step.value_or(0) + s.unexplained_ns_per_step.value_or(0), "the rest",
-           "each too small to name, or the network's");
+    const double rest = s.unlisted_ns_per_step.value_or(0) + s.unexplained_ns_per_step.value_or(0);
+    if (rest < 0)
+      WhyRow(rest, "counted twice", "the delays above overlap");
+    else
+      WhyRow(rest, "the rest", "each too small to name, or the network's");
+  }
+
+  // Prints the losses of all ranks that the first line does not name.
+  void Also() {
+    const FirstLine line = MakeFirstLine(r_);
+    const SharedLossRow* leading = line.headline == Headline::kSlowJob ? LeadingSharedLoss(r_) : nullptr;
+    std::string text;
+    size_t shown = 0;
+    for (const SharedLossRow& s : r_.shared_losses) {
+      if (&s == leading || shown == kMostShared) continue;
+      ++shown;
+      text +=
+          absl::StrFormat("%s%s %s of each step (%s)", text.empty() ? "" : ";  ", SharedLossInWords(s.kind),
+                          Percent(s.share_of_step), LengthText(s.lost_ns_per_step));
+    }
+    if (!text.empty()) page_.AddParagraph(kUseful, "ALSO shared by all ranks: " + text, 2, Tone::kTitle);
+    if (leading != nullptr && !leading->evidence.empty())
+      page_.AddParagraph(kImportant, "SEEN " + leading->evidence[0], 2, Tone::kTitle);
+  }
+
+  // Prints what this capture cannot show.
+  void NotJudged() {
+    for (const NotJudgedRow& n : r_.not_judged)
+      page_.AddParagraph(kImportant,
+                         "NOT JUDGED " + n.what + ": " + n.why + ". To judge: " + n.what_would_tell, 2,
+                         Tone::kTitle);
   }
 
   void Fixes() {
@@ -250,7 +184,7 @@ class Writer {
       std::string what;
       for (uint32_t e : f.entries) what += (what.empty() ? "" : " + ") + r_.stragglers[e].fix;
       if (f.entries.size() > 2) what = absl::StrFormat("the first %d together", f.entries.size());
-      line += (i > 0 ? ";  " : "  ") + what + ": " + Gain(f.gain_ns_per_step, f.gain_interval);
+      line += (i > 0 ? ";  " : "  ") + what + ": " + GainText(r_, f.gain_ns_per_step, f.gain_interval);
     }
     page_.AddParagraph(kImportant, line, 2, Tone::kTitle);
   }
@@ -320,7 +254,7 @@ class Writer {
     const bool begins = s.since_step && *s.since_step > r_.steps.front().step;
     const bool ends = s.until_step.has_value();
     if (!begins && !ends && s.affected_steps >= kNearlyAll) return;
-    std::string line = "TREND " + Who(s);
+    std::string line = "TREND " + StragglerName(r_, s);
     if (begins && s.excess_before_ns && s.excess_since_ns) {
       line += absl::StrFormat(" %s per step beyond its peers before step %d, %s from then on",
                               LengthText(*s.excess_before_ns), *s.since_step, LengthText(*s.excess_since_ns));
@@ -362,11 +296,16 @@ class Writer {
       page_.AddParagraph(kAside, "NOTE " + note, 2, Tone::kWarn);
   }
 
-  // Prints the actions, and the command that computes the gain of fixing the first straggler.
+  // Prints the actions. In a healthy job, they are remarks.
   void Do() {
+    const bool wanted = !MakeFirstLine(r_).page.empty();
     for (size_t i = 0; i < r_.recommendations.size() && i < kMostActions; ++i) {
-      page_.AddParagraph(i == 0 ? kImportant : kAside, "DO " + r_.recommendations[i], 2, Tone::kTitle);
+      page_.AddParagraph(i == 0 && wanted ? kAlways : kAside, "DO " + r_.recommendations[i], 2, Tone::kTitle);
     }
+  }
+
+  // Prints the command that computes the gain of fixing the first straggler.
+  void Try() {
     if (options_.source.empty() || r_.stragglers.empty()) return;
     const StragglerRow& s = r_.stragglers[0];
     // Transfers over a rank's links are not work of the rank.
@@ -389,7 +328,7 @@ class Writer {
   void Open() {
     if (r_.stragglers.empty() || r_.stragglers[0].ranks.empty()) return;
     const StragglerRow& s = r_.stragglers[0];
-    const RankRow* culprit = RowOf(s.ranks[0]);
+    const RankRow* culprit = RankRowOf(r_, s.ranks[0]);
     if (culprit == nullptr) return;
     std::string file = culprit->source_file;
     if (options_.has_traces && !options_.source.empty()) file = options_.source + "/merged.pftrace";
@@ -399,6 +338,9 @@ class Writer {
       const bool named = std::find(s.ranks.begin(), s.ranks.end(), r.rank) != s.ranks.end();
       if (!named && (victim == nullptr || r.exposed_wait > victim->exposed_wait)) victim = &r;
     }
+    // Perfetto reads no SQLite.
+    if (!absl::EndsWith(file, ".pftrace") && !absl::EndsWith(file, ".json") && !absl::EndsWith(file, ".gz"))
+      return;
     std::string line = "OPEN " + file + " in ui.perfetto.dev";
     if (options_.has_traces) {
       line += absl::StrFormat(": rank %d", culprit->rank.value());
@@ -432,10 +374,6 @@ std::string RenderText(const Report& report, const TextOptions& options) {
   return Writer(report, options).Run();
 }
 
-std::string VerdictSentence(const Report& report) {
-  constexpr int kOneLine = 1 << 20;
-  const std::string text = RenderText(report, {.width = kOneLine});
-  return text.substr(0, text.find('\n'));
-}
+std::string VerdictSentence(const Report& report) { return MakeFirstLine(report).text; }
 
 }  // namespace lockstep::report

@@ -90,22 +90,24 @@ TEST(TextReport, AStragglerInTwentyLines) {
       RenderText(WithSlowGpu(), {.width = 110, .source = "./lockstep-4711", .has_traces = true});
   EXPECT_EQ(
       text,
-      R"(STRAGGLER rank 3 (n045 GPU 3): gpu_clock, sure. Fixing it gains 88.0 ms (8.9%) [84.0 ms, 91.0 ms] per step
+      R"(STRAGGLER rank 3 (n045 GPU 3): GPU clock, sure. Fixing it gains 88.0 ms (8.9%) [84.0 ms, 91.0 ms] per step
+PAGE the hardware team (host n045). Not the training owner.
 job gpt-70b  8 ranks on 2 hosts  steps 4110-4119  STEP 984 ms  ideal 884 ms  SLOWDOWN 1.113x [1.104, 1.122]
   lost 100 ms per step = 20 GPU-hours a day  matched 99.97%  clocks within 24.0 us
+DO read clocks, power limit and temperature of GPU 3 of n045; replace it if they stay low
 WHY (adds up to 100 ms per step)
-    90.0 ms   90%  rank 3 (n045 GPU 3)        GPU clock  sure 0.99  kernels +18.4% (z 21): matrix products ...
+    90.0 ms   90%  rank 3 (n045 GPU 3)        GPU clock  sure 0.99
+                    kernels +18.4% (z 21): matrix products +19.0%, memory-bound +4.1%
     8.00 ms    8%  noise                      noise floor of one rank 4.90 ms
     2.00 ms    2%  the rest                   each too small to name, or the network's
 FIX -> GAIN per step:  replace GPU 3 of n045: 88.0 ms (8.9%) [84.0 ms, 91.0 ms]
+TREND rank 3 (n045 GPU 3) 100 us per step beyond its peers before step 4113, 128 ms from then on
 WAITING the others waited for rank 3 620 ms per step (96%)
 TIME compute 72%  exposed transfer 6.0%  exposed wait 10%  copies 0.4%  idle 1.6%  overlap 38%
 POP parallel efficiency 0.72 = load balance 0.87 x communication 0.84 x orchestration 0.99; serialisation
   0.89, transfer 0.93
 NOT THE CAUSE  network: transfers of all 12 comparable groups and pairs within 0.4% of their peers' (worst 1.2
   MAD);  hosts and data loading: at most 12.0 us per step on any rank
-TREND rank 3 (n045 GPU 3) 100 us per step beyond its peers before step 4113, 128 ms from then on
-DO read clocks, power limit and temperature of GPU 3 of n045; replace it if they stay low
 TRY lockstep whatif ./lockstep-4711 --fix rank=3
 OPEN ./lockstep-4711/merged.pftrace in ui.perfetto.dev: rank 3 beside rank 7, which waited, step 4113
 )");
@@ -118,7 +120,7 @@ TEST(TextReport, AHealthyJobGivesAShortText) {
   EXPECT_THAT(
       text,
       StartsWith(
-          "HEALTHY no rank holds the others back by more than 4.90 ms per step (noise floor)\njob gpt-70b"));
+          "HEALTHY no rank holds the others back by more than 4.90 ms per step (noise floor); all ranks"));
   EXPECT_THAT(text, Not(HasSubstr("FIX")));
   EXPECT_THAT(text, Not(HasSubstr("TRY")));
   EXPECT_LE(LineCount(text), 20);
@@ -133,7 +135,8 @@ TEST(TextReport, APairIsUndecidedAndNamesBoth) {
   s.confidence = 0.5;
   s.fix = "replace GPU 1 of n045";
   const std::string text = RenderText(r, {.width = 110});
-  EXPECT_THAT(text, StartsWith("UNDECIDED one of ranks 1, 0: gpu_clock, undecided. Fixing it gains 88.0 ms"));
+  EXPECT_THAT(text, StartsWith("NO STRAGGLER FOUND for certain. Undecided: one of ranks 1, 0, GPU clock; "
+                               "fixing it gains 88.0 ms"));
 }
 
 TEST(TextReport, NamesHostsStagesDataAndTheJob) {
@@ -151,7 +154,7 @@ TEST(TextReport, NamesHostsStagesDataAndTheJob) {
   EXPECT_EQ(first("stage", 4, {"n045"}), "STRAGGLER one stage (ranks 0, 1, 2 and 1 more)");
   EXPECT_EQ(first("data", 0, {}), "STRAGGLER the data");
   EXPECT_EQ(first("data", 1, {"n045"}), "STRAGGLER data of rank 0");
-  EXPECT_EQ(first("job", 8, {"n045", "n046"}), "STRAGGLER all ranks");
+  EXPECT_EQ(first("job", 8, {"n045", "n046"}), "SLOW JOB all ranks");
   EXPECT_EQ(first("group", 2, {"n045"}), "STRAGGLER group of ranks 0, 1");
 }
 
@@ -167,10 +170,49 @@ TEST(TextReport, ALongReportStaysOnePageWithTheSameFirstLines) {
   for (const int width : {100, 110, 160}) {
     const std::string text = RenderText(r, {.width = width, .top = 8});
     EXPECT_LE(LineCount(text), 20) << text;
-    EXPECT_THAT(text, StartsWith("STRAGGLER rank 3 (n045 GPU 3): gpu_clock, sure."));
+    EXPECT_THAT(text, StartsWith("STRAGGLER rank 3 (n045 GPU 3): GPU clock, sure."));
     EXPECT_THAT(text, HasSubstr("WHY (adds up to"));
     EXPECT_THAT(text, HasSubstr("DO read clocks"));
+    EXPECT_THAT(text, HasSubstr("\nMORE ")) << "it says that lines are left out";
   }
+  const std::string whole = RenderText(r, {.width = 100, .top = 8, .lines = 0});
+  EXPECT_THAT(whole, Not(HasSubstr("\nMORE ")));
+  EXPECT_THAT(whole, HasSubstr("29xxx"));
+}
+
+TEST(TextReport, SharedLossesAndWhatWasNotJudgedHaveTheirLines) {
+  Report r = Job(8);
+  r.shared_losses = {{.kind = "input",
+                      .lost_ns_per_step = 300e6,
+                      .share_of_step = 0.305,
+                      .evidence = {"the GPUs idle while the hosts are in the data loader"},
+                      .action = "give the data loader more workers"},
+                     {.kind = "copies", .lost_ns_per_step = 20e6, .share_of_step = 0.02, .action = "pin"}};
+  r.not_judged = {{"links between hosts", "all ranks share one communicator", "compare it with a baseline"}};
+  const std::string text = RenderText(r, {.width = 110});
+  EXPECT_THAT(text, StartsWith("SLOW JOB: data loader. All ranks wait for input 30% of each step (300 ms)\n"
+                               "PAGE the training owner (input pipeline). Not the hardware team.\n"));
+  EXPECT_THAT(
+      text, HasSubstr("\nALSO shared by all ranks: copies that nothing hides 2.0% of each step (20.0 ms)\n"));
+  EXPECT_THAT(text, HasSubstr("\nSEEN the GPUs idle while the hosts are in the data loader\n"));
+  EXPECT_THAT(text, HasSubstr("\nNOT JUDGED links between hosts: all ranks share one communicator. To judge: "
+                              "compare it with a baseline"));
+}
+
+TEST(TextReport, IncompleteRanksAreNamedWithTheReason) {
+  Report r = Job(8);
+  r.capture.partial = true;
+  r.capture.incomplete = {{.rank = RankId(5),
+                           .reason = "its daemon stopped",
+                           .asked = Nanos::Seconds(6),
+                           .recorded = Nanos::Seconds(2)},
+                          {.rank = RankId(6),
+                           .reason = "its daemon stopped",
+                           .asked = Nanos::Seconds(6),
+                           .recorded = Nanos::Seconds(2)}};
+  const std::string text = RenderText(r, {.width = 110});
+  EXPECT_THAT(text, StartsWith("PARTIAL NO STRAGGLER FOUND"));
+  EXPECT_THAT(text, HasSubstr("\nINCOMPLETE ranks 5, 6: its daemon stopped (2.00 s of 6.00 s recorded)\n"));
 }
 
 TEST(TextReport, QuotesCommandsForAShell) {

@@ -110,6 +110,7 @@ class Diagnostician {
 
   void ListExplanations() {
     seen_ = Explain(in_, gains_, gains_.layout());
+    out_.not_judged = std::move(seen_.not_judged);
     for (Explanation& e : seen_.list) Add(std::move(e));
     KeepCostly();
     if (AddHidden()) KeepCostly();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analysis/explain/cause_names.h"
+#include "analysis/explain/judged.h"
 #include "analysis/gains/delay_cost.h"
 #include "analysis/gains/fixes.h"
 #include "analysis/prepare/stages.h"
@@ -71,6 +72,7 @@ struct Diagnosis {
   std::vector<double> rank_gain_bounds;  // by rank index, per step: upper limit of that gain
   std::vector<double> step_durations;
   std::vector<std::string> not_the_cause;
+  std::vector<NotJudged> not_judged;
   std::vector<FixSet> fixes;  // sets of findings, largest gain first
   Layout layout;
   Waiting waiting;

@@ -55,6 +55,7 @@ class Explainer {
     std::move(alone.begin(), alone.end(), std::back_inserter(out_.links.slow));
     std::vector<Explanation> links = ExplainLinks(in_, gains_.classes(), out_.links);
     std::move(links.begin(), links.end(), std::back_inserter(out_.list));
+    out_.not_judged = FindNotJudged(in_, gains_.graph(), gains_.classes(), excess_, layout_, out_.links);
     return std::move(out_);
   }
 

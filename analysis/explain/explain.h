@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analysis/explain/explanation.h"
+#include "analysis/explain/judged.h"
 #include "analysis/explain/links.h"
 #include "analysis/gains/gains.h"
 #include "analysis/prepare/stages.h"
@@ -24,6 +25,7 @@ struct Explanations {
   std::vector<Explanation> hidden;
   double kernel_floor_ns = 0;  // of one rank's kernels, per step
   LinkFindings links;
+  std::vector<NotJudged> not_judged;
   // Figures for the list of what is not the cause.
   double slowest_kernels = 1;  // largest ratio of a rank's kernels to its peers'
   uint32_t slowest_rank = capture::kNone;

@@ -28,6 +28,17 @@ struct TimePartition {
   std::optional<double> gpu_utilization, sm_efficiency, achieved_occupancy, tensor_core_fraction;
 };
 
+// When the device does what, on the rank's own clock. The exposed sets and `compute` are disjoint; together
+// they are `busy`.
+struct DeviceSets {
+  IntervalSet<HostTime> compute, communication, memory;
+  IntervalSet<HostTime> exposed_transfer, exposed_wait, exposed_unsplit, exposed_memory;
+  IntervalSet<HostTime> busy;
+};
+
+// `parts` are those of this rank.
+DeviceSets DeviceSetsOf(const capture::RankData& rank, const std::vector<Part>& parts);
+
 // `parts` are those of this rank.
 TimePartition PartitionTime(const capture::Capture& capture, const capture::RankData& rank,
                             const std::vector<Part>& parts);

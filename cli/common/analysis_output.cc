@@ -50,6 +50,7 @@ report::TextOptions TextFor(const ReportFlags& flags) {
   options.has_traces = flags.has_traces;
   const bool terminal = flags.output.empty() && ::isatty(STDOUT_FILENO) == 1;
   const char* no_color = std::getenv("NO_COLOR");
+  if (!terminal) options.lines = 0;
   options.color = terminal && (no_color == nullptr || no_color[0] == '\0');
   winsize size = {};
   if (terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {

@@ -76,8 +76,9 @@ absl::Status CaptureFolder::WriteReports(const capture::Capture& capture, const 
   std::error_code ignored;
   return WriteText(
       partial_ + "/report.txt",
-      report::RenderText(analysis.report, {.source = final_,
-                                           .has_traces = fs::exists(partial_ + "/merged.pftrace", ignored)}));
+      report::RenderText(
+          analysis.report,
+          {.lines = 0, .source = final_, .has_traces = fs::exists(partial_ + "/merged.pftrace", ignored)}));
 }
 
 absl::Status CaptureFolder::WriteTraces(const capture::Capture& capture, const report::Analysis& analysis,

@@ -357,6 +357,26 @@ TEST(RealTraces, ComparesAJobOfOneRankWithItsOwnSteps) {
   }
 }
 
+// The job waits for its data loader in 70 % of each step, and the plugin's samples show the same job with and
+// without loader workers.
+TEST(RealTraces, InputThatAllRanksWaitForLeadsTheReport) {
+  const auto share_of_input = [](const Report& report) {
+    const bool leads = !report.shared_losses.empty() && report.shared_losses[0].kind == "input";
+    return leads ? report.shared_losses[0].share_of_step : 0;
+  };
+  const auto two_ranks = Real("resnet50_ddp_2rank");
+  if (!two_ranks) return;
+  const Report report = Analyze(*two_ranks).report;
+  EXPECT_NEAR(share_of_input(report), 0.70, 0.03);
+  EXPECT_TRUE(VerdictSentence(report).starts_with("SLOW JOB: data loader.")) << VerdictSentence(report);
+  const std::string folder = "tb_plugin_samples/resnet50_num_workers_";
+  const auto without = Real(folder + "0/worker0.1623143089861.pt.trace.json.gz");
+  const auto with = Real(folder + "4/worker0.1623212756351.pt.trace.json.gz");
+  if (!without || !with) return;
+  EXPECT_GT(share_of_input(Analyze(*without).report), 0.2);
+  EXPECT_EQ(share_of_input(Analyze(*with).report), 0) << "something else is larger";
+}
+
 // Compares an export of Nsight Systems with published counts over exact intervals.
 TEST(RealTraces, NsysOfTwoGpus) {
   const auto capture = Real("nsys_h100_2gpu");

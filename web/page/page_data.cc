@@ -171,7 +171,7 @@ absl::StatusOr<std::string> PageData(const PageInput& input) {
   members.Add("version", TextOf(LOCKSTEP_VERSION));
   members.Add("source", TextOf(input.source));
   members.Add("verdict", TextOf(report::VerdictSentence(report)));
-  members.Add("text", TextOf(report::RenderText(report, {.source = input.source})));
+  members.Add("text", TextOf(report::RenderText(report, {.lines = 0, .source = input.source})));
   members.Add("report", *rest);
   members.Add("steps", StepsOf(report, data));
   members.Add("skews", SkewsOf(report));

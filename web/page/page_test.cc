@@ -204,7 +204,7 @@ TEST(TimelineTest, NothingIsShownOfNothing) {
   const capture::Capture empty;
   const report::Analysis analysis = report::Analyze(empty);
   EXPECT_THAT(MakeTimeline(empty, analysis).ranks, IsEmpty());
-  EXPECT_THAT(Unpack(DataOf(Page(empty, analysis))).json, HasSubstr("NOTHING RECORDED"));
+  EXPECT_THAT(Unpack(DataOf(Page(empty, analysis))).json, HasSubstr("nothing was recorded"));
 }
 
 }  // namespace

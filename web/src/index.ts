@@ -14,8 +14,8 @@ const LOOKS: Record<string, string> = {
   partial: 'warn',
   failed: 'bad',
   STRAGGLER: 'bad',
+  SLOW: 'bad',
   HEALTHY: 'good',
-  UNDECIDED: 'warn',
 };
 
 // Each part is explicit. With the time zone alone, browsers write some hours with one digit.

@@ -5,7 +5,7 @@ import { bytes, count, interval, percent, ranks as rankList, time } from './form
 import type { CollectiveRow, RankRow, StragglerRow } from './report_types';
 import { type Cell, type Column, table } from './table';
 
-const WORDS: Record<string, string> = { STRAGGLER: 'bad', HEALTHY: 'good', UNDECIDED: 'warn', NOTHING: 'warn' };
+const WORDS: Record<string, string> = { STRAGGLER: 'bad', SLOW: 'bad', HEALTHY: 'good' };
 
 export const rankName = (r: RankRow) => `rank ${r.rank}${r.incarnation > 1 ? ` (${r.incarnation})` : ''}`;
 

@@ -14,6 +14,8 @@ export type Report = {
   collectives: CollectiveRow[];
   slowdown: SlowdownRow;
   stragglers: StragglerRow[];
+  shared_losses: SharedLossRow[];
+  not_judged: NotJudgedRow[];
   fixes: FixRow[];
   not_the_cause: string[];
   waiting: WaitingRow | null;
@@ -241,6 +243,20 @@ export type StragglerRow = {
   evidence: string[];
   delayed_ranks: number;
   action: string;
+};
+
+export type SharedLossRow = {
+  kind: 'input' | 'host_launch' | 'exposed_transfer' | 'exposed_wait' | 'pipeline_bubble' | 'copies' | 'idle_other';
+  lost_ns_per_step: number;
+  share_of_step: number;
+  evidence: string[];
+  action: string;
+};
+
+export type NotJudgedRow = {
+  what: string;
+  why: string;
+  what_would_tell: string;
 };
 
 export type FixRow = {

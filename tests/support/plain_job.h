@@ -3,17 +3,16 @@
 //
 // What-if answers, the split and the ideal step are then sums and maxima. Compute() takes them from the
 // lengths alone, by the definitions in docs/analysis/. Lengths are in microseconds, results in nanoseconds.
-#ifndef LOCKSTEP_REPORT_PLAIN_JOB_FIXTURE_H_
-#define LOCKSTEP_REPORT_PLAIN_JOB_FIXTURE_H_
+#ifndef LOCKSTEP_TESTS_SUPPORT_PLAIN_JOB_H_
+#define LOCKSTEP_TESTS_SUPPORT_PLAIN_JOB_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "capture/model/capture.h"
-#include "report/model.h"
 
-namespace lockstep::report {
+namespace lockstep::tests {
 
 inline constexpr int kGapUs = 3;
 inline constexpr int kFirstStep = 50;  // number of the first used step
@@ -82,6 +81,6 @@ double PartAbove(const std::vector<double>& per_step, double floor);
 // error of 200 draws.
 void ExpectInterval(const Range& reported, const std::vector<double>& per_step, double scale = 1);
 
-}  // namespace lockstep::report
+}  // namespace lockstep::tests
 
-#endif  // LOCKSTEP_REPORT_PLAIN_JOB_FIXTURE_H_
+#endif  // LOCKSTEP_TESTS_SUPPORT_PLAIN_JOB_H_

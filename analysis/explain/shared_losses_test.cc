@@ -1,0 +1,102 @@
+#include "analysis/explain/shared_losses.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analysis/explain/judged.h"
+#include "analysis/replay/prepared.h"
+#include "tests/support/small_job.h"
+
+namespace lockstep::analysis {
+namespace {
+
+using testing::Contains;
+using tests::CallAt;
+using tests::SmallJob;
+
+struct Judgement {
+  Diagnosis diagnosis;
+  std::vector<SharedLoss> losses;
+
+  // The loss of the kind per step; 0 if it is not listed.
+  double Of(SharedLossKind kind) const {
+    for (const SharedLoss& loss : losses) {
+      if (loss.kind == kind) return loss.lost_ns;
+    }
+    return 0;
+  }
+  std::vector<std::string> NotJudgedParts() const {
+    std::vector<std::string> parts;
+    for (const NotJudged& n : diagnosis.not_judged) parts.push_back(n.what);
+    return parts;
+  }
+};
+
+Judgement JudgementOf(const SmallJob& job) {
+  const capture::Capture capture = tests::CaptureOf(job);
+  const Prepared prepared(capture, 1);
+  Judgement out{.diagnosis = Diagnose(prepared.input())};
+  out.losses = FindSharedLosses(prepared.input(), out.diagnosis);
+  return out;
+}
+
+// All hosts are silent for 2 ms before each step: nobody is a straggler, and the whole job loses that time.
+TEST(SharedLosses, WaitingOfAllHostsIsALossOfTheJob) {
+  SmallJob job;
+  job.gap_us = [](const CallAt& c) { return c.head ? 2000.0 : 0.0; };
+  const Judgement slow = JudgementOf(job);
+  EXPECT_TRUE(slow.diagnosis.findings.empty());
+  const double lost = slow.Of(SharedLossKind::kIdleOther);
+  EXPECT_NEAR(lost, slow.diagnosis.step_ns - JudgementOf({}).diagnosis.step_ns, 0.1 * lost);
+  ASSERT_FALSE(slow.losses.empty());
+  EXPECT_GT(slow.losses[0].silent_ns, 0.9 * 2e6);
+}
+
+// The same for one rank only is that rank's delay.
+TEST(SharedLosses, WaitingOfOneHostIsNot) {
+  SmallJob job;
+  job.gap_us = [](const CallAt& c) { return c.head && c.rank == 1 ? 2000.0 : 0.0; };
+  const Judgement slow = JudgementOf(job);
+  ASSERT_FALSE(slow.diagnosis.findings.empty());
+  EXPECT_LT(slow.Of(SharedLossKind::kIdleOther), 0.2e6);
+  EXPECT_LT(slow.Of(SharedLossKind::kExposedWait), 0.2e6) << "the others' waiting belongs to the straggler";
+}
+
+TEST(NotJudged, LinksOfGroupsThatCanBeComparedAreJudged) {
+  SmallJob job;  // four groups of two, two groups of four
+  EXPECT_THAT(JudgementOf(job).NotJudgedParts(), testing::IsEmpty());
+}
+
+TEST(NotJudged, TheLinksOfOneCommunicatorAreNot) {
+  SmallJob job;
+  job.data_parallel = 8, job.tensor_parallel = 1;
+  EXPECT_THAT(JudgementOf(job).NotJudgedParts(), testing::ElementsAre("links inside hosts"));
+  job.ranks_per_host = 4;
+  EXPECT_THAT(JudgementOf(job).NotJudgedParts(), testing::ElementsAre("links inside and between hosts"));
+  job.ranks_per_host = 1;
+  EXPECT_THAT(JudgementOf(job).NotJudgedParts(), testing::ElementsAre("links between hosts"));
+}
+
+// A link that is always slow in such a job shows in nothing, so the report must not call the job healthy.
+TEST(NotJudged, AConstantlySlowLinkOfDataParallelRanksIsNamedOrNotJudged) {
+  for (int ranks_per_host : {1, 4, 16}) {
+    SmallJob job;
+    job.data_parallel = 16, job.tensor_parallel = 1, job.ranks_per_host = ranks_per_host;
+    job.transfer = [](const tests::TransferAt&) { return 1.5; };
+    const Judgement slow = JudgementOf(job);
+    EXPECT_TRUE(!slow.diagnosis.findings.empty() || !slow.diagnosis.not_judged.empty()) << ranks_per_host;
+  }
+}
+
+TEST(NotJudged, ASingleRankIsComparedWithNothing) {
+  SmallJob job;
+  job.data_parallel = 1, job.tensor_parallel = 1;
+  EXPECT_THAT(JudgementOf(job).NotJudgedParts(), Contains("GPU speed and memory"));
+}
+
+}  // namespace
+}  // namespace lockstep::analysis

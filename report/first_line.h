@@ -1,0 +1,51 @@
+// The first line of a report: where the largest loss is, and how much it costs. Text, page, `top` and the
+// document begin with it.
+#ifndef LOCKSTEP_REPORT_FIRST_LINE_H_
+#define LOCKSTEP_REPORT_FIRST_LINE_H_
+
+#include <optional>
+#include <string>
+
+#include "report/model.h"
+#include "report/text_layout.h"
+
+namespace lockstep::report {
+
+// The first word says what was found. docs/analysis/shared-losses.md explains each.
+enum class Headline {
+  kStraggler,    // STRAGGLER: a rank, host, stage, group or link is named
+  kSlowJob,      // SLOW JOB: the largest loss is shared by all ranks
+  kHealthy,      // HEALTHY: everything was judged, and nothing costs more than the noise floor
+  kNoStraggler,  // NO STRAGGLER FOUND: nothing is named, and something could not be judged
+  kUnexplained,  // UNEXPLAINED: most of the lost time has no owner
+  kTooFewSteps,  // TOO FEW STEPS: fewer than analysis::kLeastSteps
+};
+
+struct FirstLine {
+  Headline headline = Headline::kNoStraggler;
+  std::string
+      text;  // one line, with the words of the headline, and PARTIAL before them if records are missing
+  std::string page;  // the team to wake, and the ones to leave asleep; empty: nobody
+  Tone tone = Tone::kWarn;
+};
+
+// A shared loss leads if it is larger than what fixing the stragglers gains. Idle devices and copies lead
+// from 5 % of the step on. Transfers and waiting are in part the job's design. They lead from 30 % on, and
+// the bubble of a pipeline leads from 50 % on. They must be five times what the stragglers cost.
+FirstLine MakeFirstLine(const Report& report);
+
+// The largest shared loss that may lead. Null: there is none.
+const SharedLossRow* LeadingSharedLoss(const Report& report);
+
+// Names the subject of a straggler: "rank 3 (node1 GPU 3)", "host n045 (8 ranks)", "all ranks".
+std::string StragglerName(const Report& report, const StragglerRow& straggler);
+// "12.1 ms (5.0%) [11 ms, 13 ms]": the gain, its share of the step and its interval.
+std::string GainText(const Report& report, double gain, const std::optional<Range>& interval);
+// The loss in words: "data loader", "late launches", …
+std::string SharedLossInWords(const std::string& kind);
+// The entry for a rank; null: the report has none.
+const RankRow* RankRowOf(const Report& report, RankId rank);
+
+}  // namespace lockstep::report
+
+#endif  // LOCKSTEP_REPORT_FIRST_LINE_H_

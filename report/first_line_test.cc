@@ -1,0 +1,167 @@
+#include "report/first_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace lockstep::report {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr double kMs = 1e6;
+
+// A healthy job of 8 ranks with steps of 100 ms.
+Report Healthy() {
+  Report r;
+  for (int i = 0; i < 8; ++i)
+    r.ranks.push_back({.rank = RankId(i), .host = "n1", .device = static_cast<uint32_t>(i)});
+  r.capture.steps = 10;
+  r.slowdown.step_ns = 100 * kMs;
+  r.slowdown.ideal_step_ns = 99 * kMs;
+  r.slowdown.lost_ns_per_step = 1 * kMs;
+  r.slowdown.noise_floor_ns_per_step = 1 * kMs;
+  r.slowdown.noise_ns_per_step = 1 * kMs;
+  r.slowdown.unlisted_ns_per_step = 0;
+  r.slowdown.unexplained_ns_per_step = 0;
+  return r;
+}
+
+// Loses `lost_ms` to rank 3, or to all ranks.
+StragglerRow Slow(double lost_ms, const std::string& kind = "rank") {
+  return {.kind = kind,
+          .ranks = {RankId(3)},
+          .hosts = {"n1"},
+          .cause = "gpu_clock",
+          .lost_ns_per_step = lost_ms * kMs,
+          .gain_ns_per_step = lost_ms * kMs,
+          .verdict = "sure"};
+}
+
+SharedLossRow Shared(const std::string& kind, double lost_ms) {
+  return {.kind = kind, .lost_ns_per_step = lost_ms * kMs, .share_of_step = lost_ms / 100, .action = "act"};
+}
+
+std::string LineOf(const Report& report) { return MakeFirstLine(report).text; }
+
+TEST(FirstLine, HealthyIfEverythingWasJudged) {
+  Report r = Healthy();
+  EXPECT_THAT(LineOf(r), StartsWith("HEALTHY no rank holds the others back by more than 1.00 ms per step"));
+  EXPECT_TRUE(MakeFirstLine(r).page.empty());
+  r.shared_losses = {Shared("exposed_transfer", 12)};
+  EXPECT_THAT(LineOf(r), AllOf(StartsWith("HEALTHY"), HasSubstr("By design all ranks transfer data")));
+}
+
+TEST(FirstLine, SomethingThatWasNotJudgedIsNotHealthy) {
+  Report r = Healthy();
+  r.not_judged = {{"links between hosts", "one communicator", "a baseline"}};
+  EXPECT_THAT(LineOf(r),
+              AllOf(StartsWith("NO STRAGGLER FOUND"), HasSubstr("not judged: links between hosts")));
+}
+
+TEST(FirstLine, AStragglerIsNamedWithItsTeam) {
+  Report r = Healthy();
+  r.slowdown.lost_ns_per_step = 11 * kMs;
+  r.stragglers = {Slow(10)};
+  const FirstLine line = MakeFirstLine(r);
+  EXPECT_EQ(line.headline, Headline::kStraggler);
+  EXPECT_EQ(line.text,
+            "STRAGGLER rank 3 (n1 GPU 3): GPU clock, sure. Fixing it gains 10.0 ms (10%) per step");
+  EXPECT_EQ(line.page, "the hardware team (host n1). Not the training owner.");
+}
+
+TEST(FirstLine, TheLargerOfStragglerAndSharedLossLeads) {
+  Report r = Healthy();
+  r.slowdown.lost_ns_per_step = 11 * kMs;
+  r.stragglers = {Slow(10)};
+  r.shared_losses = {Shared("input", 30)};
+  const FirstLine line = MakeFirstLine(r);
+  EXPECT_EQ(line.headline, Headline::kSlowJob);
+  EXPECT_THAT(line.text,
+              AllOf(StartsWith("SLOW JOB: data loader. All ranks wait for input 30% of each step (30.0 ms)"),
+                    HasSubstr("also rank 3 (n1 GPU 3): GPU clock, 10.0 ms (10%)")));
+  EXPECT_THAT(line.page, StartsWith("the training owner (input pipeline)"));
+  r.shared_losses = {Shared("input", 9)};
+  EXPECT_THAT(LineOf(r), StartsWith("STRAGGLER rank 3"));
+}
+
+// A part of these belongs to the job's design, so only large ones lead.
+TEST(FirstLine, BubblesAndTransfersLeadOnlyIfTheyAreLarge) {
+  Report r = Healthy();
+  r.shared_losses = {Shared("pipeline_bubble", 43)};
+  EXPECT_THAT(LineOf(r), StartsWith("HEALTHY"));
+  r.shared_losses = {Shared("pipeline_bubble", 60)};
+  EXPECT_THAT(LineOf(r), StartsWith("SLOW JOB: pipeline bubble."));
+  r.shared_losses = {Shared("exposed_transfer", 35)};
+  EXPECT_THAT(LineOf(r), StartsWith("SLOW JOB: communication that nothing hides."));
+  r.slowdown.lost_ns_per_step = 11 * kMs;
+  r.stragglers = {Slow(10)};
+  EXPECT_THAT(LineOf(r), StartsWith("STRAGGLER rank 3"));
+}
+
+TEST(FirstLine, ASlowdownOfAllRanksIsASlowJob) {
+  Report r = Healthy();
+  r.slowdown.lost_ns_per_step = 11 * kMs;
+  r.stragglers = {Slow(10, "job")};
+  r.stragglers[0].cause = "common";
+  EXPECT_THAT(LineOf(r), StartsWith("SLOW JOB the job (rank 3): slower everywhere, sure."));
+}
+
+TEST(FirstLine, LostTimeWithoutAnOwnerIsUnexplained) {
+  Report r = Healthy();
+  r.slowdown.lost_ns_per_step = 20 * kMs;
+  r.slowdown.unlisted_ns_per_step = 19 * kMs;
+  EXPECT_THAT(LineOf(r), StartsWith("UNEXPLAINED 19.0 ms of the 20.0 ms lost per step have no owner"));
+  r.stragglers = {Slow(4)};
+  r.slowdown.unlisted_ns_per_step = 15 * kMs;
+  EXPECT_THAT(LineOf(r), AllOf(StartsWith("UNEXPLAINED 15.0 ms"), HasSubstr("rank 3")));
+  r.stragglers = {Slow(13)};
+  r.slowdown.unlisted_ns_per_step = 6 * kMs;
+  EXPECT_THAT(LineOf(r), AllOf(StartsWith("STRAGGLER rank 3"), HasSubstr("6.00 ms of the 20.0 ms lost")));
+}
+
+TEST(FirstLine, TooFewStepsNameTheLargestShare) {
+  Report r = Healthy();
+  r.capture.steps = 1;
+  r.shared_losses = {Shared("input", 30)};
+  EXPECT_THAT(LineOf(r),
+              AllOf(StartsWith("TOO FEW STEPS: 1 step recorded whole, a verdict needs 3: capture 2 more."),
+                    HasSubstr("all ranks wait for input 30% of each step")));
+  r.ranks[2].caused_wait = Nanos::Millis(280);
+  EXPECT_THAT(LineOf(r), HasSubstr("the others wait for rank 2, 40.0 ms per rank and step"));
+}
+
+TEST(FirstLine, ACaptureThatIsNotWholeIsPartialAndNeverHealthy) {
+  Report r = Healthy();
+  r.capture.partial = true;
+  r.capture.incomplete = {{.rank = RankId(5), .reason = "its daemon stopped"}};
+  EXPECT_THAT(LineOf(r),
+              AllOf(StartsWith("PARTIAL NO STRAGGLER FOUND"), HasSubstr("not recorded of rank 5")));
+  r.slowdown.lost_ns_per_step = 11 * kMs;
+  r.stragglers = {Slow(10)};
+  EXPECT_THAT(LineOf(r), StartsWith("PARTIAL STRAGGLER rank 3"));
+}
+
+TEST(FirstLine, WaitingForOneRankContradictsHealthy) {
+  Report r = Healthy();
+  r.waiting = WaitingRow{};
+  r.waiting->causers = {{.rank = RankId(5), .direct_ns_per_step = 35 * kMs, .victims = 7}};
+  EXPECT_THAT(LineOf(r),
+              AllOf(StartsWith("NO STRAGGLER FOUND"),
+                    HasSubstr("but 7 ranks wait for rank 5, mean 5.00 ms per waiting rank and step")));
+}
+
+TEST(FirstLine, AnUndecidedStragglerIsNotCalledOne) {
+  Report r = Healthy();
+  r.stragglers = {Slow(4)};
+  r.stragglers[0].verdict = "undecided";
+  EXPECT_THAT(LineOf(r),
+              AllOf(StartsWith("NO STRAGGLER FOUND for certain. Undecided: rank 3"), Not(HasSubstr("sure"))));
+}
+
+}  // namespace
+}  // namespace lockstep::report

@@ -1,0 +1,94 @@
+// Makes the report's rows about the whole job: what all ranks lose alike, and what the capture cannot show.
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "analysis/explain/causes.h"
+#include "analysis/explain/diagnosis.h"
+#include "report/actions.h"
+#include "report/rows.h"
+
+namespace lockstep::report {
+namespace {
+
+using analysis::LengthText;
+using analysis::SharedLoss;
+using analysis::SharedLossKind;
+
+std::string Seen(const SharedLoss& loss) {
+  switch (loss.kind) {
+    case SharedLossKind::kInput:
+      return "the GPUs idle while the hosts are in the data loader";
+    case SharedLossKind::kHostLaunch:
+      return "the GPUs idle while the hosts work, because the next kernel is not launched yet";
+    case SharedLossKind::kExposedTransfer:
+      return "the GPUs transfer data with no kernel beside it";
+    case SharedLossKind::kExposedWait:
+      return "the ranks wait for each other in turns, beyond what the slow ones cost";
+    case SharedLossKind::kPipelineBubble:
+      return "the stages wait for each other's messages, beyond what the slow ranks cost";
+    case SharedLossKind::kCopies:
+      return "the GPUs copy with no kernel beside it";
+    case SharedLossKind::kIdleOther:
+      return "the GPUs idle";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<SharedLossRow> MakeSharedLossRows(const std::vector<SharedLoss>& losses) {
+  std::vector<SharedLossRow> rows;
+  for (const SharedLoss& loss : losses) {
+    SharedLossRow row{.kind = std::string(analysis::SharedLossKindName(loss.kind)),
+                      .lost_ns_per_step = loss.lost_ns,
+                      .share_of_step = loss.share};
+    row.evidence.push_back(absl::StrFormat("%s: %s to %s per step on each rank", Seen(loss),
+                                           LengthText(loss.least_ns), LengthText(loss.most_ns)));
+    if (loss.silent_ns > 0)
+      row.evidence.push_back(absl::StrFormat(
+          "for %s of it the hosts did nothing that was recorded: they may wait for input, storage or a lock",
+          LengthText(loss.silent_ns)));
+    row.action = SharedLossAction(loss.kind);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<NotJudgedRow> MakeNotJudgedRows(const RowInput& in, const std::vector<SharedLoss>& losses) {
+  std::vector<NotJudgedRow> rows;
+  const size_t steps = in.steps.count();
+  const double matched = in.matches.MatchedFraction().value_or(1);
+  const bool hidden_graphs =
+      std::any_of(in.capture.ranks.begin(), in.capture.ranks.end(),
+                  [](const capture::RankData& r) { return r.unseen_graph_launches > 0; });
+  if (in.diagnosis.step_ns <= 0) {
+    rows.push_back({"everything", "no step was recorded whole", "capture again, for longer"});
+  } else if (steps < analysis::kLeastSteps) {
+    rows.push_back({"everything",
+                    absl::StrFormat("%d step%s recorded whole, and a verdict needs %d", steps,
+                                    steps == 1 ? " was" : "s were", analysis::kLeastSteps),
+                    "capture again, for longer"});
+  } else if (hidden_graphs) {
+    rows.push_back({"everything",
+                    "kernels of CUDA graphs were not recorded, because the graphs are older than CUPTI",
+                    "start the job with LOCKSTEP_PREPARE=always"});
+  } else if (matched < analysis::kMatchedForVerdict) {
+    rows.push_back(
+        {"everything",
+         absl::StrFormat("only %.0f%% of the communication could be matched across ranks", 100 * matched),
+         "capture all ranks of the job, with NCCL's profiler plugin"});
+  }
+  for (const analysis::NotJudged& n : in.diagnosis.not_judged)
+    rows.push_back({n.what, n.why, n.what_would_tell});
+  for (const SharedLoss& loss : losses) {
+    if (loss.silent_ns < analysis::kLeastSharedLoss * in.diagnosis.step_ns) continue;
+    rows.push_back({"input",
+                    absl::StrFormat("the hosts do nothing that was recorded for %s per step",
+                                    LengthText(loss.silent_ns)),
+                    "record NVTX ranges or operators (--activities nvtx, or --via kineto)"});
+  }
+  return rows;
+}
+
+}  // namespace lockstep::report
