@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "base/median.h"
 
@@ -70,22 +71,39 @@ struct LineWithError {
   double error_ns;
 };
 
-LineWithError RobustLine(const std::vector<LeadSample>& samples, HostTime origin) {
-  std::vector<double> x, y;
+// Leads over the time since an origin.
+struct Points {
+  std::vector<double> x, y;  // both in ns
+};
+
+Points PointsOf(const std::vector<LeadSample>& samples, HostTime origin) {
+  Points points;
   for (const LeadSample& s : samples) {
-    x.push_back(static_cast<double>((s.at - origin).ns()));
-    y.push_back(static_cast<double>(s.lead.ns()));
+    points.x.push_back(static_cast<double>((s.at - origin).ns()));
+    points.y.push_back(static_cast<double>(s.lead.ns()));
   }
-  OffsetLine line;
-  const size_t stride = std::max<size_t>(1, (samples.size() + kMostForSlope - 1) / kMostForSlope);
+  return points;
+}
+
+// The median slope over pairs of points (Theil-Sen); nullopt if all points are at one moment.
+std::optional<double> MedianSlope(const std::vector<double>& x, const std::vector<double>& y) {
+  const size_t stride = std::max<size_t>(1, (x.size() + kMostForSlope - 1) / kMostForSlope);
   std::vector<double> slopes;
   for (size_t i = 0; i < x.size(); i += stride) {
     for (size_t j = i + stride; j < x.size(); j += stride) {
       if (x[i] != x[j]) slopes.push_back((y[j] - y[i]) / (x[j] - x[i]));
     }
   }
-  if (samples.size() >= kLeastForSlope && !slopes.empty()) {
-    line.drift = Median(slopes);
+  if (slopes.empty()) return std::nullopt;
+  return Median(std::move(slopes));
+}
+
+LineWithError RobustLine(const std::vector<LeadSample>& samples, HostTime origin) {
+  auto [x, y] = PointsOf(samples, origin);
+  OffsetLine line;
+  const std::optional<double> slope = samples.size() >= kLeastForSlope ? MedianSlope(x, y) : std::nullopt;
+  if (slope) {
+    line.drift = *slope;
     double sum = 0, squares = 0;
     std::vector<double> residuals;
     for (size_t i = 0; i < x.size(); ++i) {
@@ -119,18 +137,8 @@ double Quantile(std::vector<double> values, double share) {
 
 // The distances of the samples from a line of their own, whether its drift is significant or not.
 std::vector<double> Residuals(const std::vector<LeadSample>& samples, HostTime origin) {
-  std::vector<double> x, y, slopes;
-  for (const LeadSample& s : samples) {
-    x.push_back(static_cast<double>((s.at - origin).ns()));
-    y.push_back(static_cast<double>(s.lead.ns()));
-  }
-  const size_t stride = std::max<size_t>(1, (samples.size() + kMostForSlope - 1) / kMostForSlope);
-  for (size_t i = 0; i < x.size(); i += stride) {
-    for (size_t j = i + stride; j < x.size(); j += stride) {
-      if (x[i] != x[j]) slopes.push_back((y[j] - y[i]) / (x[j] - x[i]));
-    }
-  }
-  const double drift = slopes.empty() ? 0 : Median(std::move(slopes));
+  auto [x, y] = PointsOf(samples, origin);
+  const double drift = MedianSlope(x, y).value_or(0);
   for (size_t i = 0; i < x.size(); ++i) y[i] -= drift * x[i];
   const double middle = Median(y);
   for (double& v : y) v -= middle;
