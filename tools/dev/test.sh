@@ -5,7 +5,8 @@ all=0
 if [ "${1:-}" = --help ]; then
   echo "usage: ./dev test [--all] [ctest options]"
   echo "  without --all: builds once, runs every test without further needs, and lists the skipped tests"
-  echo "  --all: also the checks of ./dev check, address, undefined-behaviour and thread sanitizers, and half a minute of each fuzzer"
+  echo "  --all: also the checks of ./dev check, clang-tidy on what changed since the last tag (for three minutes), address,"
+  echo "         undefined-behaviour and thread sanitizers, and half a minute of each fuzzer"
   exit
 fi
 
@@ -14,6 +15,8 @@ if [ $all = 1 ]; then
   install check all
   say "checking the sources"
   bash tools/dev/check.sh
+  say "checking what changed since the last tag (clang-tidy)"
+  bash tools/dev/lint.sh --changed
 fi
 say "building"
 configure_and_build unity
