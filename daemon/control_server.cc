@@ -64,8 +64,9 @@ class ControlServer::NodeService final : public v1::Node::Service {
         [this, answer, request = *request] { answer->set_value(scheduler_.BeginJob(caller_, request)); });
     absl::StatusOr<v1::BeginJobReply> begun;
     if (grpc::Status waited = Wait(future, &begun); !waited.ok()) return waited;
-    if (begun.ok()) *reply = *std::move(begun);
-    return rpc::ToGrpc(begun.status());
+    if (!begun.ok()) return rpc::ToGrpc(begun.status());
+    *reply = *std::move(begun);
+    return grpc::Status::OK;
   }
 
   grpc::Status EndJob(grpc::ServerContext*, const v1::EndJobRequest* request, v1::EndJobReply*) override {

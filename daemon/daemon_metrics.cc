@@ -117,7 +117,7 @@ metrics::EndpointSource DaemonMetrics::MakeEndpointSource() {
   };
   source.health = [this]() -> absl::StatusOr<std::string> {
     LOCKSTEP_ASSIGN_OR_RETURN(
-        const absl::StatusOr<std::string> health,
+        absl::StatusOr<std::string> health,
         CallOnLoop<absl::StatusOr<std::string>>(sources_.loop, [this] { return sources_.links.Health(); }));
     return health;
   };

@@ -20,7 +20,6 @@ namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
-using testing::ElementsAreArray;
 using testing::HasSubstr;
 using tests::Computed;
 using tests::Culprit;

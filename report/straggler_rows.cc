@@ -12,7 +12,6 @@
 namespace lockstep::report {
 namespace {
 
-using analysis::Cause;
 using analysis::Finding;
 using analysis::LengthText;
 

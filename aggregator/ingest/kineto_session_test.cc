@@ -50,7 +50,7 @@ class KinetoSessionTest : public IngestTest {
     EXPECT_EQ(message.arm().processes_size(), 2);
     EXPECT_EQ(message.arm().kineto_size(), 1);
     EXPECT_EQ(message.arm().kineto(0).pid(), 1001);
-    const std::string id = message.arm().capture();
+    std::string id = message.arm().capture();
     daemon.SendState(id, 0, v1::RankState::ARMED);
     daemon.SendState(id, 1, v1::RankState::ARMED, "", lead);
     return id;

@@ -23,7 +23,7 @@ absl::Status Samplers::Watch(const v1::WatchRequest& request, const aggregator::
   const aggregator::JobKey key{selection.job, selection.uid};
   uint64_t ticket = 0;
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<JobSampler> sampler, Join(key, schedule, ticket));
-  const absl::Status followed = sampler->Follow(sink);
+  absl::Status followed = sampler->Follow(sink);
   Leave(key, sampler, ticket);
   return followed;
 }

@@ -45,7 +45,7 @@ std::string Describe(const Diagnosis& d) {
 }
 
 // Expects that the first finding names exactly these ranks, with this kind and this cause.
-void ExpectFirst(const Diagnosis& d, CulpritKind kind, std::vector<uint32_t> ranks, Cause cause) {
+void ExpectFirst(const Diagnosis& d, CulpritKind kind, const std::vector<uint32_t>& ranks, Cause cause) {
   ASSERT_FALSE(d.findings.empty()) << Describe(d);
   const Finding& f = d.findings[0];
   EXPECT_EQ(CulpritKindName(f.kind), CulpritKindName(kind)) << Describe(d);

@@ -124,12 +124,13 @@ class CulpritFinder {
         Fit fit = FitOf(s);
         if (fit.together < kTogether || fit.explained <= 0) continue;
         if (congestion_ && !Fixed(fit.steps)) continue;
-        if (fit.explained > most * (1 + 1e-9)) {
-          most = fit.explained;
+        const double explained = fit.explained;
+        if (explained > most * (1 + 1e-9)) {
+          most = explained;
           best_fit = std::move(fit);
           best.clear();
         }
-        if (fit.explained >= most * (1 - 1e-9) || best.empty()) best.push_back(&s);
+        if (explained >= most * (1 - 1e-9) || best.empty()) best.push_back(&s);
       }
       if (best.empty()) return;
       changing_ += Fixed(best_fit.steps) ? 0 : 1;

@@ -100,7 +100,7 @@ class PathWords {
   std::string Next(const DelayHop& hop) {
     for (uint32_t r : hop.rank_indices) reached_[r] = 1;
     if (std::find(reached_.begin(), reached_.end(), 0) == reached_.end()) return "all";
-    if (const std::string stages = StagesText(hop); !stages.empty()) return stages;
+    if (std::string stages = StagesText(hop); !stages.empty()) return stages;
     const size_t count = hop.rank_indices.size();
     const std::string ranks = count == 1
                                   ? absl::StrCat("rank ", in_.capture.ranks[hop.rank_indices[0]].rank.value())

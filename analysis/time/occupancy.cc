@@ -81,8 +81,8 @@ std::optional<double> TheoreticalOccupancy(const capture::KernelDetail& detail,
   const std::optional<int32_t> blocks = ResidentBlocks(detail, device);
   if (!blocks) return std::nullopt;
   const int64_t warps = (ThreadsOf(detail) + kWarp - 1) / kWarp;
-  return static_cast<double>(*blocks * warps) /
-         static_cast<double>(MaxThreads(*LimitsOf(device), device) / kWarp);
+  const int64_t most_warps = MaxThreads(*LimitsOf(device), device) / kWarp;
+  return static_cast<double>(*blocks * warps) / static_cast<double>(most_warps);
 }
 
 std::optional<double> EstimatedOccupancy(const capture::KernelDetail& detail,

@@ -50,7 +50,7 @@ TEST_F(ReadFiles, AReadErrorAfterOpenSetsErrno) {
 }
 
 TEST_F(ReadFiles, ListsTheEntriesOfAFolder) {
-  std::ofstream(folder_ / "a");
+  std::ofstream file(folder_ / "a");
   fs::create_directory(folder_ / "b");
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : FolderEntries(folder_))

@@ -26,7 +26,7 @@ class MungeTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string Program(const std::string& body) {
-    const std::string path = absl::StrCat(folder_, "/program", ++programs_);
+    std::string path = absl::StrCat(folder_, "/program", ++programs_);
     std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
     ::chmod(path.c_str(), 0700);
     return path;

@@ -132,7 +132,7 @@ LineWithError RobustLine(const std::vector<LeadSample>& samples, HostTime origin
 // The value below which the share `share` of the values lies.
 double Quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+  return values[static_cast<size_t>(std::lround(share * static_cast<double>(values.size() - 1)))];
 }
 
 // The distances of the samples from a line of their own, whether its drift is significant or not.

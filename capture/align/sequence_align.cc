@@ -340,7 +340,7 @@ std::vector<int32_t> AlignSequences(Sequence reference, Sequence other, Nanos cl
   const Band band = SearchBand(reference.size(), other.size());
   const std::optional<Distance> distance = CommonEndDistance(reference, other, band, most);
   if (!distance) return BandedAlignment(reference, other, band, std::nullopt).Run();
-  const auto rough = BandedAlignment(reference, other, band, distance).Run();
+  auto rough = BandedAlignment(reference, other, band, distance).Run();
   const std::optional<Distance> sharp = Sharpened(reference, other, rough);
   if (!sharp || sharp->tolerance >= kEndSpreadNs) return rough;
   auto pairs = BandedAlignment(reference, other, band, sharp).Run();

@@ -12,7 +12,6 @@
 namespace lockstep::client {
 namespace {
 
-using ring::LossReason;
 using ring::RecordKind;
 
 TEST_F(NcclTest, TheMaskIsZeroUnlessACaptureRuns) {

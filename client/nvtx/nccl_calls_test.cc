@@ -18,7 +18,7 @@ using F = NvtxPayload::Field;
 
 class NcclCallsTest : public NcclTest {
  protected:
-  static NvtxPayload Payload(std::vector<std::pair<F, int64_t>> fields) {
+  static NvtxPayload Payload(const std::vector<std::pair<F, int64_t>>& fields) {
     NvtxPayload payload;
     for (const auto& [field, value] : fields) {
       payload.known |= 1u << field;

@@ -10,7 +10,6 @@ namespace lockstep::formats {
 namespace {
 
 using capture::FrameKind;
-using capture::HostFrame;
 using capture::TimelineBuilder;
 
 class NvtxFrames : public ::testing::Test {

@@ -20,9 +20,7 @@
 namespace lockstep::formats {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 struct Row {
   std::string phase, category, name;

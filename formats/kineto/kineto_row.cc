@@ -90,9 +90,9 @@ simdjson::error_code ReadThree(ondemand::value value, std::string_view (&out)[3]
     return error == simdjson::INCORRECT_TYPE ? simdjson::SUCCESS : error;
   size_t i = 0;
   for (auto element : list) {
-    ondemand::value number;
-    if (auto error = std::move(element).get(number)) return error;
-    if (i < 3) out[i++] = Trim(number.raw_json_token());
+    std::string_view number;
+    if (auto error = element.raw_json_token().get(number)) return error;
+    if (i < 3) out[i++] = Trim(number);
   }
   return simdjson::SUCCESS;
 }

@@ -193,7 +193,7 @@ class NsysWriterTest : public ::testing::Test {
   }
 
   std::string Export(const capture::Capture& capture) {
-    const std::string path = (folder_ / "job.sqlite").string();
+    std::string path = (folder_ / "job.sqlite").string();
     const absl::Status written = WriteNsysSqlite(capture, clock_, path);
     EXPECT_TRUE(written.ok()) << written;
     return path;

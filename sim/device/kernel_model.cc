@@ -15,7 +15,7 @@ constexpr double kDeviceMemoryGbps = 2'000;
 std::string Demangled(const char* name) {
   int status = 0;
   char* text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-  const std::string result = status == 0 && text != nullptr ? text : name;
+  std::string result = status == 0 && text != nullptr ? text : name;
   std::free(text);
   return result;
 }

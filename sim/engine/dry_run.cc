@@ -14,7 +14,6 @@ namespace {
 using scenario::Collective;
 using scenario::Needs;
 using scenario::Op;
-using scenario::OpKind;
 
 // One member's entry into an operation; the answer goes to `rank` for `run`.
 struct Entry {

@@ -24,7 +24,7 @@ std::string ProgramFolder() {
   }
   char* exe = realpath("/proc/self/exe", nullptr);
   if (exe == nullptr) return ".";
-  const std::string folder = FolderOf(exe);
+  std::string folder = FolderOf(exe);
   free(exe);
   return folder;
 }

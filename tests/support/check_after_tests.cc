@@ -35,7 +35,7 @@ class Checkers final : public ::testing::Environment {
       }
       kept.folder = folder;
     }
-    const std::string path = kept.folder + "/" + RunningTest() + "-" + std::to_string(++kept.files) + ending;
+    std::string path = kept.folder + "/" + RunningTest() + "-" + std::to_string(++kept.files) + ending;
     std::ofstream out(path, std::ios::binary);
     out << bytes;
     out.close();

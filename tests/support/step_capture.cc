@@ -8,7 +8,6 @@ namespace lockstep::tests {
 namespace {
 
 using capture::CollectiveOp;
-using capture::kNone;
 
 constexpr int64_t kEpochNs = 1'750'000'000'000'000'000;
 constexpr uint32_t kMicrobatches = 2;

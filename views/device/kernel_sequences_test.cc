@@ -9,7 +9,6 @@
 namespace lockstep::views {
 namespace {
 
-using capture::FrameKind;
 using capture::TimelineBuilder;
 
 std::string TextOf(const capture::Capture& capture, const KernelSequence& row) {
