@@ -21,14 +21,6 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using tests::Computed;
-using tests::Culprit;
-using tests::kFirstStep;
-using tests::kGapUs;
-using tests::Lengths;
-using tests::Noisy;
-using tests::PlainJob;
-using tests::Uniform;
 
 Report ReportOf(const PlainJob& job) {
   Report report = Analyze(CaptureOf(job)).report;

@@ -8,7 +8,7 @@
 #include "capture/model/timeline_builder_fixture.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::tests {
+namespace lockstep::report {
 namespace {
 
 // Returns the median of rank r's i-th kernel over the steps.
@@ -236,4 +236,4 @@ void ExpectInterval(const Range& reported, const std::vector<double>& per_step, 
   EXPECT_GE(part([&](double m) { return m * scale >= reported.high - slack; }), 0.002);
 }
 
-}  // namespace lockstep::tests
+}  // namespace lockstep::report

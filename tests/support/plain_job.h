@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "capture/model/capture.h"
+#include "report/model.h"
 
-namespace lockstep::tests {
+namespace lockstep::report {
 
 inline constexpr int kGapUs = 3;
 inline constexpr int kFirstStep = 50;  // number of the first used step
@@ -81,6 +82,6 @@ double PartAbove(const std::vector<double>& per_step, double floor);
 // error of 200 draws.
 void ExpectInterval(const Range& reported, const std::vector<double>& per_step, double scale = 1);
 
-}  // namespace lockstep::tests
+}  // namespace lockstep::report
 
 #endif  // LOCKSTEP_TESTS_SUPPORT_PLAIN_JOB_H_
