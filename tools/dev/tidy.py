@@ -80,6 +80,10 @@ def unity_sources(sources: list) -> dict:
     for name in sources:
         if name in unit_of:
             members.setdefault(unit_of[name]["file"], []).append(name)
+    # In another order than the build's, equal names of two sources may be ambiguous.
+    place = {name: number for number, name in enumerate(unit_of)}
+    for names in members.values():
+        names.sort(key=place.get)
     shutil.rmtree(DATABASE, ignore_errors=True)
     DATABASE.mkdir()
     files, commands = {}, []
