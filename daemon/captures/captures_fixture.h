@@ -96,7 +96,8 @@ struct FakePorts final : CaptureUplinks {
 
 class CapturesTest : public testing::Test {
  protected:
-  void Arm(const std::string& capture, std::vector<ProcessId> processes, Nanos timeout = Nanos::Seconds(5)) {
+  void Arm(const std::string& capture, const std::vector<ProcessId>& processes,
+           Nanos timeout = Nanos::Seconds(5)) {
     v1::Arm arm;
     arm.set_capture(capture);
     for (const ProcessId& p : processes) ToProto(p, arm.add_processes());

@@ -9,7 +9,7 @@ namespace {
 
 class KinetoInCapturesTest : public CapturesTest {
  protected:
-  void ArmThroughKineto(std::vector<ProcessId> all, std::vector<ProcessId> through_kineto) {
+  void ArmThroughKineto(const std::vector<ProcessId>& all, const std::vector<ProcessId>& through_kineto) {
     v1::Arm arm;
     arm.set_capture("c");
     arm.set_framework(5);

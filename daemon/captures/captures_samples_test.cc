@@ -9,7 +9,7 @@ using ::testing::HasSubstr;
 
 class CapturesSamplesTest : public CapturesTest {
  protected:
-  void ArmSample(const std::string& capture, std::vector<ProcessId> processes) {
+  void ArmSample(const std::string& capture, const std::vector<ProcessId>& processes) {
     v1::Arm arm;
     arm.set_capture(capture);
     arm.set_sample(true);
