@@ -215,7 +215,7 @@ TEST(RealTraces, NamesDlrmsStragglerWithBoundsWhenRanksAreMissing) {
     }
     const Report report = folder.Analyzed();
     tests::CheckedJson(report);
-    const std::string text = RenderText(report, {.width = 400});
+    const std::string text = RenderText(report, {.width = 400, .lines = 0});
     EXPECT_EQ(report.capture.missing_ranks.size(), missing.size());
     EXPECT_EQ(report.capture.matching.matched_fraction, 1.0) << text;
     EXPECT_THAT(text, HasSubstr("collectives lack ranks or records: what the others waited for each other is "
