@@ -120,8 +120,7 @@ std::string SharedLossAction(analysis::SharedLossKind kind) {
   switch (kind) {
     case SharedLossKind::kInput:
       return "give the data loader more workers and prefetch (num_workers, prefetch_factor); check the "
-             "storage "
-             "that it reads";
+             "storage that it reads";
     case SharedLossKind::kHostLaunch:
       return "capture the step in CUDA graphs, fuse small kernels (torch.compile), or pin processes to cores";
     case SharedLossKind::kExposedTransfer:
@@ -134,8 +133,7 @@ std::string SharedLossAction(analysis::SharedLossKind kind) {
       return "use pinned memory and a stream of its own for copies, and prefetch the next batch";
     case SharedLossKind::kIdleOther:
       return "record NVTX ranges or operators (--activities nvtx, or --via kineto), to see what the hosts "
-             "wait "
-             "for";
+             "wait for";
   }
   return "";
 }

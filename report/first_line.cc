@@ -1,7 +1,6 @@
 #include "report/first_line.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -67,9 +66,11 @@ class LineMaker {
   FirstLine Choose() const {
     if (r_.ranks.empty())
       return {.text = "NO STRAGGLER FOUND; nothing was recorded: no rank left any device activity"};
-    if (!r_.not_judged.empty() && r_.not_judged[0].what == "everything") return NothingJudged();
-    if (r_.capture.steps < analysis::kLeastSteps) return TooFewSteps();
-    const SharedLossRow* shared = LeadingSharedLoss(r_);
+    // More steps would not show the kernels of such graphs.
+    if (r_.capture.steps < analysis::kLeastSteps && r_.capture.graphs_not_visible.empty())
+      return TooFewSteps();
+    const SharedLossRow* shared = LargestSharedLoss();
+    if (!r_.not_judged.empty() && r_.not_judged[0].what == kEverything) return NothingJudged(shared);
     const StragglerRow* straggler =
         !r_.stragglers.empty() && Believed(r_.stragglers[0]) ? &r_.stragglers[0] : nullptr;
     const double gain = StragglersGain(), lost = shared != nullptr ? shared->lost_ns_per_step : 0;
@@ -83,6 +84,18 @@ class LineMaker {
     if (r_.slowdown.step_ns && !r_.slowdown.ideal_step_ns)
       return {.text = "NO STRAGGLER FOUND; what is lost is not known: no step is typical of this job"};
     return Nothing();
+  }
+
+  // The largest shared loss that may lead. Null: there is none.
+  const SharedLossRow* LargestSharedLoss() const {
+    for (const SharedLossRow& s : r_.shared_losses) {
+      const double leads = s.kind == "pipeline_bubble" ? kBubbleLeads
+                           : ByDesign(s.kind)          ? kTransfersLead
+                                                       : kIdleLeads;
+      if (s.share_of_step >= leads && s.lost_ns_per_step > r_.slowdown.noise_floor_ns_per_step.value_or(0))
+        return &s;
+    }
+    return nullptr;
   }
 
   // The largest gain of fixing any set of stragglers.
@@ -115,11 +128,15 @@ class LineMaker {
                            LengthText(*r_.slowdown.lost_ns_per_step));
   }
 
-  FirstLine NothingJudged() const {
+  // `shared`: the leading shared loss, or null. It is known without comparing ranks.
+  FirstLine NothingJudged(const SharedLossRow* shared) const {
     const NotJudgedRow& n = r_.not_judged[0];
-    if (r_.capture.steps < analysis::kLeastSteps) return TooFewSteps();
-    return {.text = "NO STRAGGLER FOUND; nothing could be judged: " + n.why + ". " +
-                    Capitalized(n.what_would_tell)};
+    if (shared == nullptr)
+      return {.text = "NO STRAGGLER FOUND; nothing could be judged: " + n.why + ". " +
+                      Capitalized(n.what_would_tell)};
+    FirstLine line = SlowJob(*shared, nullptr);
+    line.text += "; no rank could be judged: " + n.why;
+    return line;
   }
 
   static std::string Capitalized(std::string text) {
@@ -178,7 +195,8 @@ class LineMaker {
   }
 
   FirstLine SlowJob(const SharedLossRow& s, const StragglerRow* straggler) const {
-    FirstLine line{.headline = Headline::kSlowJob, .page = PageForShared(s.kind), .tone = Tone::kBad};
+    FirstLine line{
+        .headline = Headline::kSlowJob, .page = PageForShared(s.kind), .tone = Tone::kBad, .shared = &s};
     line.text = "SLOW JOB: " + SharedLossInWords(s.kind) + ". " + Capitalized(SharedText(s));
     if (straggler != nullptr)
       line.text += "; also " + StragglerName(r_, *straggler) + ": " + CauseInWords(straggler->cause) + ", " +
@@ -335,17 +353,6 @@ std::string SharedLossInWords(const std::string& kind) {
     if (name == kind) return std::string(words);
   }
   return kind;
-}
-
-const SharedLossRow* LeadingSharedLoss(const Report& report) {
-  for (const SharedLossRow& s : report.shared_losses) {
-    const double floor = report.slowdown.noise_floor_ns_per_step.value_or(0);
-    const double leads = s.kind == "pipeline_bubble" ? kBubbleLeads
-                         : ByDesign(s.kind)          ? kTransfersLead
-                                                     : kIdleLeads;
-    if (s.share_of_step >= leads && s.lost_ns_per_step > floor) return &s;
-  }
-  return nullptr;
 }
 
 FirstLine MakeFirstLine(const Report& report) { return LineMaker(report).Run(); }

@@ -27,6 +27,8 @@ struct FirstLine {
       text;  // one line, with the words of the headline, and PARTIAL before them if records are missing
   std::string page;  // the team to wake, and the ones to leave asleep; empty: nobody
   Tone tone = Tone::kWarn;
+  // The shared loss of the report that leads. Null: another loss leads, or none.
+  const SharedLossRow* shared = nullptr;
 };
 
 // A shared loss leads if it is larger than what fixing the stragglers gains. Idle devices and copies lead
@@ -34,8 +36,8 @@ struct FirstLine {
 // the bubble of a pipeline leads from 50 % on. They must be five times what the stragglers cost.
 FirstLine MakeFirstLine(const Report& report);
 
-// The largest shared loss that may lead. Null: there is none.
-const SharedLossRow* LeadingSharedLoss(const Report& report);
+// NotJudgedRow::what if nothing could be judged. Such a row is the first one.
+inline constexpr char kEverything[] = "everything";
 
 // Names the subject of a straggler: "rank 3 (node1 GPU 3)", "host n045 (8 ranks)", "all ranks".
 std::string StragglerName(const Report& report, const StragglerRow& straggler);

@@ -146,6 +146,41 @@ TEST(FirstLine, ACaptureThatIsNotWholeIsPartialAndNeverHealthy) {
   EXPECT_THAT(LineOf(r), StartsWith("PARTIAL STRAGGLER rank 3"));
 }
 
+// A shared loss is measured on each rank alone.
+TEST(FirstLine, ASharedLossLeadsAlsoIfNoRankCouldBeJudged) {
+  Report r = Healthy();
+  r.not_judged = {
+      {kEverything, "only 0% of the communication could be matched across ranks", "capture all ranks"}};
+  EXPECT_THAT(LineOf(r),
+              StartsWith("NO STRAGGLER FOUND; nothing could be judged: only 0% of the communication"));
+  r.shared_losses = {Shared("host_launch", 70)};
+  EXPECT_THAT(LineOf(r),
+              AllOf(StartsWith("SLOW JOB: late launches."), HasSubstr("no rank could be judged: only 0%")));
+}
+
+TEST(FirstLine, UnrecordedGraphsComeBeforeTooFewSteps) {
+  Report r = Healthy();
+  r.capture.steps = 1;
+  r.capture.graphs_not_visible = {{.rank = RankId(2), .launches = 40}};
+  r.not_judged = {{kEverything, "the kernels of 40 launches of CUDA graphs were not recorded",
+                   "start the job otherwise"}};
+  EXPECT_THAT(LineOf(r),
+              StartsWith("NO STRAGGLER FOUND; nothing could be judged: the kernels of 40 launches"));
+}
+
+// The entry of the whole job leads here, not the shared loss that is also large enough.
+TEST(FirstLine, OnlyTheLossThatLeadsIsItsShared) {
+  Report r = Healthy();
+  r.slowdown.lost_ns_per_step = 51 * kMs;
+  r.stragglers = {Slow(50, "job")};
+  r.shared_losses = {Shared("idle_other", 10)};
+  EXPECT_THAT(LineOf(r), StartsWith("SLOW JOB the job"));
+  EXPECT_EQ(MakeFirstLine(r).shared, nullptr);
+  r.stragglers.clear();
+  r.slowdown.lost_ns_per_step = 1 * kMs;
+  EXPECT_EQ(MakeFirstLine(r).shared, &r.shared_losses[0]);
+}
+
 TEST(FirstLine, WaitingForOneRankContradictsHealthy) {
   Report r = Healthy();
   r.waiting = WaitingRow{};

@@ -1,4 +1,4 @@
-// MakeRecommendations(): what to do, the largest gain first.
+// MakeRecommendations(): actions, that of the leading loss first, then by gain.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -24,26 +24,27 @@ std::vector<std::string> MakeRecommendations(const Report& report) {
         "capture %d more whole steps: a verdict needs at least %d, effects of a few percent about 20",
         analysis::kLeastSteps - report.capture.steps, analysis::kLeastSteps));
   }
-  // The largest gain comes first.
-  std::vector<std::pair<double, std::string>> actions;
-  for (const StragglerRow& s : report.stragglers) {
+  struct Action {
+    bool leads;  // of the loss that the first line names
+    double gain;
+    const std::string* text;
+  };
+  std::vector<Action> actions;
+  const SharedLossRow* leading = MakeFirstLine(report).shared;
+  for (size_t i = 0; i < report.stragglers.size(); ++i) {
+    const StragglerRow& s = report.stragglers[i];
     if (!s.action.empty())
-      actions.emplace_back(std::max(s.gain_ns_per_step.value_or(0), s.lost_ns_per_step), s.action);
+      actions.push_back({i == 0 && leading == nullptr,
+                         std::max(s.gain_ns_per_step.value_or(0), s.lost_ns_per_step), &s.action});
   }
   for (const SharedLossRow& s : report.shared_losses) {
-    if (&s == LeadingSharedLoss(report) || s.share_of_step >= kActOn)
-      actions.emplace_back(s.lost_ns_per_step, s.action);
+    if (&s == leading || s.share_of_step >= kActOn)
+      actions.push_back({&s == leading, s.lost_ns_per_step, &s.action});
   }
-  const bool shared_leads = MakeFirstLine(report).headline == Headline::kSlowJob;
-  std::stable_sort(actions.begin(), actions.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  // A loss by design may be larger than the straggler that leads.
-  if (!shared_leads && !report.stragglers.empty()) {
-    const auto leading = std::find_if(actions.begin(), actions.end(),
-                                      [&](const auto& a) { return a.second == report.stragglers[0].action; });
-    if (leading != actions.end()) std::rotate(actions.begin(), leading, leading + 1);
-  }
-  for (auto& [gain, action] : actions) out.push_back(std::move(action));
+  std::stable_sort(actions.begin(), actions.end(), [](const Action& a, const Action& b) {
+    return std::pair(a.leads, a.gain) > std::pair(b.leads, b.gain);
+  });
+  for (const Action& action : actions) out.push_back(*action.text);
   return out;
 }
 

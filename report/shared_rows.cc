@@ -1,12 +1,16 @@
 // Makes the report's rows about the whole job: what all ranks lose alike, and what the capture cannot show.
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "analysis/explain/causes.h"
 #include "analysis/explain/diagnosis.h"
 #include "report/actions.h"
+#include "report/first_line.h"
 #include "report/rows.h"
+#include "report/text_layout.h"
 
 namespace lockstep::report {
 namespace {
@@ -35,6 +39,22 @@ std::string Seen(const SharedLoss& loss) {
   return "";
 }
 
+// Empty if the kernels of all graphs were recorded.
+std::string UnrecordedGraphs(const capture::Capture& capture) {
+  uint64_t launches = 0;
+  std::vector<RankId> ranks;
+  for (const capture::RankData& rank : capture.ranks) {
+    if (rank.unseen_graph_launches == 0) continue;
+    launches += rank.unseen_graph_launches;
+    ranks.push_back(rank.rank);
+  }
+  if (ranks.empty()) return "";
+  return absl::StrFormat(
+      "the kernels of %d launches of CUDA graphs on %s were not recorded, because the graphs are older than "
+      "CUPTI",
+      launches, RankList(ranks, 16));
+}
+
 }  // namespace
 
 std::vector<SharedLossRow> MakeSharedLossRows(const std::vector<SharedLoss>& losses) {
@@ -59,23 +79,18 @@ std::vector<NotJudgedRow> MakeNotJudgedRows(const RowInput& in, const std::vecto
   std::vector<NotJudgedRow> rows;
   const size_t steps = in.steps.count();
   const double matched = in.matches.MatchedFraction().value_or(1);
-  const bool hidden_graphs =
-      std::any_of(in.capture.ranks.begin(), in.capture.ranks.end(),
-                  [](const capture::RankData& r) { return r.unseen_graph_launches > 0; });
-  if (in.diagnosis.step_ns <= 0) {
-    rows.push_back({"everything", "no step was recorded whole", "capture again, for longer"});
+  if (const std::string graphs = UnrecordedGraphs(in.capture); !graphs.empty()) {
+    rows.push_back({kEverything, graphs, "start the job with LOCKSTEP_PREPARE=always"});
+  } else if (in.diagnosis.step_ns <= 0) {
+    rows.push_back({kEverything, "no step was recorded whole", "capture again, for longer"});
   } else if (steps < analysis::kLeastSteps) {
-    rows.push_back({"everything",
+    rows.push_back({kEverything,
                     absl::StrFormat("%d step%s recorded whole, and a verdict needs %d", steps,
                                     steps == 1 ? " was" : "s were", analysis::kLeastSteps),
                     "capture again, for longer"});
-  } else if (hidden_graphs) {
-    rows.push_back({"everything",
-                    "kernels of CUDA graphs were not recorded, because the graphs are older than CUPTI",
-                    "start the job with LOCKSTEP_PREPARE=always"});
   } else if (matched < analysis::kMatchedForVerdict) {
     rows.push_back(
-        {"everything",
+        {kEverything,
          absl::StrFormat("only %.0f%% of the communication could be matched across ranks", 100 * matched),
          "capture all ranks of the job, with NCCL's profiler plugin"});
   }

@@ -39,8 +39,8 @@ std::string TextPage::Take() {
       }
     }
     if (all > total)
-      AddParagraph(Priority::kAlways,
-                   "MORE " + std::to_string(all - total) + " lines: lockstep report -o FILE");
+      AddParagraph(Priority::kAlways, "MORE " + std::to_string(all - total) +
+                                          " lines are left out here; a file has them (-o FILE)");
   }
   std::string out;
   for (const Paragraph& p : paragraphs_) out += p.lines;

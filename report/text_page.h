@@ -26,7 +26,6 @@ class TextPage {
   std::string Take();
   // True if a paragraph of this text needs one line only.
   bool FitsOneLine(std::string_view text) const { return text.size() <= static_cast<size_t>(width_); }
-  bool HasLimit() const { return lines_ > 0; }
 
  private:
   struct Paragraph {

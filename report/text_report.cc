@@ -35,6 +35,7 @@ class Writer {
       : r_(report),
         options_(options),
         page_(options),
+        first_(MakeFirstLine(report)),
         top_(static_cast<size_t>(std::clamp(options.top, 1, kMostRows))) {}
 
   std::string Run() {
@@ -57,9 +58,8 @@ class Writer {
 
  private:
   void Verdict() {
-    const FirstLine line = MakeFirstLine(r_);
-    page_.AddParagraph(kAlways, line.text, 2, line.tone);
-    if (!line.page.empty()) page_.AddParagraph(kAlways, "PAGE " + line.page, 2, Tone::kTitle);
+    page_.AddParagraph(kAlways, first_.text, 2, first_.tone);
+    if (!first_.page.empty()) page_.AddParagraph(kAlways, "PAGE " + first_.page, 2, Tone::kTitle);
   }
 
   void Overview() {
@@ -152,20 +152,18 @@ class Writer {
 
   // Prints the losses of all ranks that the first line does not name.
   void Also() {
-    const FirstLine line = MakeFirstLine(r_);
-    const SharedLossRow* leading = line.headline == Headline::kSlowJob ? LeadingSharedLoss(r_) : nullptr;
     std::string text;
     size_t shown = 0;
     for (const SharedLossRow& s : r_.shared_losses) {
-      if (&s == leading || shown == kMostShared) continue;
+      if (&s == first_.shared || shown == kMostShared) continue;
       ++shown;
       text +=
           absl::StrFormat("%s%s %s of each step (%s)", text.empty() ? "" : ";  ", SharedLossInWords(s.kind),
                           Percent(s.share_of_step), LengthText(s.lost_ns_per_step));
     }
     if (!text.empty()) page_.AddParagraph(kUseful, "ALSO shared by all ranks: " + text, 2, Tone::kTitle);
-    if (leading != nullptr && !leading->evidence.empty())
-      page_.AddParagraph(kImportant, "SEEN " + leading->evidence[0], 2, Tone::kTitle);
+    if (first_.shared != nullptr && !first_.shared->evidence.empty())
+      page_.AddParagraph(kImportant, "SEEN " + first_.shared->evidence[0], 2, Tone::kTitle);
   }
 
   // Prints what this capture cannot show.
@@ -298,7 +296,7 @@ class Writer {
 
   // Prints the actions. In a healthy job, they are remarks.
   void Do() {
-    const bool wanted = !MakeFirstLine(r_).page.empty();
+    const bool wanted = !first_.page.empty();
     for (size_t i = 0; i < r_.recommendations.size() && i < kMostActions; ++i) {
       page_.AddParagraph(i == 0 && wanted ? kAlways : kAside, "DO " + r_.recommendations[i], 2, Tone::kTitle);
     }
@@ -365,6 +363,7 @@ class Writer {
   const Report& r_;
   const TextOptions& options_;
   TextPage page_;
+  FirstLine first_;
   size_t top_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -70,7 +71,6 @@ class JudgedFinder {
   }
 
   int32_t RankNumber(uint32_t r) const { return in_.capture.ranks[r].rank.value(); }
-  uint32_t HostOf(uint32_t r) const { return in_.capture.ranks[r].host; }
 
   struct Links {
     Comparable time;
@@ -91,14 +91,10 @@ class JudgedFinder {
     for (uint32_t o = 0; o < classes_.owners.size(); ++o) {
       if (time[o] <= 0) continue;
       const auto& members = classes_.owners[o].rank_indices;
-      size_t hosts = 1;
-      for (size_t i = 1; i < members.size(); ++i) {
-        const bool seen = std::any_of(members.begin(), members.begin() + static_cast<std::ptrdiff_t>(i),
-                                      [&](uint32_t r) { return HostOf(r) == HostOf(members[i]); });
-        hosts += seen ? 0 : 1;
-      }
-      Links& links = hosts > 1 ? between : inside;
-      neighbours_between = neighbours_between || (hosts > 1 && hosts < members.size());
+      std::set<uint32_t> hosts;
+      for (uint32_t r : members) hosts.insert(in_.capture.ranks[r].host);
+      Links& links = hosts.size() > 1 ? between : inside;
+      neighbours_between = neighbours_between || (hosts.size() > 1 && hosts.size() < members.size());
       links.owners += 1;
       links.time.all += time[o];
       if (compared[o] != 0) links.time.compared += time[o];

@@ -1,7 +1,6 @@
 #include "analysis/explain/shared_losses.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "analysis/time/device_use.h"
 #include "base/median.h"
@@ -38,10 +37,6 @@ std::vector<double> Column(const std::vector<MeanUse>& ranks, double MeanUse::*p
   return out;
 }
 
-double MeanOf(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 }  // namespace
 
 std::string_view SharedLossKindName(SharedLossKind kind) {
@@ -67,6 +62,10 @@ std::string_view SharedLossKindName(SharedLossKind kind) {
 std::vector<SharedLoss> FindSharedLosses(const GraphInput& input, const Diagnosis& diagnosis) {
   std::vector<SharedLoss> losses;
   if (diagnosis.step_ns <= 0 || input.capture.ranks.empty()) return losses;
+  // A device that runs unrecorded graphs only seems to idle.
+  if (std::any_of(input.capture.ranks.begin(), input.capture.ranks.end(),
+                  [](const capture::RankData& r) { return r.unseen_graph_launches > 0; }))
+    return losses;
   std::vector<MeanUse> ranks(input.capture.ranks.size());
   ParallelFor(input.threads, ranks.size(), [&](unsigned, size_t r) {
     ranks[r] = MeanOfSteps(DeviceUseOfSteps(input.capture, input.capture.ranks[r], input.steps.ranks[r],
@@ -96,7 +95,7 @@ std::vector<SharedLoss> FindSharedLosses(const GraphInput& input, const Diagnosi
     const std::vector<double> waits = Column(ranks, &MeanUse::wait);
     const bool pipeline = diagnosis.layout.stages > 0;
     add(pipeline ? SharedLossKind::kPipelineBubble : SharedLossKind::kExposedWait, waits,
-        (pipeline ? MeanOf(waits) : Median(waits)) - std::max(0.0, diagnosis.lost_ns));
+        (pipeline ? Mean(waits) : Median(waits)) - std::max(0.0, diagnosis.lost_ns));
   }
   std::stable_sort(losses.begin(), losses.end(),
                    [](const SharedLoss& a, const SharedLoss& b) { return a.lost_ns > b.lost_ns; });
