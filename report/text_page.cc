@@ -40,7 +40,7 @@ std::string TextPage::Take() {
     }
     if (all > total)
       AddParagraph(Priority::kAlways, "MORE " + std::to_string(all - total) +
-                                          " lines are left out here; a file has them (-o FILE)");
+                                          " lines are left out on a terminal: pipe the output into less");
   }
   std::string out;
   for (const Paragraph& p : paragraphs_) out += p.lines;

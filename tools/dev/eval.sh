@@ -2,6 +2,7 @@
 live=
 script=tests/scenario/evaluate.py
 case " $* " in
+  *" --recorded "*) live=yes script=tools/dev/eval_recorded.py ;;
   *" --live "*) live=yes script=tools/dev/eval.py ;;
   *" --predict "*) live=yes script=tests/e2e/predicted_gain_live.py ;;
 esac
