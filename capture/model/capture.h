@@ -170,9 +170,9 @@ struct Capture {
   std::string job;
   bool live = false;  // false: imported
   int32_t world_size = 0;
-  // Ranks of the world, or of the request, without any record.
+  // Ranks of the world that were never seen, and ranks that were asked and did not finish (`notes` say why).
   std::vector<RankId> missing_ranks;
-  // Sorted by rank; one entry per rank. The readers of records/ and of imports fill it.
+  // Sorted by rank; one entry per rank. No reader fills it yet.
   std::vector<IncompleteRank> incomplete;
   // The steps that were asked for, by the numbers in their marks. Records outside these steps are the lead-in
   // and the lead-out.
