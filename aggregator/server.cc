@@ -89,6 +89,16 @@ absl::StatusOr<report::Report> WriteReports(const std::string& folder, WritesPag
   return std::move(analysis.report);
 }
 
+// The records may show more than the states of the ranks: a stepped clock, or a rank without records.
+void NoteIncomplete(const std::vector<report::IncompleteRow>& ranks, v1::TraceFinished& finished) {
+  if (ranks.empty() || finished.outcome() != v1::TraceFinished::COMPLETE) return;
+  finished.set_outcome(v1::TraceFinished::PARTIAL);
+  std::string text;
+  for (const report::IncompleteRow& row : ranks)
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "rank ", row.rank.value(), ": ", row.reason);
+  finished.set_text(text);
+}
+
 class GrpcServer final : public Server {
  public:
   GrpcServer(ServerOptions options, std::unique_ptr<LineSink> audit_lines)
@@ -228,7 +238,7 @@ class GrpcServer final : public Server {
     if (options_.analysis == ServerAnalysis::kHere) housekeeper_.Tidy();
   }
 
-  void Analyse(const std::string& folder, const v1::TraceFinished& finished) {
+  void Analyse(const std::string& folder, v1::TraceFinished& finished) {
     if (options_.analysis != ServerAnalysis::kHere || finished.t0_ns() == 0) return;
     const std::unique_ptr<aggregator::CaptureUse::Hold> hold =
         use_.Read(std::filesystem::path(folder).filename().string());
@@ -239,6 +249,7 @@ class GrpcServer final : public Server {
     if (!report.ok())
       options_.log(LogLevel::kError, "report_failed",
                    {{"folder", folder}, {"reason", report.status().message()}});
+    if (report.ok()) NoteIncomplete(report->capture.incomplete, finished);
     metrics_.NoteReport(report.ok() ? std::optional(*std::move(report)) : std::nullopt,
                         aggregator::MonoNow() - begun, clock_.Now() - JobTime());
   }

@@ -89,8 +89,11 @@ Nanos Agent::Turn(EntryKind entry) {
     FollowTrigger();
   }
   if (capture_.state() == Capture::State::kWindow) {
-    if (exiting_.load()) capture_.EndWindow();
     tick_in_ = capture_.Tick();
+    if (exiting_.load() && tick_in_ != Nanos()) {
+      capture_.EndWindow();
+      cut_ = ring::Cut::kProgramEnded;
+    }
     FollowPython();
     if (tick_in_ == Nanos() || exiting_.load()) {
       FinishCapture();
@@ -238,6 +241,7 @@ void Agent::OnStart(const ring::Start& start) {
   start_ = start;
   step_agreed_ = false;
   stopped_ = false;
+  cut_ = ring::Cut::kNone;
   ring::State fields{};
   if (start.begin != ring::Begin::kAtT0) {
     const HostTime t0(start.t0_realtime_ns);
@@ -355,13 +359,16 @@ void Agent::FinishCapture() {
   fields.records = totals.records;
   fields.outside_window = totals.outside;
   Sentence note = capture_.cupti().note();
-  if (start_.begin != ring::Begin::kAtT0) {
+  const bool triggered = start_.begin != ring::Begin::kAtT0;
+  if (triggered && start_.end != ring::End::kAfterDuration && !end_seen && cut_ == ring::Cut::kNone) {
+    cut_ = ring::Cut::kEndMissed;
+    if (!note.empty()) note << "; ";
+    note << NameOf(start_.end) << " did not occur before the timeout; the capture ended then";
+  }
+  fields.cut = cut_;
+  if (triggered || cut_ != ring::Cut::kNone) {
     fields.t0_realtime_ns = totals.window.start.ns();
     fields.t1_realtime_ns = totals.window.end.ns();
-    if (start_.end != ring::End::kAfterDuration && !end_seen) {
-      if (!note.empty()) note << "; ";
-      note << NameOf(start_.end) << " did not occur before the timeout; the capture ended then";
-    }
   }
   std::memcpy(fields.text, note.c_str(), note.size());
   const bool sent = SendPythonProfile() && SendState(ring::ClientState::kDone, fields);

@@ -88,6 +88,7 @@ class Agent {
   ring::Start start_{};
   bool step_agreed_ = false;  // the step came in a second Start
   bool stopped_ = false;      // the daemon ended the window
+  ring::Cut cut_ = ring::Cut::kNone;
   uint64_t reported_step_ = 0;
   MonoTime reported_at_;
   MonoTime armed_at_;

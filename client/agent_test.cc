@@ -155,7 +155,12 @@ TEST_F(AgentTest, AnExitingProcessFinishesItsCaptureFirst) {
   const int64_t t0 = StartWindow(1, Nanos::Seconds(3600));
   cupti_.Emit(MakeKernel(t0 + 10, t0 + 11, 1));
   agent_->FinishForExit(Nanos::Seconds(3));
-  ASSERT_EQ(daemon_.WaitForState(100)->state, ClientState::kDone);
+  const auto done = daemon_.WaitForState(100);
+  ASSERT_EQ(done->state, ClientState::kDone);
+  EXPECT_EQ(done->cut, ring::Cut::kProgramEnded);
+  EXPECT_EQ(done->t0_realtime_ns, t0);
+  EXPECT_LT(done->t1_realtime_ns - t0, Nanos::Seconds(10).ns())
+      << "the recorded window, not the requested one";
   EXPECT_EQ(daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel).size(), 1u);
 }
 

@@ -201,6 +201,7 @@ TEST_F(AgentTriggerTest, ReportsAMissingEnd) {
   capture_->nvtx().Push(nullptr, {"epoch", 5}, 0);
   const ring::State done = Wait(ClientState::kDone);
   EXPECT_STREQ(done.text, "the end of that range did not occur before the timeout; the capture ended then");
+  EXPECT_EQ(done.cut, ring::Cut::kEndMissed);
   EXPECT_NEAR(static_cast<double>(done.t1_realtime_ns - done.t0_realtime_ns), 300e6, 1e6);
   EXPECT_EQ(Ranges(), std::vector<std::string>{"epoch"}) << "still open at the end";
 }
@@ -214,6 +215,7 @@ TEST_F(AgentTriggerTest, StopWhileWaitingReturnsToIdle) {
   StartWindow(6, Nanos::Millis(20));
   const ring::State done = Wait(ClientState::kDone);
   EXPECT_EQ(done.t0_realtime_ns, 0) << "the requested window is not reported";
+  EXPECT_EQ(done.cut, ring::Cut::kNone);
 }
 
 class OlderDaemonTest : public AgentTest, public testing::WithParamInterface<uint32_t> {};

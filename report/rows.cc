@@ -197,7 +197,8 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
   row.source = c.live ? "live" : "import";
   row.world_size = c.world_size;
   row.hosts = static_cast<uint32_t>(c.hosts.size());
-  row.steps = static_cast<uint32_t>(in.steps.count());
+  // Without any device work, the window counts as one step.
+  row.steps = in.diagnosis.step_ns > 0 ? static_cast<uint32_t>(in.steps.count()) : 0;
   row.missing_ranks = c.missing_ranks;
   row.partial = c.partial();
   for (const capture::IncompleteRank& rank : c.incomplete)

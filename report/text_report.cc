@@ -88,9 +88,10 @@ class Writer {
       line += absl::StrFormat("  matched %.4g%%", 100 * *c.matching.matched_fraction);
     if (c.hosts > 1) line += c.clock.bound ? "  clocks within " + Text(*c.clock.bound) : "  clocks unknown";
     page_.AddParagraph(kAlways, line);
-    if (!c.missing_ranks.empty())
-      page_.AddParagraph(kAlways,
-                         "MISSING " + RankList(c.missing_ranks, 16) + ": nothing was recorded of them", 2,
+    std::vector<RankId> missing = c.missing_ranks;
+    for (const IncompleteRow& row : c.incomplete) std::erase(missing, row.rank);
+    if (!missing.empty())
+      page_.AddParagraph(kAlways, "MISSING " + RankList(missing, 16) + ": nothing was recorded of them", 2,
                          Tone::kWarn);
     for (const auto& [reason, ranks] : IncompleteRanks())
       page_.AddParagraph(kAlways, "INCOMPLETE " + RankList(ranks, 16) + ": " + reason, 2, Tone::kWarn);

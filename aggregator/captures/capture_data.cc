@@ -1,5 +1,6 @@
 #include "aggregator/captures/capture_data.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,9 +84,10 @@ absl::Status CaptureData::Write(size_t i, uint64_t incarnation, uint64_t rows, c
 void CaptureData::AddLosses(size_t i, const google::protobuf::RepeatedPtrField<v1::Loss>& losses) {
   MutexLock lock(&mutex_);
   for (const v1::Loss& loss : losses) {
-    ranks_[i].losses.push_back({loss.stage(), KindText(loss.kind()), loss.records(), loss.reason(),
+    const uint64_t records = std::min<uint64_t>(loss.records(), capture::kMostLostRecords);
+    ranks_[i].losses.push_back({loss.stage(), KindText(loss.kind()), records, loss.reason(),
                                 HostTime(loss.from_ns()), HostTime(loss.to_ns())});
-    lost_.Add(loss.stage(), loss.kind(), loss.records());
+    lost_.Add(loss.stage(), loss.kind(), records);
   }
 }
 

@@ -46,6 +46,7 @@ capture::ManifestProcess DescribeProcess(const CaptureRank& rank, uint32_t host)
   p.window = rank.window;
   p.state = StateName(rank);
   p.text = rank.state.text();
+  p.cut = rank.state.cut();
   p.late = Nanos(rank.state.late_ns());
   p.via = rank.kineto ? "kineto" : "cupti";
   return p;
@@ -57,16 +58,12 @@ void NoteProcess(const capture::ManifestProcess& p, const CaptureRank& rank,
     notes.push_back(absl::StrFormat("rank %d began %.3f ms late: it received the start after T0",
                                     p.rank.value(), p.late.millis()));
   }
-  if (p.state == "done" && !p.text.empty())
+  if (p.state == "done" && !p.text.empty() && p.text != p.cut)
     notes.push_back(absl::StrFormat("rank %d: %s", p.rank.value(), p.text));
   if (!rank.cupti_holder.empty()) {
     notes.push_back(
         absl::StrFormat("rank %d was captured by PyTorch's profiler, since its client found CUPTI held by %s",
                         p.rank.value(), rank.cupti_holder));
-  }
-  if (p.state == "failed" || p.state == "gone") {
-    notes.push_back(
-        absl::StrFormat("rank %d %s: %s", p.rank.value(), p.state == "gone" ? "is gone" : p.state, p.text));
   }
 }
 
@@ -106,6 +103,7 @@ capture::Manifest MakeManifest(const CaptureFacts& facts, const std::vector<Stor
   const JobInterval window = facts.plan.Window(facts.ranks);
   m.t0 = window.start;
   m.t1 = window.end;
+  m.requested = facts.plan.requested();
   m.wanted_steps = facts.plan.WantedSteps(facts.ranks);
   m.complete = true;
   for (const int32_t rank : selection.missing_ranks) m.missing_ranks.push_back(RankId(rank));

@@ -194,7 +194,9 @@ void CaptureSession::Drain(const Emit& emit) {
     early = stopping_;
     nothing = plan_.t0() == JobTime();
     kineto = ranks_.AnyKineto();
-    if (early && !nothing) plan_.EndAt(env_.clock.Now());
+    const bool fault = abandoned_ != MonoTime() || !data_->error().empty();
+    if (early && !nothing)
+      plan_.EndAt(env_.clock.Now(), fault ? StartPlan::EndedBy::kFault : StartPlan::EndedBy::kUser);
   }
   v1::FromAggregator stop;
   stop.mutable_stop()->set_capture(id_);

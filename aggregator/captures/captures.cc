@@ -113,7 +113,9 @@ v1::TraceFinished Captures::Trace(const v1::TraceRequest& request, const Caller&
                 {"job", selection.job},
                 {"outcome", OutcomeName(finished.outcome())},
                 {"text", finished.text()}});
-  const v1::CaptureStatus status = (*session)->Status();
+  v1::CaptureStatus status = (*session)->Status();
+  status.set_outcome(finished.outcome());
+  status.set_text(finished.text());
   MutexLock lock(&mutex_);
   sessions_.erase(id);
   ++counts_.captures[finished.outcome()];

@@ -22,9 +22,18 @@ void StartPlan::Begin(const CaptureRanks& ranks, JobTime now, Nanos delivery_tim
   const Nanos lead = triggered() ? limits_.least_lead : LongestLead(ranks);
   t0_ = std::max(now + std::max(lead, delivery_time), JobTime(request_.start_at_unix_ns()));
   t1_ = t0_ + (triggered() ? TriggerTimeout() : Nanos(request_.duration_ns()));
+  if (!triggered()) {
+    requested_ = t1_ - t0_;
+  } else if (request_.trigger().end() == v1::Trigger::AFTER_DURATION) {
+    requested_ = Nanos(request_.trigger().duration_ns());
+  }
 }
 
-void StartPlan::EndAt(JobTime now) { t1_ = std::min(t1_, now); }
+void StartPlan::EndAt(JobTime now, EndedBy by) {
+  t1_ = std::min(t1_, now);
+  if (by == EndedBy::kFault) return;
+  requested_ = triggered() ? Nanos() : std::max(t1_ - t0_, Nanos());
+}
 
 Nanos StartPlan::LongestLead(const CaptureRanks& ranks) const {
   Nanos lead = limits_.least_lead;

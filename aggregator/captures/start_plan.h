@@ -33,13 +33,16 @@ class StartPlan {
   // Chooses the first step that every waiting rank can still reach, and sets T1 again. Returns false if no
   // rank has reported its step.
   bool ChooseStep(const CaptureRanks& ranks, JobTime now, Nanos delivery_time);
-  // Sets T1 to an earlier time.
-  void EndAt(JobTime now);
+  // Sets T1 to an earlier time. If the user requested that, the window was not cut short.
+  enum class EndedBy : uint8_t { kUser, kFault };
+  void EndAt(JobTime now, EndedBy by);
 
   // Returns the message that starts the ranks, without the capture's id.
   v1::Start Message(const CaptureRanks& ranks) const;
   JobTime t0() const { return t0_; }
   JobTime t1() const { return t1_; }
+  // Returns the length of every rank's window that the user requested last. 0: it depends on a trigger.
+  Nanos requested() const { return requested_; }
   // Returns the time at which the windows of all ranks have closed. A trigger may open one at the last
   // moment.
   JobTime LatestEnd() const;
@@ -64,6 +67,7 @@ class StartPlan {
   const SessionLimits& limits_;
   JobTime t0_;
   JobTime t1_;
+  Nanos requested_;
   std::optional<uint64_t> common_step_;
   v1::Start::KinetoBegin kineto_begin_ = v1::Start::BY_ITERATION;
   JobInterval kineto_window_;

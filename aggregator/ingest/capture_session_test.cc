@@ -271,7 +271,9 @@ TEST_F(CaptureSessionTest, KeepsTheRecordsOfAStoppedCapture) {
   daemon.SendEnd(2, id, 0);
   const TraceRun run = running.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::COMPLETE);
-  EXPECT_EQ(Load(id).ranks[0].activities.size(), 4u);
+  const capture::Capture capture = Load(id);
+  EXPECT_EQ(capture.ranks[0].activities.size(), 4u);
+  EXPECT_FALSE(capture.partial()) << "the user requested the shorter window";
 }
 
 TEST_F(CaptureSessionTest, ACallerThatDisconnectsStopsItsCapture) {
@@ -313,7 +315,12 @@ TEST_F(CaptureSessionTest, ShutdownEndsARunningCaptureAndKeepsItsRecords) {
   hub_->Shutdown();
   const TraceRun run = running.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::PARTIAL);
-  EXPECT_EQ(Load(id).ranks[0].activities.size(), 4u);
+  const capture::Capture capture = Load(id);
+  EXPECT_EQ(capture.ranks[0].activities.size(), 4u);
+  ASSERT_EQ(capture.incomplete.size(), 1u);
+  EXPECT_EQ(capture.incomplete[0].asked, Nanos::Seconds(60));
+  EXPECT_THAT(capture.incomplete[0].reason,
+              HasSubstr("the aggregator ended before its last records arrived"));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/time.h"
 #include "lockstep/v1/ingest.grpc.pb.h"
 
 namespace lockstep::aggregator {
@@ -139,7 +140,7 @@ class FakeDaemon {
     end.set_capture(capture);
     *end.mutable_process() = Process(rank);
     end.set_t0_host_ns(1);
-    end.set_t1_host_ns(2);
+    end.set_t1_host_ns(Nanos::Seconds(3600).ns());
     if (lost > 0) {
       v1::Loss& loss = *end.add_losses();
       loss.set_stage("ring");

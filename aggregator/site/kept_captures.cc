@@ -156,9 +156,15 @@ CaptureRow KeptCaptures::Read(const std::string& id) const {
   dom::parser parser;
   dom::element report;
   const bool reported = parser.load(folder + "/report.json").get(report) == simdjson::SUCCESS;
-  if (reported) AddReport(report, row);
+  dom::array incomplete;
+  bool whole_ranks = true;
+  if (reported) {
+    AddReport(report, row);
+    whole_ranks = report.at_pointer("/capture/incomplete").get(incomplete) != simdjson::SUCCESS ||
+                  incomplete.size() == 0;
+  }
   if (!reported) row.text = FailureReason(manifest, id);
-  const bool whole = manifest.ok() && manifest->complete && row.missing_ranks.value_or(0) == 0;
+  const bool whole = manifest.ok() && manifest->complete && row.missing_ranks.value_or(0) == 0 && whole_ranks;
   row.state = !reported ? "failed" : whole ? "done" : "partial";
   std::error_code error;
   for (const std::string_view file : kFiles) {

@@ -62,6 +62,12 @@ TEST_F(KeptCapturesTest, ReportsIncompleteCaptures) {
   folder_.AddManifest(m);
   EXPECT_EQ(Look(kKeptId).state, "partial");
 
+  constexpr char kStepped[] = "20260301-120001-0a1b2c";
+  folder_.AddManifest(CapturesFolder::SomeManifest(kStepped));
+  folder_.Write(std::string(kStepped) + "/report.json",
+                R"({"capture": {"incomplete": [{"rank": 1, "reason": "its host's clock was set back"}]}})");
+  EXPECT_EQ(Look(kStepped).state, "partial") << "only the records show it";
+
   m.id = kLater;
   m.t0 = m.t1 = JobTime();
   m.processes[1].state = "failed";

@@ -68,10 +68,14 @@ struct Host {
   const std::string& ShownName() const { return name.empty() ? id : name; }
 };
 
+// One record per nanosecond for nearly three hours. A loss that states more is cut to this number, so that
+// sums over all ranks fit 64 bits.
+inline constexpr uint64_t kMostLostRecords = 10'000'000'000'000;
+
 struct Loss {
-  std::string stage;  // as in report.json
-  std::string kind;   // "kernel", …; empty if the stage does not know it
-  uint64_t records = 0;
+  std::string stage;     // as in report.json
+  std::string kind;      // "kernel", …; empty if the stage does not know it
+  uint64_t records = 0;  // at most kMostLostRecords
   std::string reason;
   HostTime from;
   HostTime to;
@@ -172,7 +176,7 @@ struct Capture {
   int32_t world_size = 0;
   // Ranks of the world that were never seen, and ranks that were asked and did not finish (`notes` say why).
   std::vector<RankId> missing_ranks;
-  // Sorted by rank; one entry per rank. No reader fills it yet.
+  // Sorted by rank; one entry per rank. A rank without any record is here only if it was to be recorded.
   std::vector<IncompleteRank> incomplete;
   // The steps that were asked for, by the numbers in their marks. Records outside these steps are the lead-in
   // and the lead-out.

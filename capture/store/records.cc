@@ -4,10 +4,13 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/files/read_files.h"
+#include "capture/store/completeness.h"
 #include "capture/store/records_blocks.h"
 #include "capture/store/records_join.h"
 #include "capture/store/records_manifest.h"
@@ -40,7 +43,7 @@ class Loader {
   absl::StatusOr<Recorded> Load() {
     if (absl::Status s = ReadManifest(); !s.ok()) return s;
     FindFiles();
-    if (!have_manifest_ && manifest_.processes.empty()) {
+    if (!HasManifest() && manifest_.processes.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(folder_.string(),
                                                      " holds no Lockstep records: there is neither a ",
                                                      kManifestName, " nor a *.lsr file"));
@@ -49,6 +52,7 @@ class Loader {
     if (progress_) MeasureFiles();
     tables_.resize(manifest_.processes.size());
     for (size_t p = 0; p < tables_.size(); ++p) ReadProcess(p);
+    FindIncomplete();
     Join();
     std::vector<RecordedTrace> traces;
     for (size_t p = 0; p < tables_.size(); ++p) {
@@ -62,6 +66,7 @@ class Loader {
   }
 
  private:
+  bool HasManifest() const { return manifest_state_ != ManifestState::kNone; }
   void Note(std::string text) { capture_.notes.push_back(std::move(text)); }
 
   absl::Status ReadManifest() {
@@ -75,12 +80,7 @@ class Loader {
         continue;
       }
       manifest_ = *std::move(manifest);
-      have_manifest_ = true;
-      if (name == kOpenManifestName) {
-        Note(
-            "this capture is incomplete because its manifest is missing: the rows of its files were read, "
-            "losses are not known");
-      }
+      manifest_state_ = name == kManifestName ? ManifestState::kFinal : ManifestState::kOpen;
       return absl::OkStatus();
     }
     std::error_code error;
@@ -101,11 +101,11 @@ class Loader {
     std::map<uint32_t, size_t>
         made;  // process number in a name → index into manifest_.processes, without a manifest entry
     for (const std::string& name : names) {
-      if (!have_manifest_) FindTrace(name);
+      if (!HasManifest()) FindTrace(name);
       const std::optional<RecordsFile> file = ParseRecordsFileName(name);
       if (!file.has_value() || Listed(name)) continue;
       size_t place = file->process;
-      if (place >= manifest_.processes.size() || !have_manifest_) {
+      if (place >= manifest_.processes.size() || !HasManifest()) {
         place = made.try_emplace(file->process, manifest_.processes.size()).first->second;
         if (place == manifest_.processes.size()) {
           manifest_.processes.emplace_back();
@@ -117,7 +117,7 @@ class Loader {
       entry.name = name;
       manifest_.processes[place].files.push_back(std::move(entry));
     }
-    if (!have_manifest_ && !manifest_.processes.empty() && capture_.notes.empty()) {
+    if (!HasManifest() && !manifest_.processes.empty() && capture_.notes.empty()) {
       Note(
           "this capture has no manifest: ranks are numbered from the file names, and hosts and losses are "
           "not known");
@@ -225,6 +225,7 @@ class Loader {
     if (damage.empty() && TotalRows(lost) > 0)
       damage = absl::StrCat(file.name, " has fewer rows than its manifest states");
     if (damage.empty()) return;
+    tables.damaged = true;
     Note(absl::StrCat(RankName(tables.data), ": ", damage, "; ",
                       TotalRows(lost) > 0 ? absl::StrCat(TotalRows(lost), " records are lost")
                                           : "the number of lost records is unknown",
@@ -260,6 +261,23 @@ class Loader {
       }
     }
     return damage;
+  }
+
+  void FindIncomplete() {
+    std::set<RankId> with_process;
+    for (size_t p = 0; p < tables_.size(); ++p) {
+      const ManifestProcess& process = manifest_.processes[p];
+      with_process.insert(process.rank);
+      const ProcessTables& tables = tables_[p];
+      std::optional<IncompleteRank> entry = CheckProcess({process, tables.data, tables.read, tables.damaged},
+                                                         manifest_.requested, manifest_state_);
+      if (entry) AddIncomplete(*std::move(entry), capture_.incomplete);
+    }
+    for (const RankId rank : manifest_.missing_ranks) {
+      if (with_process.contains(rank)) continue;
+      AddIncomplete({.rank = rank, .reason = "no daemon reported it", .asked = {}, .recorded = Nanos()},
+                    capture_.incomplete);
+    }
   }
 
   void Join() {
@@ -414,7 +432,7 @@ class Loader {
   const LoadProgress& progress_;
   uint64_t done_bytes_ = 0;
   uint64_t total_bytes_ = 0;
-  bool have_manifest_ = false;
+  ManifestState manifest_state_ = ManifestState::kNone;
   Manifest manifest_;
   Capture capture_;
   std::vector<ProcessTables> tables_;

@@ -61,8 +61,8 @@ std::string ProcessJson(const ManifestProcess& p) {
   absl::StrAppend(&out, "\"program\": ", JsonQuoted(p.program),
                   ", \"rank_source\": ", JsonQuoted(p.rank_source), ", \"t0_host_ns\": ", p.window.start.ns(),
                   ", \"t1_host_ns\": ", p.window.end.ns(), ", \"state\": ", JsonQuoted(p.state));
-  absl::StrAppend(&out, ", \"text\": ", JsonQuoted(p.text), ", \"late_ns\": ", p.late.ns(),
-                  ", \"via\": ", JsonQuoted(p.via));
+  absl::StrAppend(&out, ", \"text\": ", JsonQuoted(p.text), ", \"cut\": ", JsonQuoted(p.cut),
+                  ", \"late_ns\": ", p.late.ns(), ", \"via\": ", JsonQuoted(p.via));
   if (!p.trace.name.empty()) {
     absl::StrAppend(&out, ", \"trace\": {\"name\": ", JsonQuoted(p.trace.name),
                     ", \"bytes\": ", p.trace.bytes, "}");
@@ -141,7 +141,7 @@ ManifestFile FileFrom(const object& o) {
 Loss LossFrom(const object& o) {
   return {Str(o, "stage"),
           Str(o, "kind"),
-          static_cast<uint64_t>(Int(o, "records")),
+          std::min(static_cast<uint64_t>(Int(o, "records")), kMostLostRecords),
           Str(o, "reason"),
           HostTime(Int(o, "from_ns")),
           HostTime(Int(o, "to_ns"))};
@@ -175,6 +175,7 @@ ManifestProcess ProcessFrom(const object& o, size_t hosts) {
   p.window = {HostTime(Int(o, "t0_host_ns")), HostTime(Int(o, "t1_host_ns"))};
   p.state = Str(o, "state");
   p.text = Str(o, "text");
+  p.cut = Str(o, "cut");
   p.late = Nanos(Int(o, "late_ns"));
   if (std::string via = Str(o, "via"); !via.empty()) p.via = std::move(via);
   object trace;
@@ -208,10 +209,11 @@ bool ParseOwner(const std::vector<std::string>& parts, RankId* rank, uint32_t* p
 }  // namespace
 
 std::string ManifestToJson(const Manifest& m) {
-  std::string out = absl::StrCat(
-      "{\"schema\": ", JsonQuoted(kRecordsSchema), ",\n \"id\": ", JsonQuoted(m.id),
-      ", \"job\": ", JsonQuoted(m.job), ", \"uid\": ", m.uid, ", \"world_size\": ", m.world_size,
-      ", \"activities\": ", m.activities, ",\n \"t0_ns\": ", m.t0.ns(), ", \"t1_ns\": ", m.t1.ns());
+  std::string out =
+      absl::StrCat("{\"schema\": ", JsonQuoted(kRecordsSchema), ",\n \"id\": ", JsonQuoted(m.id),
+                   ", \"job\": ", JsonQuoted(m.job), ", \"uid\": ", m.uid, ", \"world_size\": ", m.world_size,
+                   ", \"activities\": ", m.activities, ",\n \"t0_ns\": ", m.t0.ns(),
+                   ", \"t1_ns\": ", m.t1.ns(), ", \"requested_ns\": ", m.requested.ns());
   absl::StrAppend(
       &out, ", \"complete\": ", m.complete ? "true" : "false", ",\n \"missing_ranks\": [",
       absl::StrJoin(m.missing_ranks, ", ", [](std::string* o, RankId r) { absl::StrAppend(o, r.value()); }),
@@ -250,6 +252,7 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view json) {
   m.activities = static_cast<uint32_t>(Int(root, "activities"));
   m.t0 = JobTime(Int(root, "t0_ns"));
   m.t1 = JobTime(Int(root, "t1_ns"));
+  m.requested = Nanos(std::max<int64_t>(Int(root, "requested_ns"), 0));
   m.complete = Bool(root, "complete");
   for (const int64_t rank : Ints(root, "missing_ranks"))
     m.missing_ranks.push_back(RankId(static_cast<int32_t>(rank)));

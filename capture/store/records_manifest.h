@@ -54,6 +54,8 @@ struct ManifestProcess {
   // Final state: "done", "failed", "gone" or "unfinished". `text` has the reason unless it is done.
   std::string state;
   std::string text;
+  // The reason why its window closed before the requested end; empty: it did not, or the user closed it.
+  std::string cut;
   Nanos late;  // time by which T0 had passed when the process learned of it
   // Method of capture: "cupti" or "kineto".
   std::string via = "cupti";
@@ -71,6 +73,7 @@ struct Manifest {
   uint32_t activities = 0;
   JobTime t0;
   JobTime t1;
+  Nanos requested;        // length of every process's window; 0: it depended on a trigger, or is not known
   bool complete = false;  // every armed process has ended its part
   std::vector<RankId> missing_ranks;
   std::optional<StepSpan> wanted_steps;

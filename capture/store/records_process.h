@@ -79,6 +79,7 @@ class ProcessTables {
   uint64_t names_lost = 0;  // rows kept without their name
   uint64_t begun_unseen =
       0;  // ranges that began before the client was ready: they have no name, and begin with the window
+  bool damaged = false;  // a file of it could not be read in whole
   RowCounts read = {};
   RowCounts refused = {};
 

@@ -349,7 +349,9 @@ TEST_F(RecordsTest, ReadsACaptureWithoutAManifestAsIncomplete) {
   ASSERT_EQ(open.ranks.size(), 2u);
   EXPECT_EQ(open.ranks[1].activities.size(), 1u);
   EXPECT_EQ(open.hosts[open.ranks[1].host].name, "n0");
-  EXPECT_THAT(open.notes, ::testing::Contains(HasSubstr("this capture is incomplete")));
+  ASSERT_EQ(open.incomplete.size(), 2u);
+  EXPECT_THAT(open.incomplete[0].reason, HasSubstr("the aggregator ended before the capture did"));
+  EXPECT_TRUE(open.partial());
 
   fs::remove(folder_ + "/records/" + kOpenManifestName);
   const Capture bare = Load();
@@ -357,6 +359,8 @@ TEST_F(RecordsTest, ReadsACaptureWithoutAManifestAsIncomplete) {
   EXPECT_EQ(bare.ranks[0].rank, RankId(1));
   EXPECT_EQ(bare.ranks[0].activities.size(), 1u);
   EXPECT_THAT(bare.notes, ::testing::Contains(HasSubstr("no manifest")));
+  ASSERT_EQ(bare.incomplete.size(), 1u);
+  EXPECT_THAT(bare.incomplete[0].reason, HasSubstr("no manifest"));
 }
 
 TEST_F(RecordsTest, AnIdleRankHasItsDevice) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -89,10 +90,17 @@ std::string StateJson(const v1::RankState& s) {
                       ", \"records\": ", s.records(), "}");
 }
 
+// Returns the outcome of a capture that has ended, as in the metrics; empty: it still runs.
+std::string OutcomeName(v1::TraceFinished::Outcome outcome) {
+  if (outcome == v1::TraceFinished::OUTCOME_UNSPECIFIED) return "";
+  return absl::AsciiStrToLower(v1::TraceFinished::Outcome_Name(outcome));
+}
+
 std::string CaptureJson(const v1::CaptureStatus& c) {
   return absl::StrCat(
       "{\"capture\": ", JsonQuoted(c.capture()), ", \"job\": ", JsonQuoted(c.job()),
-      ", \"phase\": ", JsonQuoted(c.phase()), ", \"started_unix_ns\": ", c.started_unix_ns(),
+      ", \"phase\": ", JsonQuoted(c.phase()), ", \"outcome\": ", JsonQuoted(OutcomeName(c.outcome())),
+      ", \"text\": ", JsonQuoted(c.text()), ", \"started_unix_ns\": ", c.started_unix_ns(),
       ", \"records\": ", c.records(), ", \"states\": [",
       absl::StrJoin(c.states(), ", ", [](std::string* o, const v1::RankState& s) { *o += StateJson(s); }),
       "]}");
@@ -153,11 +161,13 @@ std::string DaemonText(const v1::DaemonStatus& d) {
 std::string CaptureText(const v1::CaptureStatus& c) {
   std::map<std::string, int> states;
   for (const v1::RankState& state : c.states()) ++states[StateName(state.state())];
+  const std::string outcome = OutcomeName(c.outcome());
   return absl::StrCat(
-      "capture ", c.capture(), " of job ", c.job(), ": ", c.phase(), ", ", c.records(), " records; ranks ",
+      "capture ", c.capture(), " of job ", c.job(), ": ", c.phase(), outcome.empty() ? "" : ", ", outcome,
+      ", ", c.records(), " records; ranks ",
       absl::StrJoin(states, ", ",
                     [](std::string* o, const auto& s) { absl::StrAppend(o, s.first, " ", s.second); }),
-      "\n");
+      c.text().empty() ? "" : absl::StrCat("\n  ", c.text()), "\n");
 }
 
 std::string ToText(const v1::StatusReply& reply) {

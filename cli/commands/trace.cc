@@ -48,7 +48,7 @@ constexpr char kTraceAbout[] =
     "\n"
     "Exit codes: 0 done, 1 failed, 2 usage, 3 with --exit-code: a straggler, 4 no such job, 5 denied, 6 "
     "timed out,\n"
-    "7 ranks are missing.\n";
+    "7 the capture is not whole.\n";
 
 struct TraceFlags {
   std::string job;

@@ -105,9 +105,15 @@ ExitCode TraceSession::Run(const v1::TraceRequest& request) {
 absl::Status TraceSession::WriteFolder(ExitCode& code) {
   LOCKSTEP_ASSIGN_OR_RETURN(CaptureFolder folder, CaptureFolder::Create(folder_));
   progress_.Show("fetching records");
-  LOCKSTEP_RETURN_IF_ERROR(client_.Fetch(
+  const absl::Status fetched = client_.Fetch(
       finished_.capture(),
-      [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); }));
+      [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); });
+  if (absl::IsUnavailable(fetched)) {
+    return absl::UnavailableError(absl::StrCat("the aggregator ended before its records of capture ",
+                                               finished_.capture(),
+                                               " could be fetched; they are in its state folder"));
+  }
+  LOCKSTEP_RETURN_IF_ERROR(fetched);
   progress_.Show("analysing");
   // The page also shows operators.
   LOCKSTEP_ASSIGN_OR_RETURN(capture::Capture capture,

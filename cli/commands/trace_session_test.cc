@@ -101,7 +101,8 @@ class TraceSessionTest : public ::testing::Test {
   }
   ~TraceSessionTest() override { fs::remove_all(folder_); }
 
-  void MakeRecords() {
+  void MakeRecords(const std::string& state = "done") {
+    fs::remove_all(folder_ + "/made");
     capture::Manifest manifest;
     manifest.id = "c1";
     manifest.job = "4711";
@@ -112,6 +113,7 @@ class TraceSessionTest : public ::testing::Test {
     process.rank = RankId(0);
     process.host = 0;
     process.window = {HostTime(0), HostTime(1'000'000)};
+    process.state = state;
     manifest.processes = {process};
     auto writer = *capture::RecordsWriter::Create(folder_ + "/made", manifest);
     columns::BlockBuilder builder(columns::Kind::kKernel);
@@ -228,6 +230,16 @@ TEST_F(TraceSessionTest, WritesNothingWithoutRanks) {
   EXPECT_EQ(Run(), ExitCode::kTimedOut);
   aggregator_.events = {Finished(v1::TraceFinished::DENIED, "not yours", 0)};
   EXPECT_EQ(Run(), ExitCode::kDenied);
+}
+
+// The records can show more than the aggregator that ran the capture.
+TEST_F(TraceSessionTest, ACaptureThatIsNotWholeExitsWith7) {
+  MakeRecords("gone");
+  output_.exit_code = true;
+  aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  EXPECT_EQ(Run(), ExitCode::kPartial) << stderr_;
+  EXPECT_THAT(stdout_, ::testing::StartsWith("PARTIAL "));
+  EXPECT_THAT(Read(folder_ + "/capture/report.json"), HasSubstr("\"partial\": true"));
 }
 
 TEST_F(TraceSessionTest, AFolderThatExistsStopsTheCaptureAtOnce) {

@@ -84,6 +84,8 @@ class GrpcClient final : public AggregatorClient {
       const std::function<absl::Status(const std::string&, std::string_view)>& on_bytes) override {
     grpc::ClientContext context;
     Prepare(context, kFetchWithin);
+    // The capture ran on this connection. If it is gone, the aggregator is, too.
+    context.set_wait_for_ready(false);
     v1::FetchRequest request;
     request.set_capture(capture);
     const auto reader = stub_->Fetch(&context, request);

@@ -119,6 +119,7 @@ ExitCode PrintReport(const capture::Capture& capture, const report::Analysis& an
   }
   if (written.ok()) written = (*sink)->Finish();
   if (!written.ok()) return Fail(ExitCode::kFailed, std::string(written.message()));
+  if (!report.capture.incomplete.empty()) return ExitCode::kPartial;
   return flags.exit_code && HasStraggler(report) ? ExitCode::kStraggler : ExitCode::kDone;
 }
 

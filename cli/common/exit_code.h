@@ -12,7 +12,7 @@ enum class ExitCode : int {
   kNotFound = 4,   // the job or capture does not exist
   kDenied = 5,
   kTimedOut = 6,
-  kPartial = 7,  // ranks are missing; stderr names them
+  kPartial = 7,  // chosen ranks are missing, or were recorded in part
 };
 
 }  // namespace lockstep::cli

@@ -79,13 +79,14 @@ void Capture::OnDrained(const ProcessId& process, uint64_t records) {
   NoteEnd();
 }
 
-void Capture::Stop(const std::string& failure_if_not_started) {
+void Capture::Stop(StoppedBy by) {
+  // The members stop first: they compare the time with the requested end.
+  for (CaptureMember& member : members_) member.Stop(by);
   if (facts_.plan) {
     HostInterval& window = facts_.plan->window;
     window.end = std::max(window.start, std::min(window.end, context_.clock.Realtime()));
   }
   deadline_ = std::min(deadline_, context_.clock.Monotonic() + context_.limits.wait_for_done);
-  for (CaptureMember& member : members_) member.Stop(failure_if_not_started);
 }
 
 void Capture::Abort() {

@@ -39,8 +39,8 @@ class Capture {
 
   void OnStart(const v1::Start& start);
   void OnDrained(const ProcessId& process, uint64_t records);
-  // Stops the members, which keep their data. Those that have not started fail with `failure_if_not_started`.
-  void Stop(const std::string& failure_if_not_started);
+  // Stops the members, which keep their data. Those that have not started fail.
+  void Stop(StoppedBy by);
   // Ends all members and discards their data. The capture is then of no further use.
   void Abort();
   // All processes leave this sample for capture `to`, and the sample's data is discarded.

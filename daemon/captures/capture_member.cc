@@ -144,10 +144,14 @@ void CaptureMember::SendStop(StopMode mode) {
   path_->Send(process_, message);
 }
 
-void CaptureMember::Stop(const std::string& failure_if_not_started) {
+void CaptureMember::Stop(StoppedBy by) {
+  const bool daemon = by == StoppedBy::kDaemon;
   if (phase_ == Phase::kArming || phase_ == Phase::kArmed) {
-    Fail(failure_if_not_started);
+    Fail(daemon ? "the daemon ended before the capture began" : "the capture was stopped before it began");
   } else if (running()) {
+    // The end of a triggered window is not known.
+    const bool passed = !capture_.plan->triggered() && context_.clock.Realtime() >= capture_.plan->window.end;
+    if (daemon && !passed) state_.set_cut("its daemon was stopped inside the window");
     // The next state of a client that waits shows whether its trigger came meanwhile: done or idle.
     SendStop(StopMode::kKeep);
   }
@@ -201,6 +205,8 @@ void CaptureMember::OnClientState(const ring::State& state) {
       if (state.t0_realtime_ns > 0 && state.t0_realtime_ns <= state.t1_realtime_ns) {
         window_ = {HostTime(state.t0_realtime_ns), HostTime(state.t1_realtime_ns)};
       }
+      if (state.cut == ring::Cut::kProgramEnded) state_.set_cut("its program ended inside the window");
+      if (state.cut == ring::Cut::kEndMissed) state_.set_cut(FieldText(state.text));
       End(v1::RankState::DONE, FieldText(state.text));
       return;
     case ring::ClientState::kWaiting:

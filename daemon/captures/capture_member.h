@@ -25,6 +25,9 @@
 
 namespace lockstep::daemon {
 
+// The aggregator stops a capture for the user. The daemon stops it because it ends.
+enum class StoppedBy : uint8_t { kAggregator, kDaemon };
+
 class CaptureMember {
  public:
   // kWaiting: the member is started, and its trigger has not come.
@@ -41,9 +44,9 @@ class CaptureMember {
   void RefuseAsCaptured(const std::string& text);
   // Starts the process by the capture's plan.
   void Start();
-  // Stops the process, which keeps its data. A process that has not started fails with
-  // `failure_if_not_started`.
-  void Stop(const std::string& failure_if_not_started);
+  // Stops the process, which keeps its data. A process that has not started fails. If the daemon is the one
+  // that stops, a process that still records has not recorded the whole window.
+  void Stop(StoppedBy by);
   // Stops the process and ends the member with this failure. Its data is kept.
   void Fail(const std::string& text);
   // Ends the member and discards its data. No CaptureEnd is sent.

@@ -94,13 +94,13 @@ void Captures::OnStop(UplinkId uplink, const v1::Stop& stop) {
     capture->Abort();
     captures_.remove_if([capture](const Capture& c) { return &c == capture; });
   } else {
-    capture->Stop("the capture was stopped before it began");
+    capture->Stop(StoppedBy::kAggregator);
   }
   changed_();
 }
 
 void Captures::StopAll() {
-  for (Capture& capture : captures_) capture.Stop("the daemon ended before the capture began");
+  for (Capture& capture : captures_) capture.Stop(StoppedBy::kDaemon);
   changed_();
 }
 

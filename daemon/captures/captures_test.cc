@@ -226,6 +226,7 @@ TEST_F(CapturesTest, AStopEndsTheWindowAndKeepsTheRecords) {
   Client(kA, ring::ClientState::kDone);
   EXPECT_EQ(Last(kA).state(), v1::RankState::DONE);
   EXPECT_EQ(ports_.ended.back().window.length(), Nanos::Seconds(3));
+  EXPECT_EQ(Last(kA).cut(), "") << "the aggregator requested it";
 }
 
 TEST_F(CapturesTest, AStopEndsInTimeIfTheRankDoesNotAnswer) {
@@ -333,6 +334,21 @@ TEST_F(CapturesTest, AllEndWhenTheDaemonEnds) {
   captures_.StopAll();
   EXPECT_EQ(ports_.stops[kA].back().abort, 0u);
   EXPECT_EQ(Last(kB).state(), v1::RankState::FAILED);
+  Client(kA, ring::ClientState::kCapturing);
+  Client(kA, ring::ClientState::kDone);
+  EXPECT_EQ(Last(kA).state(), v1::RankState::DONE);
+  EXPECT_EQ(Last(kA).cut(), "its daemon was stopped inside the window");
+}
+
+TEST_F(CapturesTest, AWindowThatHadPassedIsNotCutByTheDaemonsEnd) {
+  Arm("c", {kA});
+  Client(kA, ring::ClientState::kArmed);
+  Start("c", Nanos(), Nanos::Seconds(60));
+  Client(kA, ring::ClientState::kCapturing);
+  clock_.Advance(Nanos::Seconds(60));
+  captures_.StopAll();
+  Client(kA, ring::ClientState::kDone);
+  EXPECT_EQ(Last(kA).cut(), "");
 }
 
 }  // namespace

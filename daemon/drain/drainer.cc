@@ -162,7 +162,7 @@ void Drainer::Finish(Active& active, const DrainEnd& end) {
   ToProto(active.identity.process, message.mutable_process());
   message.set_t0_host_ns(end.window.start.ns());
   message.set_t1_host_ns(end.window.end.ns());
-  AddLosses(active.segment->TakeLosses(), end.window, message);
+  AddLosses(active.segment->TakeLosses(), clock_.Monotonic() - active.begun, end.window, message);
   for (size_t kind = 0; kind < columns::kKinds; ++kind) {
     const bool string = static_cast<columns::Kind>(kind) == columns::Kind::kString;
     AddLoss(

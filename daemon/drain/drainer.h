@@ -78,11 +78,13 @@ class Drainer {
         : identity(std::move(id)),
           segment(std::move(drained)),
           spool(std::move(target)),
+          begun(now),
           batcher(identity),
           flushed(now) {}
     const BatchIdentity identity;
     const std::shared_ptr<DaemonSegment> segment;
     const std::shared_ptr<Spool> spool;
+    const MonoTime begun;
     // Held while the drain thread works on this process. Taken before Drainer::mutex_.
     Mutex busy;
     Batcher batcher ABSL_GUARDED_BY(busy);

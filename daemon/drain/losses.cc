@@ -1,5 +1,9 @@
 #include "daemon/drain/losses.h"
 
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
 namespace lockstep::daemon {
 namespace {
 
@@ -45,7 +49,9 @@ void AddLoss(const std::string& stage, columns::Kind kind, uint64_t records, con
   loss->set_to_ns(window.end.ns());
 }
 
-void AddLosses(const ring::LossCounts& counts, const HostInterval& window, v1::CaptureEnd& end) {
+void AddLosses(const ring::LossCounts& counts, Nanos recording, const HostInterval& window,
+               v1::CaptureEnd& end) {
+  const auto most = static_cast<uint64_t>(std::max<int64_t>(recording.ns(), 1));
   for (size_t r = 0; r < ring::kLossReasons; ++r) {
     const auto reason = static_cast<ring::LossReason>(r);
     for (size_t k = 0; k < ring::kRecordKinds; ++k) {
@@ -53,7 +59,12 @@ void AddLosses(const ring::LossCounts& counts, const HostInterval& window, v1::C
       const auto kind = static_cast<columns::Kind>(k);
       if (reason == ring::LossReason::kTooLarge && kind == columns::Kind::kString) continue;
       const Words words = Explain(reason);
-      AddLoss(words.stage, kind, counts.records[r][k], words.reason, window, end);
+      const uint64_t stated = counts.records[r][k];
+      const std::string reason_text = stated <= most
+                                          ? words.reason
+                                          : absl::StrCat(words.reason, "; the process states ", stated,
+                                                         ", more than it could have written");
+      AddLoss(words.stage, kind, std::min(stated, most), reason_text, window, end);
     }
   }
 }

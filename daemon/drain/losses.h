@@ -11,8 +11,11 @@
 
 namespace lockstep::daemon {
 
-// Adds one Loss per (reason, kind) that is not zero.
-void AddLosses(const ring::LossCounts& counts, const HostInterval& window, v1::CaptureEnd& end);
+// Adds one Loss per (reason, kind) that is not zero. The client can write any number into its counters.
+// `recording` is the time since they were last read. A counter that states more than one record per
+// nanosecond of it is cut to that number, and the reason says so.
+void AddLosses(const ring::LossCounts& counts, Nanos recording, const HostInterval& window,
+               v1::CaptureEnd& end);
 void AddLoss(const std::string& stage, columns::Kind kind, uint64_t records, const std::string& reason,
              const HostInterval& window, v1::CaptureEnd& end);
 

@@ -244,6 +244,11 @@ void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector
               Capture& capture) {
   KinetoFile& file = read.content;
   AttachAnnounced(file);
+  if (!file.broken_off.empty())
+    capture.incomplete.push_back({.rank = name.rank,
+                                  .reason = "its trace is damaged: " + file.broken_off,
+                                  .asked = {},
+                                  .recorded = {}});
   const Rebase rebase(file, capture.strings);
   const size_t first = capture.ranks.size();
   for (KinetoDevice& device : file.devices) {

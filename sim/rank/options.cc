@@ -92,6 +92,13 @@ void AddClock(CLI::App& app, RankOptions* o) {
       },
       "the CLOCK_MONOTONIC at which the offset holds; default: the start of the job. Processes with the "
       "same value share a clock");
+  auto* step = app.add_option_function<int64_t>(
+      "--clock-step-ns", [o](const int64_t& v) { o->clock.step = Nanos(v); },
+      "time by which this process's CLOCK_REALTIME is set");
+  app.add_option_function<int64_t>(
+         "--clock-step-at-ns", [o](const int64_t& v) { o->clock.step_at = MonoTime(v); },
+         "the CLOCK_MONOTONIC at which it is set")
+      ->needs(step);
 }
 
 }  // namespace

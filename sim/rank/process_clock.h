@@ -15,13 +15,17 @@
 namespace lockstep::sim {
 
 // The simulated host's CLOCK_REALTIME minus the machine's: `offset` at `reference`, growing with the drift.
+// At `step_at`, the clock is set by `step`.
 struct ClockError {
   Nanos offset;
   int64_t drift_ppb = 0;
   MonoTime reference;
+  Nanos step;
+  MonoTime step_at = MonoTime::Max();
   Nanos At(MonoTime t) const {
-    return offset + Nanos(static_cast<int64_t>(static_cast<__int128>((t - reference).ns()) * drift_ppb /
-                                               1'000'000'000));
+    return offset + (t >= step_at ? step : Nanos()) +
+           Nanos(
+               static_cast<int64_t>(static_cast<__int128>((t - reference).ns()) * drift_ppb / 1'000'000'000));
   }
 };
 

@@ -313,6 +313,7 @@ TEST(GoldenTest, WritesEveryMessageByteForByte) {
   state.cupti_version = 130001;
   state.records = 14731;
   state.outside_window = 210;
+  state.cut = Cut::kEndMissed;
   Append(&messages, MessageType::kState, state);
   start.t1_realtime_ns = kT + 60'000'000'000;
   start.begin = Begin::kAtRange;

@@ -165,6 +165,14 @@ enum class ClientState : uint32_t {
   kWaiting = 5
 };
 
+// The reason why a window closed before its requested end. A window that the daemon or the user closed has
+// none.
+enum class Cut : uint32_t {
+  kNone = 0,
+  kEndMissed = 1,     // its closing event did not occur before the timeout
+  kProgramEnded = 2,  // the process ended
+};
+
 struct State {
   MessageHeader header;
   uint64_t capture;
@@ -175,14 +183,14 @@ struct State {
   uint64_t outside_window;  // kDone: records outside [T0, T1), which are not lost ones
   char text[240];           // kFailed: the reason, one sentence; kDone: a remark on the window
   // The fields from here on exist since 1.1. A daemon whose Welcome says 1.0 does not receive them.
-  int64_t t0_realtime_ns;  // kDone after a trigger: begin of the recorded window; else 0
+  int64_t t0_realtime_ns;  // kDone after a trigger, or with a Cut: begin of the recorded window; else 0
   int64_t t1_realtime_ns;
   uint64_t step;    // kWaiting: the step that began last
   int64_t step_ns;  // kWaiting: length of the last complete step; without one, time since the first began; 0:
                     // no step yet
   // The fields from here on exist since 1.3. A daemon whose Welcome says less does not receive them.
   Refusal refusal;  // kFailed
-  uint32_t reserved0;
+  Cut cut;          // kDone; since 1.5, older clients send kNone
   char holder[64];  // kHeld: the tool's name from CUPTI or the clock; empty: unknown
 };
 static_assert(sizeof(State) == 400);

@@ -32,9 +32,9 @@ namespace lockstep::ring {
 inline constexpr uint64_t kMagic = 0x31504554534B434Cull;  // "LCKSTEP1" in memory
 inline constexpr uint32_t kLayoutMajor = 1;
 // Minor versions: 1 adds triggers in handshake.h, and kinds and counters after the first ones. 2 adds
-// devices, contexts, streams and memory. 3 adds the holder of CUPTI in handshake.h. 4 adds Python profiles in
-// handshake.h.
-inline constexpr uint32_t kLayoutMinor = 4;
+// devices, contexts, streams and memory. 3 adds the holder of CUPTI in handshake.h. 4 adds Python profiles,
+// and 5 the Cut of a window, in handshake.h.
+inline constexpr uint32_t kLayoutMinor = 5;
 inline constexpr uint32_t kMinorWithObjects = 2;
 inline constexpr uint32_t kMinorWithPythonProfiles = 4;
 inline constexpr uint32_t kMaxRings = 64;
