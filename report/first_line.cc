@@ -154,8 +154,8 @@ class LineMaker {
     const SharedLossRow* shared = r_.shared_losses.empty() ? nullptr : &r_.shared_losses[0];
     std::string waiting;
     if (most != nullptr && waited >= kNotableWait * r_.slowdown.step_ns.value_or(0))
-      waiting = absl::StrFormat("the others wait for rank %d, %s per rank and step", most->rank.value(),
-                                LengthText(waited));
+      waiting = absl::StrFormat("the others wait for rank %d, mean %s per waiting rank and step",
+                                most->rank.value(), LengthText(waited));
     if (shared != nullptr && shared->lost_ns_per_step >= waited) {
       line.text +=
           " So far the largest share: " + SharedText(*shared) + (waiting.empty() ? "" : "; " + waiting);
@@ -292,10 +292,10 @@ class LineMaker {
   std::string UnexplainedWaiting() const {
     if (!r_.waiting || r_.waiting->causers.empty() || !r_.slowdown.step_ns) return "";
     const WaitingCauserRow& c = r_.waiting->causers[0];
-    if (c.victims == 0 ||
+    if (!c.mean_wait_ns_per_step ||
         static_cast<double>(c.victims) < kMostOthers * static_cast<double>(r_.ranks.size() - 1))
       return "";
-    const double mean = (c.direct_ns_per_step + c.passed_on_ns_per_step) / c.victims;
+    const double mean = *c.mean_wait_ns_per_step;
     if (mean < std::max(kNotableWait * *r_.slowdown.step_ns, r_.slowdown.noise_floor_ns_per_step.value_or(0)))
       return "";
     return absl::StrFormat("; but %d ranks wait for rank %d, mean %s per waiting rank and step", c.victims,

@@ -132,7 +132,7 @@ TEST(FirstLine, TooFewStepsNameTheLargestShare) {
               AllOf(StartsWith("TOO FEW STEPS: 1 step recorded whole, a verdict needs 3: capture 2 more."),
                     HasSubstr("all ranks wait for input 30% of each step")));
   r.ranks[2].caused_wait = Nanos::Millis(280);
-  EXPECT_THAT(LineOf(r), HasSubstr("the others wait for rank 2, 40.0 ms per rank and step"));
+  EXPECT_THAT(LineOf(r), HasSubstr("the others wait for rank 2, mean 40.0 ms per waiting rank and step"));
 }
 
 TEST(FirstLine, ACaptureThatIsNotWholeIsPartialAndNeverHealthy) {
@@ -184,7 +184,8 @@ TEST(FirstLine, OnlyTheLossThatLeadsIsItsShared) {
 TEST(FirstLine, WaitingForOneRankContradictsHealthy) {
   Report r = Healthy();
   r.waiting = WaitingRow{};
-  r.waiting->causers = {{.rank = RankId(5), .direct_ns_per_step = 35 * kMs, .victims = 7}};
+  r.waiting->causers = {
+      {.rank = RankId(5), .mean_wait_ns_per_step = 5 * kMs, .direct_ns_per_step = 35 * kMs, .victims = 7}};
   EXPECT_THAT(LineOf(r),
               AllOf(StartsWith("NO STRAGGLER FOUND"),
                     HasSubstr("but 7 ranks wait for rank 5, mean 5.00 ms per waiting rank and step")));

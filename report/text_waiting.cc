@@ -33,7 +33,8 @@ void DelayCosts(const WaitingRow& w, TextPage& page) {
       break;
     std::string line = absl::StrFormat("WAITING %d rank%s waited for rank %d", c.victims,
                                        c.victims == 1 ? "" : "s", c.rank.value());
-    if (c.victims > 0) line += absl::StrFormat(": mean %s per step", LengthText(total / c.victims));
+    if (c.mean_wait_ns_per_step)
+      line += absl::StrFormat(": mean %s per waiting rank and step", LengthText(*c.mean_wait_ns_per_step));
     line += absl::StrFormat(" (%s of all such waiting); direct %s, passed on %s",
                             Percent(total / w.waited_ns_per_step), Percent(c.direct_ns_per_step / total),
                             Percent(c.passed_on_ns_per_step / total));
@@ -50,8 +51,10 @@ void CausedWaits(const Report& report, TextPage& page) {
     all += r.caused_wait;
     order.push_back(&r);
   }
-  if (all <= Nanos()) return;
-  const double steps = std::max(1.0, static_cast<double>(report.capture.steps));
+  if (all <= Nanos() || report.ranks.size() < 2) return;
+  // All other ranks count as waiting.
+  const double waits =
+      std::max(1.0, static_cast<double>(report.capture.steps)) * static_cast<double>(report.ranks.size() - 1);
   std::stable_sort(order.begin(), order.end(),
                    [](const RankRow* a, const RankRow* b) { return a->caused_wait > b->caused_wait; });
   std::string line = "WAITING the others waited for";
@@ -59,9 +62,10 @@ void CausedWaits(const Report& report, TextPage& page) {
     const double share = static_cast<double>(order[i]->caused_wait.ns()) / static_cast<double>(all.ns());
     if (i > 0 && share < kNotableShare) break;
     line +=
-        absl::StrFormat("%s rank %d %s per step (%s)", i > 0 ? "," : "", order[i]->rank.value(),
-                        LengthText(static_cast<double>(order[i]->caused_wait.ns()) / steps), Percent(share));
+        absl::StrFormat("%s rank %d: mean %s (%s)", i > 0 ? "," : "", order[i]->rank.value(),
+                        LengthText(static_cast<double>(order[i]->caused_wait.ns()) / waits), Percent(share));
   }
+  line += ", per waiting rank and step";
   page.AddParagraph(kUseful, line, 2, Tone::kTitle);
 }
 

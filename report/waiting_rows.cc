@@ -25,12 +25,15 @@ std::optional<WaitingRow> MakeWaitingRow(const RowInput& in) {
   }
   for (const analysis::Waiting::Causer& c : w.causers) {
     const capture::RankData& rank = in.capture.ranks[c.rank_index];
-    row.causers.push_back({.rank = rank.rank,
-                           .host = rank.host < hosts.size() ? hosts[rank.host] : "",
-                           .direct_ns_per_step = w.direct_ns[c.rank_index],
-                           .passed_on_ns_per_step = w.passed_on_ns[c.rank_index],
-                           .victims = c.path.victims,
-                           .path = c.text});
+    const double sum = w.direct_ns[c.rank_index] + w.passed_on_ns[c.rank_index];
+    row.causers.push_back(
+        {.rank = rank.rank,
+         .host = rank.host < hosts.size() ? hosts[rank.host] : "",
+         .mean_wait_ns_per_step = c.path.victims > 0 ? std::optional(sum / c.path.victims) : std::nullopt,
+         .direct_ns_per_step = w.direct_ns[c.rank_index],
+         .passed_on_ns_per_step = w.passed_on_ns[c.rank_index],
+         .victims = c.path.victims,
+         .path = c.text});
   }
   for (uint32_t causer = 0; causer < w.places; ++causer) {
     for (uint32_t victim = 0; victim < w.places; ++victim) {

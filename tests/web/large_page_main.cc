@@ -89,6 +89,7 @@ void AddWaiting(const Shape& shape, report::Report& report) {
   waiting.waited_ns_per_step = 9e6 * places;
   waiting.causers.push_back({.rank = RankId(kSlowRank),
                              .host = shape.Name("n0"),
+                             .mean_wait_ns_per_step = 9e6,
                              .direct_ns_per_step = 8e6,
                              .passed_on_ns_per_step = 1e6,
                              .victims = static_cast<uint32_t>(shape.ranks - 1),

@@ -277,6 +277,7 @@ export type WaitingRow = {
 export type WaitingCauserRow = {
   rank: number;
   host: string;
+  mean_wait_ns_per_step: Known;
   direct_ns_per_step: number;
   passed_on_ns_per_step: number;
   victims: number;
