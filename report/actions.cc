@@ -39,7 +39,9 @@ std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
     case Cause::kHostPause:
       return kind == CulpritKind::kJob
                  ? "run garbage collection on all ranks at the same step (disable the automatic one)"
-                 : "find what stops the process of " + t.ranks + ": garbage collection, logging, a lock";
+                 : "find what stops the process of " + t.ranks +
+                       " (input, garbage collection, logging, a lock): lockstep trace --python-profile shows "
+                       "it";
     case Cause::kHostAllocator:
       return "reserve memory ahead on " + t.ranks +
              " (caching allocator, no frees in the step) and load modules before training";

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "analysis/time/step_breakdown.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -30,6 +33,8 @@ class HostGapSummarizer {
       if (!HasLag(cell.kind)) continue;
       for (uint32_t u : classes.UnitsOf(cell)) cell_of_[u] = c;
     }
+    for (const HostInterval& loads : LoaderTimes(input.capture, rank_))
+      loader_.emplace_back(At(loads.start), At(loads.end));
   }
 
   HostGapSummary Run(const Pieces& level, const Pieces& pauses) {
@@ -68,7 +73,9 @@ class HostGapSummarizer {
       AddStop(u, cell->second, out_.pauses);
       if (p.ns >= kLongStopNs) AddStop(u, cell->second, out_.long_stops);
     }
-    if (p.ns > 0 && p.node == StartOf(u) && IsHostUnit(graph_.units[u].kind)) AddCallsInside(u, p.ns);
+    if (p.ns <= 0 || p.node != StartOf(u)) return;
+    if (IsHostUnit(graph_.units[u].kind)) AddCallsInside(u, p.ns);
+    out_.in_loader_ns += PerStep(std::min(p.ns, InLoader(graph_.start[u] - graph_.lag[u], graph_.start[u])));
   }
 
   void AddStop(uint32_t unit, uint32_t cell, HostGapSummary::Stops& stops) const {
@@ -92,6 +99,16 @@ class HostGapSummarizer {
       in_calls_[call.name.value()] += PerStep(inside);
       left -= inside;
     }
+  }
+
+  // Returns the time of the interval that the host spends in the data loader.
+  double InLoader(double start, double end) const {
+    double inside = 0;
+    auto i = std::partition_point(loader_.begin(), loader_.end(),
+                                  [start](const auto& l) { return l.second <= start; });
+    for (; i != loader_.end() && i->first < end; ++i)
+      inside += std::min(end, i->second) - std::max(start, i->first);
+    return inside;
   }
 
   double At(HostTime t) const {
@@ -140,7 +157,8 @@ class HostGapSummarizer {
   absl::flat_hash_map<uint32_t, uint32_t> cell_of_;  // by unit
   // Ordered, so that sums and ties are the same in every run.
   std::map<uint32_t, double> by_cell_;
-  std::map<uint32_t, double> in_calls_;  // by name
+  std::map<uint32_t, double> in_calls_;            // by name
+  std::vector<std::pair<double, double>> loader_;  // disjoint, in order
   HostGapSummary out_;
 };
 

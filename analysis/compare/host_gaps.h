@@ -22,6 +22,7 @@ struct HostGapSummary {
   // it.
   double in_calls_ns = 0;
   std::string call;
+  double in_loader_ns = 0;  // the part during ranges or operators of the data loader
   // The place of the step that loses most. Its name is the call that ended the gap, or the device work if no
   // call is recorded.
   double worst_ns = 0;

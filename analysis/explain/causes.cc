@@ -136,6 +136,14 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
                                            LengthText(host.in_calls_ns), host.call));
     return out;
   }
+  if (host.in_loader_ns >= kExplains * host.total_ns) {
+    out.cause = Cause::kDataLoader;
+    out.rule_share = host.in_loader_ns / host.total_ns;
+    out.evidence.push_back(
+        absl::StrFormat("its host is in the data loader for %s per step longer than its peers'",
+                        LengthText(host.in_loader_ns)));
+    return out;
+  }
   if (const uint32_t period = PeriodOf(host.long_stops.steps, steps);
       pausing && period > 0 && host.long_stops.places.size() <= kCheckpointPlaces) {
     out.cause = Cause::kCheckpoint;
@@ -156,11 +164,14 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
   // Without recorded calls, the step's first work stands for the copy.
   if (one_place && often && host.worst_at_head &&
       (host.worst_copies || (!host.recorded && host.worst_opens))) {
-    out.cause = Cause::kDataLoader;
+    out.cause = Cause::kHostPause;
     out.rule_share = host.worst_ns / host.total_ns;
     out.evidence.push_back(absl::StrFormat(
-        "%s for %s per step before %s at the head of the step; its peers for %s", silent,
+        "%s for %s per step before its first launches (%s); its peers for %s", silent,
         LengthText(host.worst_ns + host.worst_peers_ns), host.worst_call, LengthText(host.worst_peers_ns)));
+    out.evidence.emplace_back(
+        "candidates: its input, a lock, Python code, another process on its cores; a range around the data "
+        "loader or lockstep trace --python-profile tells them apart");
     return out;
   }
   if (pausing) {

@@ -116,10 +116,23 @@ TEST(Causes, ASlowdownOfAllKernelsIsNotContention) {
   ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {3}, Cause::kGpuClock);
 }
 
-TEST(Causes, LatenessBeforeEachStepsFirstCopyIsDataLoading) {
+TEST(Causes, SilenceBeforeEachStepsFirstCopyIsAPauseWithItsCandidates) {
   SmallJob job;
   job.gap_us = [](const CallAt& c) { return c.rank == 1 && c.head ? 900.0 : 0.0; };
-  ExpectFirst(DiagnoseJob(job), CulpritKind::kRank, {1}, Cause::kDataLoader);
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kRank, {1}, Cause::kHostPause);
+  ASSERT_GE(d.findings[0].evidence.size(), 2u);
+  EXPECT_THAT(d.findings[0].evidence[0], testing::HasSubstr("its host is silent for"));
+  EXPECT_THAT(d.findings[0].evidence[1], testing::HasSubstr("candidates: its input"));
+}
+
+TEST(Causes, TheSameSilenceInARangeOfTheDataLoaderIsDataLoading) {
+  SmallJob job;
+  job.gap_us = [](const CallAt& c) { return c.rank == 1 && c.head ? 900.0 : 0.0; };
+  job.loader_ranges = true;
+  const Diagnosis d = DiagnoseJob(job);
+  ExpectFirst(d, CulpritKind::kRank, {1}, Cause::kDataLoader);
+  EXPECT_THAT(d.findings[0].evidence[0], testing::HasSubstr("in the data loader for"));
 }
 
 TEST(Causes, LatenessBeforeAllCallsIsSlowLaunching) {
@@ -425,7 +438,7 @@ TEST(Causes, ALateHostBehindSlowerCopiesIsNamedToo) {
   ASSERT_EQ(d.findings.size(), 2u) << Describe(d);
   ExpectFirst(d, CulpritKind::kRank, {2}, Cause::kCopy);
   EXPECT_EQ(d.findings[1].rank_indices, (std::vector<uint32_t>{5}));
-  EXPECT_EQ(CauseName(d.findings[1].cause), CauseName(Cause::kDataLoader));
+  EXPECT_EQ(CauseName(d.findings[1].cause), CauseName(Cause::kHostPause));
   EXPECT_LT(d.findings[1].gain_ns, *d.noise_floor_ns) << Describe(d);
   ASSERT_FALSE(d.fixes.empty());
   EXPECT_EQ(d.fixes[0].entries.size(), 2u);

@@ -66,7 +66,7 @@ Cause ExpectedCause(FaultKind kind) {
     case FaultKind::kSlowGpu:
       return Cause::kGpuClock;
     case FaultKind::kHostStall:
-      return Cause::kDataLoader;
+      return Cause::kHostPause;
     case FaultKind::kSlowLink:
       return Cause::kSlowLink;
     case FaultKind::kCopy:

@@ -44,7 +44,7 @@ TEST(SilentHosts, IdleTimeAtTheHeadOfEachStepIsTheHosts) {
   SmallJob job;
   job.gap_us = [](const CallAt& c) { return c.rank == 1 && c.head ? 900.0 : 0.0; };
   const Diagnosis d = DiagnoseCapture(WithoutCalls(job));
-  EXPECT_EQ(First(d), "rank data_loader 1");
+  EXPECT_EQ(First(d), "rank host_pause 1");
   ASSERT_FALSE(d.findings.empty());
   EXPECT_THAT(d.findings[0].evidence[0], HasSubstr("its device idles"));
 }

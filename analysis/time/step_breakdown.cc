@@ -21,6 +21,10 @@ Set Ranges(const capture::Capture& capture, const capture::RankData& rank, bool 
 
 }  // namespace
 
+Set LoaderTimes(const capture::Capture& capture, const capture::RankData& rank) {
+  return Union(rank.unions.data_loader, Ranges(capture, rank, true));
+}
+
 StepKinds KindsOf(const capture::Capture& capture, const capture::RankData& rank) {
   StepKinds kinds;
   for (const capture::DeviceActivity& a : rank.activities) {
@@ -31,7 +35,7 @@ StepKinds KindsOf(const capture::Capture& capture, const capture::RankData& rank
     AppendInOrder(set, {a.start, a.end});
   }
   for (const capture::ApiCall& c : rank.api_calls) AppendInOrder(kinds.runtime, {c.start, c.end});
-  kinds.dataloader = Union(rank.unions.data_loader, Ranges(capture, rank, true));
+  kinds.dataloader = LoaderTimes(capture, rank);
   kinds.cpu_exec = Union(rank.unions.operators, Ranges(capture, rank, false));
   return kinds;
 }

@@ -24,6 +24,8 @@ struct StepKinds {
   IntervalSet<HostTime> kernel, memcpy, memset, communication, runtime, dataloader, cpu_exec;
 };
 StepKinds KindsOf(const capture::Capture& capture, const capture::RankData& rank);
+// The times in which the host is in operators or ranges of the data loader: StepKinds::dataloader.
+IntervalSet<HostTime> LoaderTimes(const capture::Capture& capture, const capture::RankData& rank);
 
 // The slot of each used step: from the previous step's end (or its range's start) to the end of the range or
 // of the work launched in it. Slots are disjoint and in order.

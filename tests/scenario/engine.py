@@ -48,11 +48,11 @@ class Launch:
 
 class Gap:
     """Host instruction: the thread is busy for `length`. `name` is set if this is a runtime call that a
-    tracer sees."""
-    __slots__ = ("length", "name", "start", "end")
+    tracer sees, and `range` if the framework marks it with a range."""
+    __slots__ = ("length", "name", "range", "start", "end")
 
-    def __init__(self, length, name=None):
-        self.length, self.name, self.start, self.end = length, name, -1.0, -1.0
+    def __init__(self, length, name=None, range=None):
+        self.length, self.name, self.range, self.start, self.end = length, name, range, -1.0, -1.0
 
 
 class Mark:

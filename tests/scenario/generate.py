@@ -40,6 +40,10 @@ def generate(path, seed, topology="hybrid", ranks=8, steps=10, noise=0.01, fault
     absent = missing_ranks(seed, ranks, missing)
     writer = Writer(result, clocks, metadata, drawn["fine"], loss, absent, seed)
     writer.write(path)
+    for fault in result.faults:
+        # The range of the data loader is the only evidence of it, and coarse jobs have none.
+        if fault["kind"] == "loader" and not drawn["fine"]:
+            fault["cause"] = "host_pause"
     numbers = list(range(drawn["first_step"] + 1, drawn["first_step"] + steps + 1))
     truth = {"schema": TRUTH, "seed": seed, "parameters": drawn, "metadata": metadata, "record_loss": loss, "missing_ranks": absent,
              "hosts": [job.layout.ranks_of_host(h) for h in range(job.layout.hosts)] if ranks <= 1024 else [],

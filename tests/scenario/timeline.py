@@ -112,6 +112,9 @@ class Writer:
                     length = max(0, stamp(item.end) - begin)
                     calls.append(f"a 1 {self.names.of('cudaStreamSynchronize')} {begin} {length} c={correlation}\n"
                                  f"w stream {begin} {length} c={correlation} stream={item.stream}\n")
+            elif kind is Gap and item.range is not None and item.start >= self.window:
+                begin = stamp(item.start)
+                calls.append(f"r 1 {self.names.of(item.range)} {begin} {max(0, stamp(item.end) - begin)}\n")
             elif kind is Gap and item.name is not None and item.start >= self.window:
                 correlation += 1
                 begin = stamp(item.start)

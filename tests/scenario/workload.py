@@ -22,6 +22,7 @@ ACTIVATION_BACK = ACTIVATION._replace(name="void silu_and_mul_backward_kernel<__
 EXPERT = Klass("void grouped_gemm_kernel<__nv_bfloat16>", "expert", False, (132, 1, 1), (384, 1, 1))
 EXPERT_BACK = EXPERT._replace(name="void grouped_gemm_backward_kernel<__nv_bfloat16>")
 OPTIMIZER = Klass("void multi_tensor_apply_kernel<AdamFunctor<float, float>>", "element", True, (320, 1, 1), (512, 1, 1))
+LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 COPY_IN = Klass("Memcpy HtoD (Pinned -> Device)", "h2d", True, None, None)
 COPY_OUT = Klass("Memcpy DtoH (Device -> Pageable)", "d2h", True, None, None)
 _CHANNELS = {"all_reduce": "AllReduce_Sum_bf16_RING_LL128", "all_gather": "AllGather_RING_SIMPLE", "reduce_scatter": "ReduceScatter_Sum_bf16_RING_SIMPLE",
@@ -178,7 +179,7 @@ class Program:
 
     def _head(self):
         extra = sum(f.head(self.rank, self.step) for f in self.job.faults)
-        self.items.append(Gap(self.p["head"] * (0.8 + 0.4 * self.rng.random()) + extra))
+        self.items.append(Gap(self.p["head"] * (0.8 + 0.4 * self.rng.random()) + extra, range=LOADER))
         if self.at.pp == 0 or self.p["fine"]:
             self.copy(COPY_IN, self.p["input_bytes"])
             self.items.append(Event(COPIES, MAIN))

@@ -299,6 +299,12 @@ class Maker {
                                      .correlation = CorrelationId(rank.correlation++),
                                      .thread = ThreadId(1)});
     }
+    if (at.head && job_.loader_ranges) {
+      rank.data.ranges.push_back({.start = At(rank.host),
+                                  .end = At(rank.host + gap),
+                                  .name = out_.strings.Intern("enumerate(DataLoader)#__next__"),
+                                  .thread = ThreadId(1)});
+    }
     rank.host += gap;
   }
 

@@ -56,6 +56,8 @@ struct SmallJob {
   std::function<double(const CallAt&)> gap_us;
   // The API call in which the host spends that time.
   std::function<std::string(const CallAt&)> gap_call;
+  bool loader_ranges =
+      false;  // a range of the data loader around each idle time before the next batch's copy
   // Factor on all kernels of a rank: noise that neighbouring steps share.
   std::function<double(int rank, int step)> drift;
 
