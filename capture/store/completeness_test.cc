@@ -10,7 +10,6 @@ namespace lockstep::capture {
 namespace {
 
 using columns::Kind;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr Nanos kRequested = Nanos::Seconds(6);
