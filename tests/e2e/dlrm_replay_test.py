@@ -241,7 +241,7 @@ class Imported(DlrmTest):
             found.append(({**row, "wait_ns": row["wait_by_clock_ns"]}, exact))
         show("imported, wait by aligned starts", found)
         text = " ".join(self.cli("analyze", TRACES).split())
-        self.assertIn("; the others wait for rank 7, 5.08 ms per rank and step", text)
+        self.assertIn("; the others wait for rank 7, mean 5.08 ms per waiting rank and step", text)
         self.assertIn("rank 7 came 7.51 ms late from before the window, cause unknown", text)
 
     def set_off(self, documents, seed):
