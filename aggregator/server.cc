@@ -7,10 +7,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "aggregator/captures/selection.h"
 #include "aggregator/housekeeper.h"
 #include "aggregator/ingest/control_service.h"
 #include "aggregator/ingest/hub.h"
@@ -93,9 +97,12 @@ absl::StatusOr<report::Report> WriteReports(const std::string& folder, WritesPag
 void NoteIncomplete(const std::vector<report::IncompleteRow>& ranks, v1::TraceFinished& finished) {
   if (ranks.empty() || finished.outcome() != v1::TraceFinished::COMPLETE) return;
   finished.set_outcome(v1::TraceFinished::PARTIAL);
+  std::map<std::string, std::vector<int32_t>> by_reason;
+  for (const report::IncompleteRow& row : ranks) by_reason[row.reason].push_back(row.rank.value());
   std::string text;
-  for (const report::IncompleteRow& row : ranks)
-    absl::StrAppend(&text, text.empty() ? "" : "; ", "rank ", row.rank.value(), ": ", row.reason);
+  for (const auto& [reason, listed] : by_reason)
+    absl::StrAppend(&text, text.empty() ? "" : "; ", listed.size() == 1 ? "rank " : "ranks ",
+                    aggregator::RankList(listed), ": ", reason);
   finished.set_text(text);
 }
 

@@ -1,6 +1,7 @@
 #include "capture/store/records_manifest.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -90,6 +91,13 @@ int64_t Int(const object& o, std::string_view key, int64_t otherwise = 0) {
   return o[key].get(big) == simdjson::SUCCESS ? static_cast<int64_t>(big) : otherwise;
 }
 
+// Returns a time, or 0 for one outside any calendar: differences of two times must fit 64 bits.
+int64_t Time(const object& o, std::string_view key) {
+  constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 4;
+  const int64_t time = Int(o, key);
+  return time < -kFar || time > kFar ? 0 : time;
+}
+
 std::string Str(const object& o, std::string_view key) {
   std::string_view value;
   return o[key].get(value) == simdjson::SUCCESS ? std::string(value) : std::string();
@@ -172,11 +180,11 @@ ManifestProcess ProcessFrom(const object& o, size_t hosts) {
   p.incarnation = static_cast<uint32_t>(Int(o, "incarnation", 1));
   p.program = Str(o, "program");
   p.rank_source = Str(o, "rank_source");
-  p.window = {HostTime(Int(o, "t0_host_ns")), HostTime(Int(o, "t1_host_ns"))};
+  p.window = {HostTime(Time(o, "t0_host_ns")), HostTime(Time(o, "t1_host_ns"))};
   p.state = Str(o, "state");
   p.text = Str(o, "text");
   p.cut = Str(o, "cut");
-  p.late = Nanos(Int(o, "late_ns"));
+  p.late = Nanos(Time(o, "late_ns"));
   if (std::string via = Str(o, "via"); !via.empty()) p.via = std::move(via);
   object trace;
   if (o["trace"].get(trace) == simdjson::SUCCESS) {
@@ -252,7 +260,7 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view json) {
   m.activities = static_cast<uint32_t>(Int(root, "activities"));
   m.t0 = JobTime(Int(root, "t0_ns"));
   m.t1 = JobTime(Int(root, "t1_ns"));
-  m.requested = Nanos(std::max<int64_t>(Int(root, "requested_ns"), 0));
+  m.requested = Nanos(std::max<int64_t>(Time(root, "requested_ns"), 0));
   m.complete = Bool(root, "complete");
   for (const int64_t rank : Ints(root, "missing_ranks"))
     m.missing_ranks.push_back(RankId(static_cast<int32_t>(rank)));

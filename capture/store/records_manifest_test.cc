@@ -85,5 +85,20 @@ TEST(RecordsFileNames, NamesGiveTheProcess) {
     EXPECT_FALSE(IsPlainFileName(bad)) << bad;
 }
 
+TEST(RecordsManifest, ImpossibleTimesAndLossesAreNotUsed) {
+  const auto parsed = ParseManifest(
+      R"({"schema": "lockstep.records/1", "requested_ns": 9223372036854775807, "processes": [
+          {"rank": 0, "t0_host_ns": -9223372036854775808, "t1_host_ns": 9223372036854775807,
+           "late_ns": 9223372036854775807,
+           "losses": [{"stage": "ring", "kind": "kernel", "records": 18446744073709551615}]}]})");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->requested, Nanos());
+  ASSERT_EQ(parsed->processes.size(), 1u);
+  EXPECT_EQ(parsed->processes[0].window.length(), Nanos());
+  EXPECT_EQ(parsed->processes[0].late, Nanos());
+  ASSERT_EQ(parsed->processes[0].losses.size(), 1u);
+  EXPECT_EQ(parsed->processes[0].losses[0].records, kMostLostRecords);
+}
+
 }  // namespace
 }  // namespace lockstep::capture
