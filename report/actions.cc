@@ -20,9 +20,10 @@ std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
   switch (cause) {
     case Cause::kGpuClock:
       return host ? "read power cap, temperature and cooling of all GPUs of " + t.host +
-                        " (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE); drain it if they stay slow"
+                        " (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE,PIDS); drain it if they stay "
+                        "slow"
                   : "read clocks, power limit and temperature of " + t.gpu +
-                        " (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE" + Selected(t) +
+                        " (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE,PIDS" + Selected(t) +
                         "); replace it if they stay low";
     case Cause::kGpuMemory:
       return "read row-remap and ECC counters of " + t.gpu + " (nvidia-smi -q -d ECC,ROW_REMAPPER" +
@@ -34,11 +35,12 @@ std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
       return "pin the process of " + t.ranks +
              " to cores near its GPU, or capture its launches in a CUDA graph";
     case Cause::kDataLoader:
-      return "give the input pipeline of " + t.ranks +
-             " more workers and prefetch; check the storage it reads";
+      return "compare storage and processors of " + t.host +
+             " with other hosts'; then give the input pipeline of " + t.ranks + " more workers and prefetch";
     case Cause::kHostPause:
       return kind == CulpritKind::kJob
-                 ? "run garbage collection on all ranks at the same step (disable the automatic one)"
+                 ? "if these are garbage collections (lockstep trace --python-profile shows it): disable the "
+                   "automatic ones, and collect on all ranks at the same step"
                  : "find what stops the process of " + t.ranks +
                        " (input, garbage collection, logging, a lock): lockstep trace --python-profile shows "
                        "it";
@@ -48,10 +50,14 @@ std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
     case Cause::kCpuContention:
       return "find other processes on " + t.host + " and free its cores; pin the ranks";
     case Cause::kSlowLink:
+      if (!host && t.leaves_host)
+        return "check the network card that " + t.gpu +
+               " uses: link speed, error counters, cable (ibstat; ethtool -S), then the switch port";
       return host ? "check the network card of " + t.host +
                         ": link speed, error counters, cable (ibstat; ethtool -S)"
                   : "check link speed and error counters of " + t.gpu + " (nvidia-smi nvlink -s" +
-                        Selected(t) + "; nvidia-smi nvlink -e" + Selected(t) + "), its PCIe link and its NIC";
+                        Selected(t) + "; nvidia-smi nvlink -e" + Selected(t) +
+                        "), its PCIe link and its network card";
     case Cause::kCongestion:
       return "look at congestion counters of the switches between these hosts; move or shape other traffic";
     case Cause::kStageImbalance:
@@ -109,7 +115,7 @@ std::string FixVerb(Cause cause, CulpritKind kind, const ActionTarget& t) {
     case Cause::kCheckpoint:
       return "write checkpoints asynchronously";
     case Cause::kCommon:
-      return "undo the change";
+      return "undo what changed for all ranks";
     case Cause::kUnknown:
     case Cause::kVictim:
       return "make " + t.ranks + " like its peers";

@@ -15,7 +15,8 @@ struct ActionTarget {
   std::string gpu;     // GPU and host of the first rank; empty: the finding has no rank
   std::string gpu_id;  // for nvidia-smi -i: the GPU's UUID, or its number
   std::string host;
-  std::string ranks;  // "rank 3", "ranks 3, 4 and 2 more"
+  std::string ranks;         // "rank 3", "ranks 3, 4 and 2 more"
+  bool leaves_host = false;  // only transfers that leave the host are slow
 };
 
 // Returns the remedy. Empty: there is no remedy until more is known.

@@ -37,12 +37,16 @@ TEST(ReportVerdict, StepIdealNoiseGainsAndSplitEqualAPlainSimulation) {
     const PlainJob job = Noisy(seed);
     const Report report = ReportOf(job);
     const Computed c = Compute(job);
-    const double step = MeanOf(c.steps), lost = step - c.ideal;
+    // A fix may gain a little more than the lost time. The ideal step is then the step with that fix.
+    double most_gain = 0;
+    for (const StragglerRow& s : report.stragglers) most_gain = std::max(most_gain, *s.gain_ns_per_step);
+    for (const FixRow& f : report.fixes) most_gain = std::max(most_gain, f.gain_ns_per_step);
+    const double step = MeanOf(c.steps), ideal = std::min(c.ideal, step - most_gain), lost = step - ideal;
     for (size_t k = 0; k < c.steps.size(); ++k)
       EXPECT_EQ(static_cast<double>(report.steps[k].duration.ns()), c.steps[k]);
     EXPECT_NEAR(report.slowdown.step_ns.value(), step, 1e-3);
-    EXPECT_NEAR(report.slowdown.ideal_step_ns.value(), c.ideal, 1e-3);
-    EXPECT_NEAR(report.slowdown.ratio.value(), step / c.ideal, 1e-9);
+    EXPECT_NEAR(report.slowdown.ideal_step_ns.value(), ideal, 1e-3);
+    EXPECT_NEAR(report.slowdown.ratio.value(), step / ideal, 1e-9);
     EXPECT_NEAR(report.slowdown.lost_ns_per_step.value(), lost, 1e-3);
     EXPECT_NEAR(report.slowdown.noise_ns_per_step.value(), MeanOf(c.straggler_free) - c.ideal, 1e-3);
     EXPECT_NEAR(report.efficiency.critical_communication_ns_per_step.value(), c.critical_communication, 1e-3);
@@ -123,7 +127,7 @@ void ExpectOneCulprit(const PlainJob& healthy, const Culprit& culprit) {
   EXPECT_NEAR(s.lost_ns_per_step, extra * part, 1);
   EXPECT_NEAR(s.share.value(), 1, 1e-6);
   EXPECT_NEAR(s.gain_ns_per_step.value(), MeanOf(gain), 1);
-  ExpectInterval(s.gain_interval.value(), gain);
+  ExpectInterval(s.gain_interval.value(), gain, 1, culprit.steps);
   const double floor = report.slowdown.noise_floor_ns_per_step.value(), above = PartAbove(gain, floor);
   EXPECT_GE(floor, 0.005 * *report.slowdown.step_ns);
   // The tolerance is four standard errors of 200 draws.
@@ -161,7 +165,7 @@ void ExpectOneCulprit(const PlainJob& healthy, const Culprit& culprit) {
   ASSERT_EQ(report.fixes.size(), 1u);
   EXPECT_THAT(report.fixes[0].entries, ElementsAre(0u));
   EXPECT_NEAR(report.fixes[0].gain_ns_per_step, MeanOf(gain), 1);
-  ExpectInterval(report.fixes[0].gain_interval.value(), gain);
+  ExpectInterval(report.fixes[0].gain_interval.value(), gain, 1, culprit.steps);
 }
 
 TEST(ReportVerdict, ACulpritsNumbersEqualTheJobWithoutIt) {
@@ -265,10 +269,15 @@ TEST(ReportVerdict, SharesAndFixesEqualEnumerationOfAllOrdersAndSets) {
     ASSERT_EQ(report.fixes.size(), sets.size());
     for (size_t i = 0; i < sets.size(); ++i) {
       unsigned reported = 0;
-      for (uint32_t e : report.fixes[i].entries) reported |= 1u << bit_of_entry[e];
+      std::vector<size_t> affected;
+      for (uint32_t e : report.fixes[i].entries) {
+        const unsigned bit = bit_of_entry[e];
+        reported |= 1u << bit;
+        affected.insert(affected.end(), culprits[bit].steps.begin(), culprits[bit].steps.end());
+      }
       EXPECT_EQ(reported, sets[i].second);
       EXPECT_NEAR(report.fixes[i].gain_ns_per_step, sets[i].first, 1);
-      ExpectInterval(report.fixes[i].gain_interval.value(), GainOf(healthy, culprits, reported));
+      ExpectInterval(report.fixes[i].gain_interval.value(), GainOf(healthy, culprits, reported), 1, affected);
     }
   }
 }

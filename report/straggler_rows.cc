@@ -52,6 +52,7 @@ ActionTarget TargetOf(const capture::Capture& capture, const Finding& f) {
   std::vector<RankId> ranks;
   for (uint32_t r : f.rank_indices) ranks.push_back(capture.ranks[r].rank);
   target.ranks = RankList(ranks, 3);
+  target.leaves_host = f.leaves_host;
   return target;
 }
 
@@ -66,6 +67,19 @@ void AddLateness(const RowInput& in, const Finding& f, StragglerRow& row) {
   row.evidence.push_back(
       "came " + LengthText(static_cast<double>(late->ns())) + " late from before the window" +
       (f.late && in.steps.count() > 1 ? " of each step" : "") + ": what it did before is not in the capture");
+}
+
+// By step: 1 if any of the findings costs time in it. Empty: not known of one of them.
+std::vector<uint8_t> AffectedSteps(const analysis::Diagnosis& diagnosis,
+                                   const std::vector<uint32_t>& entries) {
+  std::vector<uint8_t> affected;
+  for (uint32_t e : entries) {
+    const std::vector<uint8_t>& own = diagnosis.findings[e].is_affected;
+    if (own.empty()) return {};
+    affected.resize(own.size(), 0);
+    for (size_t k = 0; k < own.size(); ++k) affected[k] |= own[k];
+  }
+  return affected;
 }
 
 }  // namespace
@@ -135,7 +149,8 @@ std::vector<FixRow> MakeFixRows(const RowInput& in) {
                .gain_ns_per_step =
                    std::accumulate(gains.begin(), gains.end(), 0.0) / static_cast<double>(gains.size())};
     if (gains.size() >= analysis::kLeastSteps) {
-      const analysis::Interval95 interval = analysis::BootstrapMean(gains);
+      const analysis::Interval95 interval =
+          analysis::BootstrapMean(gains, AffectedSteps(in.diagnosis, set.entries));
       row.gain_interval = Range{interval.low, interval.high};
     }
     rows.push_back(std::move(row));

@@ -356,6 +356,7 @@ ExpertImbalance Measure(const GraphInput& input, const Graph& graph, const Kerne
 
 ExpertImbalance FindExpertImbalance(const GraphInput& input, const Graph& graph, const KernelKinds& kinds) {
   ExpertImbalance out = Measure(input, graph, kinds, {});
+  out.are_grouped = out.found;
   // Experts without grouped kernels are recognised by times that follow the bytes.
   for (size_t after = 0; after < 2 && !out.found; ++after) {
     ExpertImbalance by_time = Measure(input, graph, kinds, {KernelKind::kMatrix, after});

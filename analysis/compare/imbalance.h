@@ -33,6 +33,7 @@ inline constexpr double kFollowsBytes = 0.5;
 
 struct ExpertImbalance {
   bool found = false;
+  bool are_grouped = false;            // the experts' products are grouped kernels
   std::vector<uint32_t> rank_indices;  // ranks above the mean, most first
   double spread = 0;                   // (most - mean) / mean of the ranks' times
   double busiest = 1;                  // ratio to the mean

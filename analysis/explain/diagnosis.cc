@@ -40,6 +40,7 @@ class Diagnostician {
         ListCostliestRanks();
       }
     }
+    LowerIdeal();
     TraceWaiting();
     Balance();
     if (gains_.steps() >= kLeastSteps)
@@ -119,8 +120,8 @@ class Diagnostician {
     out_.fixes = GreedyFixes(gains_, Fixes(), Floor());
     for (size_t i = 0; i < out_.findings.size(); ++i) {
       Finding& f = out_.findings[i];
-      Judge(f, Floor(), rule_shares_[i], gains_.steps(), Matched());
       DateFinding(f, in_, gains_.graph());
+      Judge(f, Floor(), rule_shares_[i], gains_.steps(), Matched());
       CountDelayed(f, in_, out_.step_ns);
     }
   }
@@ -134,6 +135,7 @@ class Diagnostician {
     f.fix.pieces = std::move(e.pieces);
     f.evidence = std::move(e.evidence);
     f.late = e.late;
+    f.leaves_host = e.leaves_host;
     rule_shares_.push_back(e.rule_share);
     out_.findings.push_back(std::move(f));
   }
@@ -188,7 +190,7 @@ class Diagnostician {
       const size_t before = out_.findings.size();
       Filter([&](const Finding& f) {
         const double gain = std::max(Mean(f.gain_per_step), Mean(f.marginal_gain));
-        return std::max(f.lost_ns, Mean(f.marginal_gain)) >= Floor() && gain >= Floor() / 2;
+        return gain >= Floor() && std::max(f.lost_ns, Mean(f.marginal_gain)) >= Floor();
       });
       if (out_.findings.size() == before) return;
     }
@@ -274,6 +276,20 @@ class Diagnostician {
       Judge(f, Floor(), 0, gains_.steps(), Matched());
       CountDelayed(f, in_, out_.step_ns);
     }
+  }
+
+  // A job whose culprits are fixed is possible, so the ideal step is not longer than its step. The medians of
+  // the ideal contain the culprits.
+  void LowerIdeal() {
+    double gain = 0;
+    for (const Finding& f : out_.findings) gain = std::max(gain, f.gain_ns);
+    for (const FixSet& fix : out_.fixes) gain = std::max(gain, Mean(fix.gain_per_step));
+    const double ideal = std::min(out_.ideal_step_ns, out_.step_ns - gain);
+    if (!out_.has_ideal || ideal <= 0 || ideal == out_.ideal_step_ns) return;
+    const double scale = out_.ideal_step_ns / ideal;
+    out_.ratio_interval = {out_.ratio_interval.low * scale, out_.ratio_interval.high * scale};
+    out_.lost_ns += out_.ideal_step_ns - ideal;
+    out_.ideal_step_ns = ideal;
   }
 
   // Listed + noise + unlisted + unexplained == lost.

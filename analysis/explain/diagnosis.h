@@ -47,12 +47,15 @@ struct Finding {
   // First and last step with a cost, by name. The last one is null if the cost continues to the end.
   std::optional<int64_t> since_step, until_step;
   double steps_affected = 1;  // share of the steps
+  // By step: 1 if the finding costs time in it. Empty: not known. Intervals of gains keep their number.
+  std::vector<uint8_t> is_affected;
   // Its own work beyond its peers', median per step: in the steps before since_step, if there are any, and in
   // the affected ones.
   std::optional<double> before_ns, since_ns;
   uint32_t delayed_ranks = 0;
   std::vector<std::string> evidence;
   std::optional<Nanos> late;  // its lateness in each step, if that is its cost
+  bool leaves_host = false;   // only transfers that leave the host are slow
 };
 
 struct Diagnosis {

@@ -55,7 +55,8 @@ class Explainer {
     std::move(alone.begin(), alone.end(), std::back_inserter(out_.links.slow));
     std::vector<Explanation> links = ExplainLinks(in_, gains_.classes(), out_.links);
     std::move(links.begin(), links.end(), std::back_inserter(out_.list));
-    out_.not_judged = FindNotJudged(in_, gains_.graph(), gains_.classes(), excess_, layout_, out_.links);
+    out_.not_judged =
+        FindNotJudged(in_, gains_.graph(), gains_.classes(), excess_, layout_, out_.links, kinds_);
     return std::move(out_);
   }
 
@@ -131,14 +132,18 @@ class Explainer {
     for (const Piece& p : e.pieces)
       e.excess_ns += std::max(0.0, p.ns) / static_cast<double>(steps_) /
                      static_cast<double>(experts.rank_indices.size());
-    e.evidence.push_back(absl::StrFormat(
-        "experts' products take up to %.2fx the mean of all ranks, other matrix products there %.2fx%s",
-        experts.busiest, 1 + other,
-        follows ? absl::StrFormat("; they follow the bytes received (r = %.2f)", experts.bytes_correlation)
-                : ""));
+    std::string evidence =
+        absl::StrFormat("experts' products take up to %.2fx the mean of all ranks", experts.busiest);
+    if (experts.are_grouped)
+      absl::StrAppendFormat(&evidence, ", other matrix products there %.2fx", 1 + other);
+    if (follows)
+      absl::StrAppendFormat(&evidence, "; they follow the bytes received (r = %.2f)",
+                            experts.bytes_correlation);
+    e.evidence.push_back(std::move(evidence));
+    routed_ns_.assign(ranks_, 0);
+    for (const Piece& p : e.pieces)
+      routed_ns_[gains_.graph().units[UnitOf(p.node)].rank_index] += p.ns / static_cast<double>(steps_);
     e.pieces.insert(e.pieces.end(), experts.exchanges.begin(), experts.exchanges.end());
-    routed_.assign(ranks_, 0);
-    for (uint32_t r : e.rank_indices) routed_[r] = 1;
     out_.list.push_back(std::move(e));
   }
 
@@ -279,10 +284,8 @@ class Explainer {
     const uint32_t one[] = {r};
     const double typical = excess_.OfRank(r, WorkKind::kKernels).typical_ns;
     CauseFinding cause = rules_.OfKernels(one, chance.sigma > 0 ? beyond / chance.sigma : 0);
-    const KernelRatios k = rules_.Kernels(one);
-    if (!routed_.empty() && routed_[r] != 0 &&
-        k.Of(KernelKind::kGrouped).excess_ns() > 0.5 * k.all.excess_ns())
-      return;
+    // The experts' additional time is counted as uneven data.
+    if (!routed_ns_.empty() && routed_ns_[r] > 0.5 * beyond * typical) return;
     Explanation e{
         .cause = cause.cause, .rank_indices = {r}, .pieces = excess_.LevelPieces(one, WorkKind::kKernels)};
     if (group_effect_[r] > 0) {
@@ -405,7 +408,7 @@ class Explainer {
   std::vector<Pieces> pauses_;         // by rank index, without pauses that several ranks share
   std::vector<double> kernel_excess_;  // by rank index, relative
   std::vector<double> group_effect_;   // the part of kernel_excess_ that its stage shares
-  std::vector<uint8_t> routed_;        // by rank index: 1 if its experts get more than others'
+  std::vector<double> routed_ns_;      // by rank index, per step: time of its experts above the mean
   Explanations out_;
 };
 

@@ -25,6 +25,7 @@ struct Explanation {
   double rule_share = 1;  // share of the excess that the cause's rule explains
   std::vector<std::string> evidence;
   std::optional<Nanos> late;  // its lateness in each step, if that is its cost
+  bool leaves_host = false;   // only transfers that leave the host are slow
 };
 
 }  // namespace lockstep::analysis

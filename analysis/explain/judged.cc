@@ -24,8 +24,14 @@ struct Comparable {
 class JudgedFinder {
  public:
   JudgedFinder(const GraphInput& input, const Graph& graph, const Classes& classes, const Excess& excess,
-               const Layout& layout, const LinkFindings& links)
-      : in_(input), graph_(graph), classes_(classes), excess_(excess), layout_(layout), links_(links) {}
+               const Layout& layout, const LinkFindings& links, const KernelKinds& kinds)
+      : in_(input),
+        graph_(graph),
+        classes_(classes),
+        excess_(excess),
+        layout_(layout),
+        links_(links),
+        kinds_(kinds) {}
 
   std::vector<NotJudged> Run() {
     ranks_.resize(in_.capture.ranks.size());
@@ -35,6 +41,7 @@ class JudgedFinder {
     JudgeRanks("copies", kCopies, "copy what no other rank copies");
     JudgeLinks();
     JudgeStages();
+    JudgeExperts();
     return std::move(out_);
   }
 
@@ -128,12 +135,42 @@ class JudgedFinder {
                     "record_param_comms)"});
   }
 
+  // A rank that gets more tokens is known by grouped products, or by the bytes that it receives.
+  void JudgeExperts() {
+    size_t unsized = 0;
+    for (const capture::Instance& instance : in_.matches.instances) {
+      if (instance.members.size() < 3 || (instance.op != capture::CollectiveOp::kAllToAllV &&
+                                          instance.op != capture::CollectiveOp::kSendReceive))
+        continue;
+      unsized += std::any_of(instance.members.begin(), instance.members.end(), [&](const capture::Member& m) {
+        const capture::Collective& c = in_.capture.ranks[m.rank_index].collectives[m.collective];
+        return c.received_bytes < 0 && c.bytes <= 0;
+      });
+    }
+    if (unsized == 0 || HasGroupedProducts()) return;
+    out_.push_back(
+        {"experts",
+         absl::StrFormat("the sizes of %d exchanges (all-to-all) were not recorded, so a rank with "
+                         "more tokens looks like one with a slow GPU",
+                         unsized),
+         "record sizes (NCCL's profiler plugin, or a PyTorch trace with record_param_comms)"});
+  }
+
+  bool HasGroupedProducts() const {
+    return std::any_of(graph_.units.begin(), graph_.units.end(), [&](const Unit& unit) {
+      const capture::RankData& rank = in_.capture.ranks[unit.rank_index];
+      return unit.kind == UnitKind::kKernel &&
+             kinds_.Of(rank, rank.activities[unit.source]) == KernelKind::kGrouped;
+    });
+  }
+
   const GraphInput& in_;
   const Graph& graph_;
   const Classes& classes_;
   const Excess& excess_;
   const Layout& layout_;
   const LinkFindings& links_;
+  const KernelKinds& kinds_;
   std::vector<std::array<Comparable, kKinds>> ranks_;  // by rank index
   std::vector<NotJudged> out_;
 };
@@ -141,8 +178,9 @@ class JudgedFinder {
 }  // namespace
 
 std::vector<NotJudged> FindNotJudged(const GraphInput& input, const Graph& graph, const Classes& classes,
-                                     const Excess& excess, const Layout& layout, const LinkFindings& links) {
-  return JudgedFinder(input, graph, classes, excess, layout, links).Run();
+                                     const Excess& excess, const Layout& layout, const LinkFindings& links,
+                                     const KernelKinds& kinds) {
+  return JudgedFinder(input, graph, classes, excess, layout, links, kinds).Run();
 }
 
 }  // namespace lockstep::analysis

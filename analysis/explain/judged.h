@@ -8,6 +8,7 @@
 
 #include "analysis/compare/classes.h"
 #include "analysis/compare/excess.h"
+#include "analysis/compare/imbalance.h"
 #include "analysis/explain/links.h"
 #include "analysis/prepare/stages.h"
 #include "analysis/replay/graph.h"
@@ -21,10 +22,11 @@ struct NotJudged {
   std::string what_would_tell;  // likewise
 };
 
-// Returns what was not judged of GPUs, hosts, copies, links and stages. At least half of the time of each
-// must be comparable, on every rank. Requires at least kLeastSteps steps. Pure.
+// Returns what was not judged of GPUs, hosts, copies, links, stages and experts. At least half of the time of
+// each must be comparable, on every rank. Requires at least kLeastSteps steps. Pure.
 std::vector<NotJudged> FindNotJudged(const GraphInput& input, const Graph& graph, const Classes& classes,
-                                     const Excess& excess, const Layout& layout, const LinkFindings& links);
+                                     const Excess& excess, const Layout& layout, const LinkFindings& links,
+                                     const KernelKinds& kinds);
 
 }  // namespace lockstep::analysis
 

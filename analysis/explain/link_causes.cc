@@ -48,6 +48,7 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
     }
     e.excess_ns =
         SumPerStep(e.pieces, steps) / static_cast<double>(std::max<size_t>(1, link.rank_indices.size()));
+    e.leaves_host = link.leaves_host;
     if (!link.is_certain) e.rule_share = kOneOfItsMembers;
     std::vector<std::string> names;
     for (uint32_t o : link.owners) names.push_back(OwnerName(input, classes, o));
@@ -57,11 +58,11 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
       names = {names[0], names[1], names[2], absl::StrFormat("%d more", names.size() - 3)};
     const std::string when =
         link.slow_steps < 0.95 ? absl::StrFormat(" in %.0f%% of the steps", 100 * link.slow_steps) : "";
-    const std::string what =
-        link.kind == LinkKind::kCongestion ? "of changing groups, with no member in common"
-        : link.leaves_host                 ? "of all that leaves the host"
-        : link.kind == LinkKind::kGroup    ? "of one group, whose members' other transfers are fine"
-                                           : "of everything it shares with others";
+    const std::string what = link.kind == LinkKind::kCongestion
+                                 ? "in changing groups, with no member in common,"
+                             : link.leaves_host              ? "that leave the host"
+                             : link.kind == LinkKind::kGroup ? "in one group"
+                                                             : "with others";
     if (link.has_no_peers) {
       e.evidence.push_back(
           absl::StrFormat("transfers of %s take %.2fx as long as in its fast steps%s; no other group does "
@@ -70,10 +71,13 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
       out.push_back(std::move(e));
       continue;
     }
-    e.evidence.push_back(
-        absl::StrFormat("transfers %s take %.2fx as long as others' of the same size%s (%s); %d of its other "
-                        "groups are normal",
-                        what, link.ratio, when, absl::StrJoin(names, ", "), link.inside_normal));
+    std::string evidence =
+        absl::StrFormat("transfers %s take %.2fx as long as others' of the same size%s (%s)", what,
+                        link.ratio, when, absl::StrJoin(names, ", "));
+    if (link.inside_normal > 0)
+      absl::StrAppendFormat(&evidence, "; %d other group%s of the same ranks %s normal", link.inside_normal,
+                            link.inside_normal == 1 ? "" : "s", link.inside_normal == 1 ? "is" : "are");
+    e.evidence.push_back(std::move(evidence));
     out.push_back(std::move(e));
   }
   return out;

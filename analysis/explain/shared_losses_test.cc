@@ -15,6 +15,7 @@ namespace lockstep::analysis {
 namespace {
 
 using testing::Contains;
+using testing::Not;
 using tests::CallAt;
 using tests::SmallJob;
 
@@ -36,13 +37,14 @@ struct Judgement {
   }
 };
 
-Judgement JudgementOf(const SmallJob& job) {
-  const capture::Capture capture = tests::CaptureOf(job);
+Judgement JudgementOf(const capture::Capture& capture) {
   const Prepared prepared(capture, 1);
   Judgement out{.diagnosis = Diagnose(prepared.input())};
   out.losses = FindSharedLosses(prepared.input(), out.diagnosis);
   return out;
 }
+
+Judgement JudgementOf(const SmallJob& job) { return JudgementOf(tests::CaptureOf(job)); }
 
 // All hosts are silent for 2 ms before each step: nobody is a straggler, and the whole job loses that time.
 TEST(SharedLosses, WaitingOfAllHostsIsALossOfTheJob) {
@@ -51,7 +53,7 @@ TEST(SharedLosses, WaitingOfAllHostsIsALossOfTheJob) {
   const Judgement slow = JudgementOf(job);
   EXPECT_TRUE(slow.diagnosis.findings.empty());
   const double lost = slow.Of(SharedLossKind::kIdleOther);
-  EXPECT_NEAR(lost, slow.diagnosis.step_ns - JudgementOf({}).diagnosis.step_ns, 0.1 * lost);
+  EXPECT_NEAR(lost, slow.diagnosis.step_ns - JudgementOf(SmallJob()).diagnosis.step_ns, 0.1 * lost);
   ASSERT_FALSE(slow.losses.empty());
   EXPECT_GT(slow.losses[0].silent_ns, 0.9 * 2e6);
 }
@@ -90,6 +92,27 @@ TEST(NotJudged, AConstantlySlowLinkOfDataParallelRanksIsNamedOrNotJudged) {
     const Judgement slow = JudgementOf(job);
     EXPECT_TRUE(!slow.diagnosis.findings.empty() || !slow.diagnosis.not_judged.empty()) << ranks_per_host;
   }
+}
+
+// Without sizes, a rank with more tokens looks like one with a slow GPU, unless the kernels are known to be
+// experts'.
+TEST(NotJudged, ExpertsWithoutSizesAreJudgedOnlyByGroupedProducts) {
+  SmallJob job;
+  job.experts = true, job.data_parallel = 8, job.tensor_parallel = 1;
+  job.tokens = [](int) { return 1.0; };
+  capture::Capture capture = tests::CaptureOf(job);
+  EXPECT_THAT(JudgementOf(capture).NotJudgedParts(), Not(Contains("experts")));
+  for (capture::RankData& rank : capture.ranks) {
+    for (capture::Collective& c : rank.collectives) c.bytes = c.received_bytes = -1;
+  }
+  EXPECT_THAT(JudgementOf(capture).NotJudgedParts(), Not(Contains("experts")));
+  const NameId product = capture.strings.Intern("gemm_kernel");
+  for (capture::RankData& rank : capture.ranks) {
+    for (capture::DeviceActivity& a : rank.activities) {
+      if (capture.Text(a.name).find("grouped") != std::string_view::npos) a.name = product;
+    }
+  }
+  EXPECT_THAT(JudgementOf(capture).NotJudgedParts(), Contains("experts"));
 }
 
 TEST(NotJudged, ASingleRankIsComparedWithNothing) {

@@ -31,7 +31,7 @@ bool Named(const Finding& f, uint32_t rank_index) {
 
 void Judge(Finding& f, double floor, double rule_share, size_t steps, double matched) {
   f.gain_ns = Mean(f.gain_per_step);
-  f.gain_interval = BootstrapMean(f.gain_per_step);
+  f.gain_interval = BootstrapMean(f.gain_per_step, f.is_affected);
   if (steps < kLeastSteps) return;
   const std::vector<double>& decides = Mean(f.marginal_gain) > f.gain_ns ? f.marginal_gain : f.gain_per_step;
   f.confidence = BootstrapFractionAbove(decides, floor);
@@ -46,6 +46,8 @@ void Judge(Finding& f, double floor, double rule_share, size_t steps, double mat
     f.confidence = *f.confidence / static_cast<double>(std::max<size_t>(1, f.rank_indices.size()));
     return;
   }
+  // The gain may be zero.
+  if (BootstrapMean(decides, f.is_affected).low <= 0) return;
   const bool explained = f.cause != Cause::kUnknown && rule_share >= kRuleForSure;
   if (!explained) f.confidence = std::min(*f.confidence, std::max(kLikely, rule_share));
   if (*f.confidence >= kSure && explained && matched >= kMatchedForSure) {
@@ -71,8 +73,10 @@ void DateFinding(Finding& f, const GraphInput& input, const Graph& graph) {
   const double limit = 0.5 * sum / static_cast<double>(count);
   std::vector<double> inside, before;
   size_t first = steps, last = 0;
+  f.is_affected.assign(steps, 0);
   for (size_t k = 0; k < steps; ++k) {
     if (own[k] < limit) continue;
+    f.is_affected[k] = 1;
     first = std::min(first, k);
     last = k;
     inside.push_back(own[k]);
@@ -143,19 +147,11 @@ class NotTheCauseLister {
 
   void Network() {
     if (seen_.links.compared.empty() || Found({Cause::kSlowLink, Cause::kCongestion})) return;
-    std::vector<double> ratios;
     double worst = 1;
-    for (const TransferComparison& t : seen_.links.compared) {
-      ratios.push_back(t.ratio);
-      worst = std::max(worst, t.ratio);
-    }
-    const double sigma = ScaledMad(ratios);
-    const double mads = sigma > 0 ? (worst - 1) / (sigma / 1.4826) : 0;
-    std::string line = absl::StrFormat(
+    for (const TransferComparison& t : seen_.links.compared) worst = std::max(worst, t.ratio);
+    out_.push_back(absl::StrFormat(
         "network: transfers of all %d comparable groups and pairs within %.1f%% of their peers'",
-        static_cast<int>(seen_.links.compared.size()), 100 * (worst - 1));
-    if (ratios.size() >= 4 && mads < 100) line += absl::StrFormat(" (worst %.1f MAD)", mads);
-    out_.push_back(std::move(line));
+        static_cast<int>(seen_.links.compared.size()), 100 * (worst - 1)));
   }
 
   void Kernels() {
@@ -171,11 +167,13 @@ class NotTheCauseLister {
     if (Found({Cause::kDataLoader, Cause::kHostPause, Cause::kHostLaunch, Cause::kHostAllocator,
                Cause::kCpuContention, Cause::kCheckpoint}))
       return;
+    if (in_.capture.ranks.size() < 2) return;
     double host = 0;
     for (const RankCost& c : gains_.rank_costs()) host = std::max(host, c.host);
     if (host < floor_)
-      out_.push_back(absl::StrFormat("hosts and data loading: at most %s per step on any rank",
-                                     LengthText(std::max(0.0, host))));
+      out_.push_back(absl::StrFormat(
+          "hosts: no rank's host or data loader takes more than %s per step longer than its peers'",
+          LengthText(std::max(0.0, host))));
   }
 
   void Stages() {

@@ -13,7 +13,7 @@ namespace lockstep::analysis {
 
 // Fills gain_ns, gain_interval, confidence and verdict from the gains per step. `floor`: noise floor per
 // step. `rule_share`: share of the cost that the cause's rule explains. `matched`: share of matched
-// communication.
+// communication. Uses `is_affected`, so DateFinding() comes first.
 void Judge(Finding& finding, double floor, double rule_share, size_t steps, double matched);
 
 // Finds the steps in which the finding's pieces cost time, and its own work before them and in them.

@@ -71,9 +71,10 @@ TEST(Verdicts, ConfidenceIsTheShareOfResamplesAboveTheFloor) {
     EXPECT_NEAR(f.gain_ns, SumOf(f.gain_per_step) / static_cast<double>(steps), 1e-9);
     EXPECT_NEAR(f.confidence.value(), above, error);
     unsure += above > 0.02 && above < 0.98 ? 1 : 0;
-    EXPECT_EQ(f.verdict, *f.confidence >= 0.95  ? Verdict::kSure
-                         : *f.confidence >= 0.5 ? Verdict::kLikely
-                                                : Verdict::kUndecided);
+    const bool may_be_nothing = BootstrapMean(others ? f.marginal_gain : f.gain_per_step).low <= 0;
+    EXPECT_EQ(f.verdict, may_be_nothing || *f.confidence < 0.5 ? Verdict::kUndecided
+                         : *f.confidence >= 0.95               ? Verdict::kSure
+                                                               : Verdict::kLikely);
     // Quantiles of 200 draws.
     EXPECT_LE(PartOf(alone, [&](double m) { return m < f.gain_interval.low - 1e-9; }), 0.07);
     EXPECT_GE(PartOf(alone, [&](double m) { return m <= f.gain_interval.low + 1e-9; }), 0.002);
@@ -81,6 +82,26 @@ TEST(Verdicts, ConfidenceIsTheShareOfResamplesAboveTheFloor) {
     EXPECT_GE(PartOf(alone, [&](double m) { return m >= f.gain_interval.high - 1e-9; }), 0.002);
   }
   EXPECT_GT(unsure, 10);
+}
+
+TEST(Verdicts, AGainThatMayBeNoneIsUndecided) {
+  Finding f{.rank_indices = {1}, .cause = Cause::kGpuClock};
+  f.gain_per_step = f.marginal_gain = {-10, 0, 0, 300};
+  Judge(f, 40, 1, 4, 1);
+  EXPECT_GE(*f.confidence, 0.5);
+  EXPECT_LE(f.gain_interval.low, 0);
+  EXPECT_EQ(f.verdict, Verdict::kUndecided);
+}
+
+// One checkpoint in ten steps certainly costs time, though many draws of all steps would miss it.
+TEST(Verdicts, TheIntervalKeepsTheNumberOfAffectedSteps) {
+  Finding f{.rank_indices = {1}, .cause = Cause::kCheckpoint};
+  f.gain_per_step = f.marginal_gain = {0, 1, -1, 0, 900, 0, 1, -1, 0, 0};
+  f.is_affected = {0, 0, 0, 0, 1, 0, 0, 0, 0, 0};
+  Judge(f, 40, 1, 10, 1);
+  EXPECT_NEAR(f.gain_interval.low, 90, 1);
+  EXPECT_NEAR(f.gain_interval.high, 90, 1);
+  EXPECT_EQ(f.verdict, Verdict::kLikely) << "one step proves little";
 }
 
 TEST(Verdicts, AWeakRuleAndIndistinguishablePeersLimitConfidence) {

@@ -24,7 +24,12 @@ struct Interval95 {
 // a single step, both ends are its value.
 Interval95 BootstrapMean(std::span<const double> per_step);
 
-// Share of these resamples whose mean exceeds `threshold`.
+// The same for a value that differs between affected and other steps. Every draw has as many affected steps
+// as `per_step`, so that the interval does not contain the chance of how often they occur. `is_affected`: by
+// step; empty: all steps are alike.
+Interval95 BootstrapMean(std::span<const double> per_step, std::span<const uint8_t> is_affected);
+
+// Share of the first kind of resamples whose mean exceeds `threshold`.
 double BootstrapFractionAbove(std::span<const double> per_step, double threshold);
 
 }  // namespace lockstep::analysis

@@ -22,7 +22,7 @@ import table  # noqa: E402
 from generate import generate  # noqa: E402
 
 # Number of jobs in each group for --jobs 200.
-GROUPS = {"small": 190, "thousand": 24, "healthy": 240, "pairs": 200, "two": 60, "clocks": 40, "matching": 40, "speed": 1}
+GROUPS = {"small": 190, "thousand": 24, "healthy": 250, "pairs": 200, "two": 60, "clocks": 40, "matching": 40, "links": 40, "speed": 1}
 
 
 def jobs_of(group, seed, jobs, large):
@@ -63,6 +63,7 @@ def run_job(group, number, job, binaries, folder, keep):
         return out
     report = json.loads(done.stdout)
     out.update(score.verdict(report, truth))
+    out["links_not_judged"] = any("links" in row["what"] for row in report["not_judged"]) and not report["verdict"].startswith("HEALTHY")
     out["first"] = [(e["kind"], e["cause"], e["ranks"][:8], e["verdict"], round(e["gain_ns_per_step"])) for e in report["stragglers"][:3]]
     out["broken_bounds"], out["bounds"], out["clock_error"], stated = score.clock_violations(report, truth)
     out["bound"] = max(stated) if stated else None

@@ -122,6 +122,16 @@ def pairs(seed, count):
                "metadata": "nccl", "loss": 0.0, "missing": 0.0, "clock_ms": 0.1, "drift_ppm": 5.0, "parameters": {"sync": rng.random() < 0.7, **_host_shows([fault[0]])}}
 
 
+def links(seed, count):
+    """Yields data-parallel jobs with a link that is slow in all steps. All ranks share the only group, so no
+    other group shows what its links should do."""
+    for i in range(count):
+        rng = stream(seed, "links", i)
+        fault = (rng.choice(("link", "link_group", "nic")), rng.choice((1.2, 2.0, 5.0)), rng.randrange(16), "whole")
+        yield {"seed": rng.randrange(1 << 30), "topology": "dp", "ranks": 16, "noise": 0.01, "steps": 12, "faults": [fault], "metadata": "nccl",
+               "loss": 0.0, "missing": 0.0}
+
+
 def two(seed, count):
     """Yields jobs with two faults of different ranks, hosts, stages or groups."""
     for i in range(count):

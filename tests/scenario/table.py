@@ -165,6 +165,9 @@ def rows(results):
         if possible:
             out.append(Row(f"match rate, {name}", sum(r["right"] for r in of) / possible, 0.99, 0.999, possible, True, "{:.4f}"))
             out.append(Row(f"wrong matches, {name}", sum(r["wrong"] for r in of) / possible, None, 1e-5, possible, False, "{:.1e}"))
+    lone = group("links")
+    if lone:
+        out.append(_share_row("slow link of the only group: named or not judged", [bool(r["right_place"] or r["links_not_judged"]) for r in lone], 1.0, 1.0))
     for r in group("speed"):
         out.append(Row(f"analysis of one step of {r['ranks']:,} ranks (ms)", r["analyze_ms"] / r["steps"], None, 100.0 if r["ranks"] == 1024 else 1000.0, 1, False, "{:.0f}"))
         out.append(Row(f"reading the timeline of {r['ranks']:,} ranks x {r['steps']} steps (ms)", r["read_ms"], None, None, 1, False, "{:.0f}"))

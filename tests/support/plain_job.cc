@@ -205,12 +205,16 @@ std::vector<double> GainOf(const PlainJob& healthy, const std::vector<Culprit>& 
   return gain;
 }
 
-std::vector<double> AllResamples(const std::vector<double>& per_step) {
-  std::vector<double> sums = {0};
-  for (size_t drawn = 0; drawn < per_step.size(); ++drawn) {
+std::vector<double> AllResamples(const std::vector<double>& per_step, const std::vector<size_t>& affected) {
+  std::vector<double> sums = {0}, with, without;
+  const auto is_affected = [&](size_t k) {
+    return affected.empty() || std::find(affected.begin(), affected.end(), k) != affected.end();
+  };
+  for (size_t k = 0; k < per_step.size(); ++k) (is_affected(k) ? with : without).push_back(per_step[k]);
+  for (size_t k = 0; k < per_step.size(); ++k) {
     std::vector<double> next;
     for (double sum : sums) {
-      for (double v : per_step) next.push_back(sum + v);
+      for (double v : is_affected(k) ? with : without) next.push_back(sum + v);
     }
     sums = std::move(next);
   }
@@ -224,8 +228,9 @@ double PartAbove(const std::vector<double>& per_step, double floor) {
          static_cast<double>(all.size());
 }
 
-void ExpectInterval(const Range& reported, const std::vector<double>& per_step, double scale) {
-  const std::vector<double> all = AllResamples(per_step);
+void ExpectInterval(const Range& reported, const std::vector<double>& per_step, double scale,
+                    const std::vector<size_t>& affected) {
+  const std::vector<double> all = AllResamples(per_step, affected);
   const auto part = [&](auto take) {
     return static_cast<double>(std::count_if(all.begin(), all.end(), take)) / static_cast<double>(all.size());
   };

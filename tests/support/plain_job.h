@@ -74,13 +74,16 @@ double MiddleOf(std::vector<double> v);
 
 // ---- Resampling, with every possible resample
 
-// Returns the means of all resamples of the steps. At most 7 steps.
-std::vector<double> AllResamples(const std::vector<double>& per_step);
+// Returns the means of all resamples of the steps. At most 7 steps. The affected steps, and all others, are
+// drawn among themselves; no affected steps: all steps are alike.
+std::vector<double> AllResamples(const std::vector<double>& per_step,
+                                 const std::vector<size_t>& affected = {});
 // Returns the fraction of these means above `floor`.
 double PartAbove(const std::vector<double>& per_step, double floor);
 // Expects that these are the 2.5 % and 97.5 % quantiles of `scale` times the resamples' means, within the
 // error of 200 draws.
-void ExpectInterval(const Range& reported, const std::vector<double>& per_step, double scale = 1);
+void ExpectInterval(const Range& reported, const std::vector<double>& per_step, double scale = 1,
+                    const std::vector<size_t>& affected = {});
 
 }  // namespace lockstep::report
 

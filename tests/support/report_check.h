@@ -75,6 +75,9 @@ inline void ExpectConsistent(const report::Report& made) {
                *made.slowdown.unexplained_ns_per_step;
   for (const report::StragglerRow& s : made.stragglers) sum += s.lost_ns_per_step;
   EXPECT_NEAR(sum, *made.slowdown.lost_ns_per_step, 1e-6 * std::abs(*made.slowdown.lost_ns_per_step) + 1e-6);
+  const double most_gain = std::max(0.0, *made.slowdown.lost_ns_per_step) * (1 + 1e-9);
+  for (const report::StragglerRow& s : made.stragglers) EXPECT_LE(s.gain_ns_per_step.value_or(0), most_gain);
+  for (const report::FixRow& f : made.fixes) EXPECT_LE(f.gain_ns_per_step, most_gain);
   ExpectHeatMapAddsUp(made);
   ExpectFactorsMultiply(made.efficiency.factors);
   for (const report::StepRow& s : made.steps) ExpectFactorsMultiply(s.efficiency);
