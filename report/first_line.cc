@@ -1,11 +1,13 @@
 #include "report/first_line.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "analysis/explain/causes.h"
 #include "analysis/explain/diagnosis.h"
 #include "report/actions.h"
@@ -24,6 +26,12 @@ constexpr double kDesignTimes = 5;
 constexpr double kUnownedShare = 0.2, kUnownedOfStep = 0.02;
 // A rank for which this share of the others waits is mentioned, if they wait for this share of the step.
 constexpr double kMostOthers = 0.5, kNotableWait = 0.01;
+// A loss below this share of the step can wait until the morning.
+constexpr double kWakeFrom = 0.05;
+// A team is also paged for a further straggler that costs this share of what the first one costs.
+constexpr double kAlsoPaged = 0.1;
+// More hosts are not named in the page.
+constexpr size_t kMostHosts = 4;
 
 bool ByDesign(const std::string& kind) {
   return kind == "exposed_transfer" || kind == "exposed_wait" || kind == "pipeline_bubble";
@@ -32,18 +40,35 @@ bool ByDesign(const std::string& kind) {
 bool Believed(const StragglerRow& s) { return s.verdict != "undecided"; }
 bool OfAllRanks(const StragglerRow& s) { return s.kind == "job"; }
 
-// The team that can fix a cause, and what need not be woken.
-std::string PageFor(const std::string& cause, const std::string& host) {
-  const std::string at = host.empty() ? "" : " (host " + host + ")";
-  for (const std::string_view hardware : {"gpu_clock", "gpu_memory", "slow_link", "copy"}) {
-    if (cause == hardware) return "the hardware team" + at + ". Not the training owner.";
+enum class Team { kTraining, kHardware, kNetwork, kCluster };
+
+std::string TeamName(Team team) {
+  switch (team) {
+    case Team::kTraining:
+      return "the training owner";
+    case Team::kHardware:
+      return "the hardware team";
+    case Team::kNetwork:
+      return "the network team";
+    case Team::kCluster:
+      return "the cluster operators";
   }
-  if (cause == "congestion") return "the network team. Not the training owner.";
-  if (cause == "cpu_contention" || cause == "host_launch")
-    return "the cluster operators" + at + ", then the training owner.";
-  if (cause == "unknown" || cause == "victim" || cause == "common")
-    return "the training owner first: the cause is not known.";
-  return "the training owner. Not the hardware team.";
+  return "";
+}
+
+bool IsUnknown(const std::string& cause) {
+  return cause == "unknown" || cause == "victim" || cause == "common";
+}
+
+// The teams that can fix a cause, the one to wake first.
+std::vector<Team> TeamsFor(const std::string& cause) {
+  for (const std::string_view hardware : {"gpu_clock", "gpu_memory", "slow_link", "copy"}) {
+    if (cause == hardware) return {Team::kHardware};
+  }
+  if (cause == "congestion") return {Team::kNetwork};
+  if (cause == "cpu_contention" || cause == "host_launch") return {Team::kCluster, Team::kTraining};
+  if (cause == "data_loader") return {Team::kTraining, Team::kCluster};
+  return {Team::kTraining};
 }
 
 std::string PageForShared(const std::string& kind) {
@@ -59,6 +84,11 @@ class LineMaker {
   FirstLine Run() {
     FirstLine line = Choose();
     if (r_.capture.partial) line.text = "PARTIAL " + line.text;
+    if (line.page.empty()) line.page = "nobody.";
+    if (line.tone == Tone::kBad && !line.page.starts_with("nobody") &&
+        std::max(StragglersGain(), line.shared != nullptr ? line.shared->lost_ns_per_step : 0) <
+            kWakeFrom * r_.slowdown.step_ns.value_or(0))
+      line.page = "in the morning: " + line.page;
     return line;
   }
 
@@ -136,6 +166,7 @@ class LineMaker {
                       Capitalized(n.what_would_tell)};
     FirstLine line = SlowJob(*shared, nullptr);
     line.text += "; no rank could be judged: " + n.why;
+    line.page = "nobody yet: " + n.what_would_tell + ".";
     return line;
   }
 
@@ -145,7 +176,7 @@ class LineMaker {
   }
 
   FirstLine TooFewSteps() const {
-    FirstLine line{.headline = Headline::kTooFewSteps};
+    FirstLine line{.headline = Headline::kTooFewSteps, .page = "nobody yet: capture more steps."};
     line.text = absl::StrFormat(
         "TOO FEW STEPS: %d step%s recorded whole, a verdict needs %d: capture %d more.", r_.capture.steps,
         r_.capture.steps == 1 ? "" : "s", analysis::kLeastSteps, analysis::kLeastSteps - r_.capture.steps);
@@ -159,7 +190,6 @@ class LineMaker {
     if (shared != nullptr && shared->lost_ns_per_step >= waited) {
       line.text +=
           " So far the largest share: " + SharedText(*shared) + (waiting.empty() ? "" : "; " + waiting);
-      if (!ByDesign(shared->kind)) line.page = PageForShared(shared->kind);
     } else if (!waiting.empty()) {
       line.text += " So far " + waiting;
       if (shared != nullptr) line.text += "; " + SharedText(*shared);
@@ -179,19 +209,23 @@ class LineMaker {
     return most;
   }
 
-  static std::string SharedText(const SharedLossRow& s) {
+  std::string SharedText(const SharedLossRow& s) const {
     return absl::StrFormat("%s %s of each step (%s)", SharedSentence(s.kind), Percent(s.share_of_step),
                            LengthText(s.lost_ns_per_step));
   }
 
-  static std::string SharedSentence(const std::string& kind) {
-    if (kind == "input") return "all ranks wait for input";
-    if (kind == "host_launch") return "all GPUs wait for launches";
-    if (kind == "exposed_transfer") return "all ranks transfer data that nothing hides";
-    if (kind == "exposed_wait") return "all ranks wait for each other";
+  std::string SharedSentence(const std::string& kind) const {
+    const bool one = r_.ranks.size() == 1;
+    const std::string ranks = one ? "the only recorded rank" : "all ranks";
+    const std::string waits = one ? " waits" : " wait";
+    if (kind == "input") return ranks + waits + " for input";
+    if (kind == "host_launch") return ranks + waits + " for launches";
+    if (kind == "exposed_transfer")
+      return ranks + (one ? " transfers" : " transfer") + " data that nothing hides";
+    if (kind == "exposed_wait") return ranks + waits + (one ? " for others" : " for each other");
     if (kind == "pipeline_bubble") return "the stages wait for each other";
-    if (kind == "copies") return "all GPUs copy that nothing hides";
-    return "all GPUs idle, for a reason that was not recorded,";
+    if (kind == "copies") return ranks + waits + " for copies";
+    return ranks + (one ? " idles" : " idle") + ", for a reason that was not recorded,";
   }
 
   FirstLine SlowJob(const SharedLossRow& s, const StragglerRow* straggler) const {
@@ -205,37 +239,84 @@ class LineMaker {
     return line;
   }
 
+  // The teams for the first straggler `s`, and for others that cost a notable part of what it costs.
+  std::string PageFor(const StragglerRow& s) const {
+    const auto cost = [](const StragglerRow& of) {
+      return std::max(of.gain_ns_per_step.value_or(0), of.lost_ns_per_step);
+    };
+    std::vector<Team> teams;
+    std::map<Team, std::vector<std::string>> hosts;
+    bool unknown = false;
+    for (const StragglerRow& other : r_.stragglers) {
+      if (!Believed(other) || cost(other) < kAlsoPaged * cost(s)) continue;
+      unknown = unknown || IsUnknown(other.cause);
+      for (const Team team : TeamsFor(other.cause)) {
+        AddNew(team, teams);
+        for (const std::string& host : other.hosts) AddNew(host, hosts[team]);
+      }
+    }
+    std::string text;
+    for (const Team team : teams) {
+      absl::StrAppend(&text, text.empty() ? "" : ", then ", TeamName(team));
+      if (team == Team::kTraining && s.cause == "data_loader") text += " (input pipeline)";
+      if (team == Team::kHardware || team == Team::kCluster) text += HostsText(hosts[team]);
+    }
+    if (IsUnknown(s.cause)) return text + ": the cause is not known.";
+    const Team asleep = teams[0] == Team::kTraining ? Team::kHardware : Team::kTraining;
+    if (unknown || std::find(teams.begin(), teams.end(), asleep) != teams.end()) return text + ".";
+    return text + ". Not " + TeamName(asleep) + ".";
+  }
+
+  template <typename T>
+  static void AddNew(const T& value, std::vector<T>& values) {
+    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+  }
+
+  static std::string HostsText(const std::vector<std::string>& hosts) {
+    if (hosts.empty() || hosts.size() > kMostHosts) return "";
+    return absl::StrCat(hosts.size() > 1 ? " (hosts " : " (host ", absl::StrJoin(hosts, ", "), ")");
+  }
+
   FirstLine Straggler(const StragglerRow& s, double unowned) const {
-    const std::string host = s.hosts.size() == 1 ? s.hosts[0] : "";
     FirstLine line{.headline = OfAllRanks(s) ? Headline::kSlowJob : Headline::kStraggler,
-                   .page = PageFor(s.cause, host),
+                   .page = PageFor(s),
                    .tone = Tone::kBad};
     line.text = absl::StrFormat("%s %s: %s, %s.", OfAllRanks(s) ? "SLOW JOB" : "STRAGGLER",
                                 StragglerName(r_, s), CauseInWords(s.cause), s.verdict);
-    if (s.gain_ns_per_step)
-      line.text += " Fixing it gains " + GainText(r_, *s.gain_ns_per_step, s.gain_interval) + " per step" +
+    line.entries = {0};
+    if (s.gain_ns_per_step) {
+      const FixRow* fix = BestWithOthers(*s.gain_ns_per_step);
+      if (fix != nullptr) line.entries = fix->entries;
+      line.text += fix != nullptr ? " Fixing it alone gains " : " Fixing it gains ";
+      line.text += GainText(r_, *s.gain_ns_per_step, s.gain_interval) + " per step" +
                    GainWithOthers(*s.gain_ns_per_step);
+    }
     if (r_.stragglers.size() > 1) line.text += absl::StrFormat("; %d more below", r_.stragglers.size() - 1);
     if (unowned > 0) line.text += "; " + UnownedText(unowned);
     return line;
   }
 
-  // Fixing the first straggler alone gains little if others delay the job as much. Returns the gain of fixing
-  // them together; empty: it is not larger.
-  std::string GainWithOthers(double alone) const {
+  // Fixing the first straggler alone gains little if others delay the job as much. Returns the smallest fix
+  // of several stragglers that gains twice as much; null: there is none.
+  const FixRow* BestWithOthers(double alone) const {
     const FixRow* best = nullptr;
     for (const FixRow& f : r_.fixes) {
       const bool has_first = std::find(f.entries.begin(), f.entries.end(), 0u) != f.entries.end();
       if (!has_first || f.entries.size() < 2 || f.gain_ns_per_step < 2 * alone) continue;
       if (best == nullptr || f.entries.size() < best->entries.size()) best = &f;
     }
+    return best;
+  }
+
+  std::string GainWithOthers(double alone) const {
+    const FixRow* best = BestWithOthers(alone);
     if (best == nullptr) return "";
     std::vector<RankId> others;
     for (uint32_t e : best->entries) {
       if (e > 0) others.insert(others.end(), r_.stragglers[e].ranks.begin(), r_.stragglers[e].ranks.end());
     }
-    return ", together with " + RankList(others, 3) + " " +
-           GainText(r_, best->gain_ns_per_step, best->gain_interval);
+    return "; with " + RankList(others, 3) +
+           " too: " + GainText(r_, best->gain_ns_per_step, best->gain_interval);
   }
 
   FirstLine Unexplained(double unowned, const StragglerRow* straggler) const {

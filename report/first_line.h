@@ -3,8 +3,10 @@
 #ifndef LOCKSTEP_REPORT_FIRST_LINE_H_
 #define LOCKSTEP_REPORT_FIRST_LINE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "report/model.h"
 #include "report/text_layout.h"
@@ -25,10 +27,13 @@ struct FirstLine {
   Headline headline = Headline::kNoStraggler;
   std::string
       text;  // one line, with the words of the headline, and PARTIAL before them if records are missing
-  std::string page;  // the team to wake, and the ones to leave asleep; empty: nobody
+  // The team to wake, and the ones to leave asleep. Begins with "nobody" if no team can act on this report.
+  std::string page;
   Tone tone = Tone::kWarn;
   // The shared loss of the report that leads. Null: another loss leads, or none.
   const SharedLossRow* shared = nullptr;
+  // The stragglers that lead, which must be fixed together; into Report::stragglers. Empty: none leads.
+  std::vector<uint32_t> entries;
 };
 
 // A shared loss leads if it is larger than what fixing the stragglers gains. Idle devices and copies lead

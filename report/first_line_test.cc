@@ -51,7 +51,7 @@ std::string LineOf(const Report& report) { return MakeFirstLine(report).text; }
 TEST(FirstLine, HealthyIfEverythingWasJudged) {
   Report r = Healthy();
   EXPECT_THAT(LineOf(r), StartsWith("HEALTHY no rank holds the others back by more than 1.00 ms per step"));
-  EXPECT_TRUE(MakeFirstLine(r).page.empty());
+  EXPECT_EQ(MakeFirstLine(r).page, "nobody.");
   r.shared_losses = {Shared("exposed_transfer", 12)};
   EXPECT_THAT(LineOf(r), AllOf(StartsWith("HEALTHY"), HasSubstr("By design all ranks transfer data")));
 }
@@ -72,6 +72,41 @@ TEST(FirstLine, AStragglerIsNamedWithItsTeam) {
   EXPECT_EQ(line.text,
             "STRAGGLER rank 3 (n1 GPU 3): GPU clock, sure. Fixing it gains 10.0 ms (10%) per step");
   EXPECT_EQ(line.page, "the hardware team (host n1). Not the training owner.");
+}
+
+// Two slow GPUs of two hosts hold each other's gain back: fixing one of them helps little.
+TEST(FirstLine, TheHostsOfAllCostlyStragglersArePaged) {
+  Report r = Healthy();
+  r.slowdown.lost_ns_per_step = 21 * kMs;
+  r.stragglers = {Slow(10), Slow(10)};
+  r.stragglers[0].gain_ns_per_step = 1 * kMs;
+  r.stragglers[1].gain_ns_per_step = 1 * kMs;
+  r.stragglers[1].ranks = {RankId(6)};
+  r.stragglers[1].hosts = {"n2"};
+  r.fixes = {{.entries = {0, 1}, .gain_ns_per_step = 20 * kMs}};
+  const FirstLine line = MakeFirstLine(r);
+  EXPECT_THAT(line.text,
+              HasSubstr("Fixing it alone gains 1.00 ms (1.0%) per step; with rank 6 too: 20.0 ms (20%)"));
+  EXPECT_EQ(line.page, "the hardware team (hosts n1, n2). Not the training owner.");
+}
+
+TEST(FirstLine, TheTeamOfASecondCostlyCauseIsPagedToo) {
+  Report r = Healthy();
+  r.slowdown.lost_ns_per_step = 21 * kMs;
+  r.stragglers = {Slow(12, "stage"), Slow(8)};
+  r.stragglers[0].cause = "stage_imbalance";
+  EXPECT_EQ(MakeFirstLine(r).page, "the training owner, then the hardware team (host n1).");
+  r.stragglers[1].cause = "unknown";
+  EXPECT_EQ(MakeFirstLine(r).page, "the training owner.");
+  r.stragglers[1] = Slow(1);
+  EXPECT_EQ(MakeFirstLine(r).page, "the training owner. Not the hardware team.");
+}
+
+TEST(FirstLine, ASmallLossWaitsUntilTheMorning) {
+  Report r = Healthy();
+  r.slowdown.lost_ns_per_step = 4 * kMs;
+  r.stragglers = {Slow(3)};
+  EXPECT_EQ(MakeFirstLine(r).page, "in the morning: the hardware team (host n1). Not the training owner.");
 }
 
 TEST(FirstLine, TheLargerOfStragglerAndSharedLossLeads) {
@@ -131,6 +166,7 @@ TEST(FirstLine, TooFewStepsNameTheLargestShare) {
   EXPECT_THAT(LineOf(r),
               AllOf(StartsWith("TOO FEW STEPS: 1 step recorded whole, a verdict needs 3: capture 2 more."),
                     HasSubstr("all ranks wait for input 30% of each step")));
+  EXPECT_EQ(MakeFirstLine(r).page, "nobody yet: capture more steps.");
   r.ranks[2].caused_wait = Nanos::Millis(280);
   EXPECT_THAT(LineOf(r), HasSubstr("the others wait for rank 2, mean 40.0 ms per waiting rank and step"));
 }
@@ -156,6 +192,7 @@ TEST(FirstLine, ASharedLossLeadsAlsoIfNoRankCouldBeJudged) {
   r.shared_losses = {Shared("host_launch", 70)};
   EXPECT_THAT(LineOf(r),
               AllOf(StartsWith("SLOW JOB: late launches."), HasSubstr("no rank could be judged: only 0%")));
+  EXPECT_EQ(MakeFirstLine(r).page, "nobody yet: capture all ranks.");
 }
 
 TEST(FirstLine, UnrecordedGraphsComeBeforeTooFewSteps) {

@@ -82,7 +82,7 @@ TEST(Report, TheFirstLineNamesTwoEqualStragglersWithTheirGain) {
   const Report report = Analyze(tests::StepCapture(shape)).report;
   ExpectConsistent(report);
   ASSERT_EQ(report.stragglers.size(), 2u);
-  EXPECT_THAT(FirstLine(RenderText(report, {.width = 400})), HasSubstr(", together with rank "));
+  EXPECT_THAT(FirstLine(RenderText(report, {.width = 400})), HasSubstr("; with rank "));
 }
 
 TEST(Report, BytesAreIndependentOfTheNumberOfThreads) {

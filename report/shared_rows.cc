@@ -63,8 +63,9 @@ std::vector<SharedLossRow> MakeSharedLossRows(const std::vector<SharedLoss>& los
     SharedLossRow row{.kind = std::string(analysis::SharedLossKindName(loss.kind)),
                       .lost_ns_per_step = loss.lost_ns,
                       .share_of_step = loss.share};
-    row.evidence.push_back(absl::StrFormat("%s: %s to %s per step on each rank", Seen(loss),
-                                           LengthText(loss.least_ns), LengthText(loss.most_ns)));
+    const std::string least = LengthText(loss.least_ns), most = LengthText(loss.most_ns);
+    row.evidence.push_back(Seen(loss) + ": " + (least == most ? most : least + " to " + most) +
+                           " per step on each rank");
     if (loss.silent_ns > 0)
       row.evidence.push_back(absl::StrFormat(
           "for %s of it the hosts did nothing that was recorded: they may wait for input, storage or a lock",

@@ -64,8 +64,9 @@ class Writer {
 
   void Overview() {
     const CaptureRow& c = r_.capture;
-    std::string line = absl::StrFormat("job %s  %d ranks on %d host%s", c.job.empty() ? "(unnamed)" : c.job,
-                                       r_.ranks.size(), c.hosts, c.hosts == 1 ? "" : "s");
+    std::string line =
+        absl::StrFormat("job %s  %d rank%s on %d host%s", c.job.empty() ? "(unnamed)" : c.job,
+                        r_.ranks.size(), r_.ranks.size() == 1 ? "" : "s", c.hosts, c.hosts == 1 ? "" : "s");
     if (!r_.steps.empty()) {
       line += r_.steps.size() == 1
                   ? absl::StrFormat("  step %d", r_.steps[0].step)
@@ -75,9 +76,14 @@ class Writer {
     if (s.step_ns && !s.ideal_step_ns) line += "  STEP " + LengthText(*s.step_ns) + "  ideal not known";
     if (s.step_ns && s.ideal_step_ns) {
       line += absl::StrFormat("  STEP %s  ideal %s", LengthText(*s.step_ns), LengthText(*s.ideal_step_ns));
+      // The shared loss that leads is part of the ideal step.
+      const std::string by = first_.shared == nullptr ? ""
+                             : r_.ranks.size() == 1   ? " by uneven steps"
+                                                      : " by uneven ranks";
       // A step is shorter than the ideal step only by chance (model.h).
       if (s.ratio)
-        line += *s.ratio < 1 ? "  no SLOWDOWN beyond chance" : absl::StrFormat("  SLOWDOWN %.3fx", *s.ratio);
+        line += *s.ratio < 1 ? "  no SLOWDOWN beyond chance"
+                             : absl::StrFormat("  SLOWDOWN%s %.3fx", by, *s.ratio);
       if (s.interval) line += absl::StrFormat(" [%.3f, %.3f]", s.interval->low, s.interval->high);
       line += "  lost " + LengthText(*s.lost_ns_per_step) + " per step";
       const double hours = 24.0 * static_cast<double>(r_.ranks.size()) * *s.lost_ns_per_step / *s.step_ns;
@@ -126,8 +132,11 @@ class Writer {
 
   void Why() {
     if (!r_.slowdown.lost_ns_per_step) return;
-    page_.AddParagraph(kAlways, "WHY (adds up to " + LengthText(*r_.slowdown.lost_ns_per_step) + " per step)",
-                       2, Tone::kTitle);
+    // The shared loss that leads is not among the rows.
+    const std::string what = first_.shared == nullptr ? "WHY" : "WHY uneven";
+    page_.AddParagraph(kAlways,
+                       what + " (adds up to " + LengthText(*r_.slowdown.lost_ns_per_step) + " per step)", 2,
+                       Tone::kTitle);
     for (size_t i = 0; i < r_.stragglers.size() && i < top_; ++i) {
       const StragglerRow& s = r_.stragglers[i];
       std::string detail = CauseInWords(s.cause) + "  " + s.verdict;
@@ -162,7 +171,9 @@ class Writer {
           absl::StrFormat("%s%s %s of each step (%s)", text.empty() ? "" : ";  ", SharedLossInWords(s.kind),
                           Percent(s.share_of_step), LengthText(s.lost_ns_per_step));
     }
-    if (!text.empty()) page_.AddParagraph(kUseful, "ALSO shared by all ranks: " + text, 2, Tone::kTitle);
+    if (!text.empty())
+      page_.AddParagraph(kUseful, (r_.ranks.size() == 1 ? "ALSO " : "ALSO shared by all ranks: ") + text, 2,
+                         Tone::kTitle);
     if (first_.shared != nullptr && !first_.shared->evidence.empty())
       page_.AddParagraph(kImportant, "SEEN " + first_.shared->evidence[0], 2, Tone::kTitle);
   }
@@ -170,7 +181,7 @@ class Writer {
   // Prints what this capture cannot show.
   void NotJudged() {
     for (const NotJudgedRow& n : r_.not_judged)
-      page_.AddParagraph(kImportant,
+      page_.AddParagraph(&n == &r_.not_judged[0] ? kAlways : kImportant,
                          "NOT JUDGED " + n.what + ": " + n.why + ". To judge: " + n.what_would_tell, 2,
                          Tone::kTitle);
   }
@@ -205,7 +216,7 @@ class Writer {
     const auto part = [&](Nanos n) {
       return Percent(static_cast<double>(n.ns()) / static_cast<double>(span.ns()));
     };
-    std::string line = "TIME compute " + part(compute) + "  exposed transfer " + part(transfer) +
+    std::string line = "TIME, mean: compute " + part(compute) + "  exposed transfer " + part(transfer) +
                        "  exposed wait " + part(wait);
     if (unsplit > Nanos()) line += "  exposed, not split " + part(unsplit);
     line += "  copies " + part(memory) + "  idle " + part(idle);
@@ -255,14 +266,20 @@ class Writer {
     if (!begins && !ends && s.affected_steps >= kNearlyAll) return;
     std::string line = "TREND " + StragglerName(r_, s);
     if (begins && s.excess_before_ns && s.excess_since_ns) {
-      line += absl::StrFormat(" %s per step beyond its peers before step %d, %s from then on",
-                              LengthText(*s.excess_before_ns), *s.since_step, LengthText(*s.excess_since_ns));
+      const auto since = std::count_if(r_.steps.begin(), r_.steps.end(),
+                                       [&](const StepRow& step) { return step.step >= *s.since_step; });
+      const bool always =
+          s.affected_steps * static_cast<double>(r_.steps.size()) >= kNearlyAll * static_cast<double>(since);
+      line += absl::StrFormat(" %s per step %s before step %d, %s %s", LengthText(*s.excess_before_ns),
+                              s.kind == "job" ? "more than usual" : "beyond its peers", *s.since_step,
+                              LengthText(*s.excess_since_ns),
+                              always ? "from then on" : "in the later steps that show it");
     } else {
       line += begins ? absl::StrFormat(" since step %d", *s.since_step) : " from the first step on";
     }
     if (ends) line += absl::StrFormat("; last seen in step %d", *s.until_step);
     if (s.affected_steps < kNearlyAll)
-      line += absl::StrFormat("; in %.0f%% of the steps", 100 * s.affected_steps);
+      line += absl::StrFormat("; it costs time in %.0f%% of the steps", 100 * s.affected_steps);
     page_.AddParagraph(kImportant, line, 2, Tone::kTitle);
   }
 
@@ -295,12 +312,22 @@ class Writer {
       page_.AddParagraph(kAside, "NOTE " + note, 2, Tone::kWarn);
   }
 
-  // Prints the actions. In a healthy job, they are remarks.
+  // Prints the actions. Those that can wait are called tuning.
   void Do() {
-    const bool wanted = !first_.page.empty();
-    for (size_t i = 0; i < r_.recommendations.size() && i < kMostActions; ++i) {
-      page_.AddParagraph(i == 0 && wanted ? kAlways : kAside, "DO " + r_.recommendations[i], 2, Tone::kTitle);
+    const bool wanted = !absl::StartsWith(first_.page, "nobody.");
+    // If nothing could be judged, the only action is to capture again.
+    const size_t most = absl::StartsWith(first_.page, "nobody yet") ? 1 : kMostActions;
+    for (size_t i = 0; i < r_.recommendations.size() && i < most; ++i) {
+      const bool now = wanted && !IsTuning(r_.recommendations[i]);
+      const Priority priority = !now ? kAside : i == 0 ? kAlways : kImportant;
+      page_.AddParagraph(priority, (now ? "DO " : "TUNE ") + r_.recommendations[i], 2, Tone::kTitle);
     }
+  }
+
+  // True for the action of a shared loss that does not lead.
+  bool IsTuning(const std::string& action) const {
+    return std::any_of(r_.shared_losses.begin(), r_.shared_losses.end(),
+                       [&](const SharedLossRow& s) { return &s != first_.shared && s.action == action; });
   }
 
   // Prints the command that computes the gain of fixing the first straggler.

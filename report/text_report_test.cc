@@ -103,7 +103,7 @@ WHY (adds up to 100 ms per step)
 FIX -> GAIN per step:  replace GPU 3 of n045: 88.0 ms (8.9%) [84.0 ms, 91.0 ms]
 TREND rank 3 (n045 GPU 3) 100 us per step beyond its peers before step 4113, 128 ms from then on
 WAITING the others waited for rank 3: mean 88.6 ms (96%), per waiting rank and step
-TIME compute 72%  exposed transfer 6.0%  exposed wait 10%  copies 0.4%  idle 1.6%  overlap 38%
+TIME, mean: compute 72%  exposed transfer 6.0%  exposed wait 10%  copies 0.4%  idle 1.6%  overlap 38%
 POP parallel efficiency 0.72 = load balance 0.87 x communication 0.84 x orchestration 0.99; serialisation
   0.89, transfer 0.93
 NOT THE CAUSE  network: transfers of all 12 comparable groups and pairs within 0.4% of their peers' (worst 1.2

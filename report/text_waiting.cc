@@ -23,15 +23,21 @@ constexpr size_t kMostWaitedFor = 3;
 
 // Prints the waiting that a typical job would not have, by the rank that caused it, directly or through
 // others.
-void DelayCosts(const WaitingRow& w, TextPage& page) {
+void DelayCosts(const Report& report, const WaitingRow& w, TextPage& page) {
+  // Ranks that all take part in a slow transfer do not wait.
+  const bool links =
+      std::any_of(report.stragglers.begin(), report.stragglers.end(),
+                  [](const StragglerRow& s) { return s.cause == "slow_link" || s.cause == "congestion"; });
   for (size_t i = 0; i < w.causers.size() && i < kMostWaitedFor; ++i) {
     const WaitingCauserRow& c = w.causers[i];
+    if (c.victims == 0) continue;
     const double total = c.direct_ns_per_step + c.passed_on_ns_per_step;
     // Ranks that cause similar waiting are listed together. Far less waiting than the first rank's is noise.
     if (i > 0 &&
         total < kLeastShareOfFirst * (w.causers[0].direct_ns_per_step + w.causers[0].passed_on_ns_per_step))
       break;
-    std::string line = absl::StrFormat("WAITING %d rank%s waited for rank %d", c.victims,
+    std::string line = absl::StrFormat("WAITING%s %d rank%s waited for rank %d",
+                                       links ? " (slow transfers not counted)" : "", c.victims,
                                        c.victims == 1 ? "" : "s", c.rank.value());
     if (c.mean_wait_ns_per_step)
       line += absl::StrFormat(": mean %s per waiting rank and step", LengthText(*c.mean_wait_ns_per_step));
@@ -92,7 +98,7 @@ void Lateness(const Report& report, TextPage& page) {
 
 void AddWaiting(const Report& report, TextPage& page) {
   if (report.waiting && !report.waiting->causers.empty() && report.capture.steps >= analysis::kLeastSteps) {
-    DelayCosts(*report.waiting, page);
+    DelayCosts(report, *report.waiting, page);
   } else {
     CausedWaits(report, page);
   }
