@@ -35,12 +35,14 @@ std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
       return "pin the process of " + t.ranks +
              " to cores near its GPU, or capture its launches in a CUDA graph";
     case Cause::kDataLoader:
-      return "compare storage and processors of " + t.host +
-             " with other hosts'; then give the input pipeline of " + t.ranks + " more workers and prefetch";
+      return "look at the data loader of " + t.ranks +
+             " (workers, prefetch, its part of the data), then compare storage and processors of " + t.host +
+             " with other hosts'";
     case Cause::kHostPause:
       return kind == CulpritKind::kJob
                  ? "if these are garbage collections (lockstep trace --python-profile shows it): disable the "
-                   "automatic ones, and collect on all ranks at the same step"
+                   "automatic ones, and collect on all ranks at the same step; else look for logging and "
+                   "locks"
                  : "find what stops the process of " + t.ranks +
                        " (input, garbage collection, logging, a lock): lockstep trace --python-profile shows "
                        "it";
@@ -73,7 +75,7 @@ std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
     case Cause::kCheckpoint:
       return "write checkpoints asynchronously, or less often";
     case Cause::kCommon:
-      return "look for what changed for the whole job at that step: power cap, code, data, other jobs";
+      return "look for what changed for the whole job" + t.since + ": power cap, code, data, other jobs";
     case Cause::kUnknown:
     case Cause::kVictim:
       return "";

@@ -16,6 +16,7 @@ struct ActionTarget {
   std::string gpu_id;  // for nvidia-smi -i: the GPU's UUID, or its number
   std::string host;
   std::string ranks;         // "rank 3", "ranks 3, 4 and 2 more"
+  std::string since;         // " at step 640"; empty: not known
   bool leaves_host = false;  // only transfers that leave the host are slow
 };
 

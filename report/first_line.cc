@@ -85,10 +85,12 @@ class LineMaker {
     FirstLine line = Choose();
     if (r_.capture.partial) line.text = "PARTIAL " + line.text;
     if (line.page.empty()) line.page = "nobody.";
-    if (line.tone == Tone::kBad && !line.page.starts_with("nobody") &&
-        std::max(StragglersGain(), line.shared != nullptr ? line.shared->lost_ns_per_step : 0) <
-            kWakeFrom * r_.slowdown.step_ns.value_or(0))
-      line.page = "in the morning: " + line.page;
+    if (!line.page.starts_with("nobody")) {
+      const double shared = line.shared != nullptr ? line.shared->lost_ns_per_step : 0;
+      const double lost = std::max({StragglersGain(), shared, Unowned()});
+      const bool can_wait = lost < kWakeFrom * r_.slowdown.step_ns.value_or(0);
+      line.page = (can_wait ? "in the morning: " : "now: ") + line.page;
+    }
     return line;
   }
 
@@ -216,7 +218,8 @@ class LineMaker {
 
   std::string SharedSentence(const std::string& kind) const {
     const bool one = r_.ranks.size() == 1;
-    const std::string ranks = one ? "the only recorded rank" : "all ranks";
+    const std::string ranks =
+        one ? absl::StrFormat("the only recorded rank, %d,", r_.ranks[0].rank.value()) : "all ranks";
     const std::string waits = one ? " waits" : " wait";
     if (kind == "input") return ranks + waits + " for input";
     if (kind == "host_launch") return ranks + waits + " for launches";
@@ -291,7 +294,8 @@ class LineMaker {
       line.text += GainText(r_, *s.gain_ns_per_step, s.gain_interval) + " per step" +
                    GainWithOthers(*s.gain_ns_per_step);
     }
-    if (r_.stragglers.size() > 1) line.text += absl::StrFormat("; %d more below", r_.stragglers.size() - 1);
+    if (const size_t others = r_.stragglers.size() - line.entries.size(); others > 0)
+      line.text += absl::StrFormat("; %d more below", others);
     if (unowned > 0) line.text += "; " + UnownedText(unowned);
     return line;
   }
@@ -352,7 +356,9 @@ class LineMaker {
       if (!r_.shared_losses.empty()) line.text += ". By design " + SharedText(r_.shared_losses[0]);
       return line;
     }
-    std::string text = "NO STRAGGLER FOUND: no rank is seen to hold the others back" + floor;
+    std::string text = r_.ranks.size() == 1
+                           ? "NO STRAGGLER FOUND: there is only one rank, and no other to compare it with"
+                           : "NO STRAGGLER FOUND: no rank is seen to hold the others back" + floor;
     std::string unjudged;
     for (const NotJudgedRow& n : r_.not_judged)
       absl::StrAppend(&unjudged, unjudged.empty() ? "" : ", ", n.what);

@@ -27,7 +27,8 @@ struct FirstLine {
   Headline headline = Headline::kNoStraggler;
   std::string
       text;  // one line, with the words of the headline, and PARTIAL before them if records are missing
-  // The team to wake, and the ones to leave asleep. Begins with "nobody" if no team can act on this report.
+  // When to page which teams, and the one to leave asleep. Begins with "nobody" if no team can act on this
+  // report.
   std::string page;
   Tone tone = Tone::kWarn;
   // The shared loss of the report that leads. Null: another loss leads, or none.

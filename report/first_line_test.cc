@@ -71,7 +71,7 @@ TEST(FirstLine, AStragglerIsNamedWithItsTeam) {
   EXPECT_EQ(line.headline, Headline::kStraggler);
   EXPECT_EQ(line.text,
             "STRAGGLER rank 3 (n1 GPU 3): GPU clock, sure. Fixing it gains 10.0 ms (10%) per step");
-  EXPECT_EQ(line.page, "the hardware team (host n1). Not the training owner.");
+  EXPECT_EQ(line.page, "now: the hardware team (host n1). Not the training owner.");
 }
 
 // Two slow GPUs of two hosts hold each other's gain back: fixing one of them helps little.
@@ -87,7 +87,8 @@ TEST(FirstLine, TheHostsOfAllCostlyStragglersArePaged) {
   const FirstLine line = MakeFirstLine(r);
   EXPECT_THAT(line.text,
               HasSubstr("Fixing it alone gains 1.00 ms (1.0%) per step; with rank 6 too: 20.0 ms (20%)"));
-  EXPECT_EQ(line.page, "the hardware team (hosts n1, n2). Not the training owner.");
+  EXPECT_THAT(line.text, Not(HasSubstr("more below")));
+  EXPECT_EQ(line.page, "now: the hardware team (hosts n1, n2). Not the training owner.");
 }
 
 TEST(FirstLine, TheTeamOfASecondCostlyCauseIsPagedToo) {
@@ -95,11 +96,11 @@ TEST(FirstLine, TheTeamOfASecondCostlyCauseIsPagedToo) {
   r.slowdown.lost_ns_per_step = 21 * kMs;
   r.stragglers = {Slow(12, "stage"), Slow(8)};
   r.stragglers[0].cause = "stage_imbalance";
-  EXPECT_EQ(MakeFirstLine(r).page, "the training owner, then the hardware team (host n1).");
+  EXPECT_EQ(MakeFirstLine(r).page, "now: the training owner, then the hardware team (host n1).");
   r.stragglers[1].cause = "unknown";
-  EXPECT_EQ(MakeFirstLine(r).page, "the training owner.");
+  EXPECT_EQ(MakeFirstLine(r).page, "now: the training owner.");
   r.stragglers[1] = Slow(1);
-  EXPECT_EQ(MakeFirstLine(r).page, "the training owner. Not the hardware team.");
+  EXPECT_EQ(MakeFirstLine(r).page, "now: the training owner. Not the hardware team.");
 }
 
 TEST(FirstLine, ASmallLossWaitsUntilTheMorning) {
@@ -119,7 +120,7 @@ TEST(FirstLine, TheLargerOfStragglerAndSharedLossLeads) {
   EXPECT_THAT(line.text,
               AllOf(StartsWith("SLOW JOB: data loader. All ranks wait for input 30% of each step (30.0 ms)"),
                     HasSubstr("also rank 3 (n1 GPU 3): GPU clock, 10.0 ms (10%)")));
-  EXPECT_THAT(line.page, StartsWith("the training owner (input pipeline)"));
+  EXPECT_THAT(line.page, StartsWith("now: the training owner (input pipeline)"));
   r.shared_losses = {Shared("input", 9)};
   EXPECT_THAT(LineOf(r), StartsWith("STRAGGLER rank 3"));
 }

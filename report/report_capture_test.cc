@@ -153,7 +153,7 @@ TEST(ReportCapture, MatchingCountsEachSourceAndPartialInstancesAreUnsplit) {
         // Rank 20 has no records.
         Drawn("with one missing", {0, 1, 2, 20}, MatchSource::kNcclSequence, random)};
     for (Instance& i : groups[2].instances) std::erase(i.recorded, 20);
-    const auto whole = [&](const char* key, std::vector<int> members, MatchSource source,
+    const auto whole = [&](const char* key, const std::vector<int>& members, MatchSource source,
                            capture::GroupOrigin origin) {
       DrawnCommunicator c{.key = key, .members = members, .source = source, .origin = origin};
       c.instances.assign(5 + random() % 20, {.recorded = members});
@@ -258,7 +258,7 @@ TEST(ReportCapture, TheWindowAndHostClocksAreExactWithinTheBound) {
     EXPECT_EQ(row.hosts, hosts);
     // Converts a host's stamp to the job's clock by the values of the rows.
     const auto middle =
-        static_cast<double>(row.start_unix_ns.value()) + static_cast<double>(row.duration.value().ns() / 2);
+        static_cast<double>(row.start_unix_ns.value()) + 0.5 * static_cast<double>(row.duration.value().ns());
     const auto to_job = [&](size_t h, HostTime at) {
       const double offset = static_cast<double>(row.clock.hosts[h].offset.value().ns()),
                    drift = row.clock.hosts[h].drift_ppm.value() * 1e-6;

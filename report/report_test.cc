@@ -52,7 +52,7 @@ TEST(Report, TheFirstLineNamesAFaultWithCauseGainAndVerdict) {
   const std::string text = RenderText(report, {.width = 160});
   EXPECT_THAT(FirstLine(text),
               StartsWith("STRAGGLER rank 5 (node0 GPU 5): GPU clock, sure. Fixing it gains "));
-  EXPECT_THAT(Lines(text)[1], StartsWith("PAGE the hardware team (host node0)"));
+  EXPECT_THAT(Lines(text)[1], StartsWith("PAGE now: the hardware team (host node0)"));
   EXPECT_THAT(Lines(text)[2], HasSubstr("SLOWDOWN"));
   ASSERT_FALSE(report.stragglers.empty());
   EXPECT_EQ(report.stragglers[0].kind, "rank");

@@ -43,6 +43,7 @@ std::string Where(const capture::Capture& capture, uint32_t rank_index) {
 
 ActionTarget TargetOf(const capture::Capture& capture, const Finding& f) {
   ActionTarget target;
+  if (f.since_step) target.since = absl::StrFormat(" at step %d", *f.since_step);
   if (f.rank_indices.empty()) return target;
   target.gpu = Where(capture, f.rank_indices[0]);
   target.host = HostOf(capture, f.rank_indices[0]);

@@ -91,7 +91,7 @@ TEST(TextReport, AStragglerInTwentyLines) {
   EXPECT_EQ(
       text,
       R"(STRAGGLER rank 3 (n045 GPU 3): GPU clock, sure. Fixing it gains 88.0 ms (8.9%) [84.0 ms, 91.0 ms] per step
-PAGE the hardware team (host n045). Not the training owner.
+PAGE now: the hardware team (host n045). Not the training owner.
 job gpt-70b  8 ranks on 2 hosts  steps 4110-4119  STEP 984 ms  ideal 884 ms  SLOWDOWN 1.113x [1.104, 1.122]
   lost 100 ms per step = 20 GPU-hours a day  matched 99.97%  clocks within 24.0 us
 DO read clocks, power limit and temperature of GPU 3 of n045; replace it if they stay low
@@ -191,7 +191,7 @@ TEST(TextReport, SharedLossesAndWhatWasNotJudgedHaveTheirLines) {
   r.not_judged = {{"links between hosts", "all ranks share one communicator", "compare it with a baseline"}};
   const std::string text = RenderText(r, {.width = 110});
   EXPECT_THAT(text, StartsWith("SLOW JOB: data loader. All ranks wait for input 30% of each step (300 ms)\n"
-                               "PAGE the training owner (input pipeline). Not the hardware team.\n"));
+                               "PAGE now: the training owner (input pipeline). Not the hardware team.\n"));
   EXPECT_THAT(
       text, HasSubstr("\nALSO shared by all ranks: copies that nothing hides 2.0% of each step (20.0 ms)\n"));
   EXPECT_THAT(text, HasSubstr("\nSEEN the GPUs idle while the hosts are in the data loader\n"));

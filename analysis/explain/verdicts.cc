@@ -172,7 +172,7 @@ class NotTheCauseLister {
     for (const RankCost& c : gains_.rank_costs()) host = std::max(host, c.host);
     if (host < floor_)
       out_.push_back(absl::StrFormat(
-          "hosts: no rank's host or data loader takes more than %s per step longer than its peers'",
+          "single hosts: every rank's host and data loader is within %s per step of its peers'",
           LengthText(std::max(0.0, host))));
   }
 
