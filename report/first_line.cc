@@ -56,6 +56,20 @@ std::string TeamName(Team team) {
   return "";
 }
 
+std::string UrgencyInWords(Urgency urgency) {
+  switch (urgency) {
+    case Urgency::kNobody:
+      return "nobody";
+    case Urgency::kNobodyYet:
+      return "nobody yet: ";
+    case Urgency::kMorning:
+      return "in the morning: ";
+    case Urgency::kNow:
+      return "now: ";
+  }
+  return "";
+}
+
 bool IsUnknown(const std::string& cause) {
   return cause == "unknown" || cause == "victim" || cause == "common";
 }
@@ -72,9 +86,9 @@ std::vector<Team> TeamsFor(const std::string& cause) {
 }
 
 std::string PageForShared(const std::string& kind) {
-  if (kind == "input") return "the training owner (input pipeline). Not the hardware team.";
-  if (kind == "exposed_transfer") return "the training owner, then the network team.";
-  return "the training owner. Not the hardware team.";
+  if (kind == "input") return "the training owner (input pipeline). Not the hardware team";
+  if (kind == "exposed_transfer") return "the training owner, then the network team";
+  return "the training owner. Not the hardware team";
 }
 
 class LineMaker {
@@ -84,17 +98,19 @@ class LineMaker {
   FirstLine Run() {
     FirstLine line = Choose();
     if (r_.capture.partial) line.text = "PARTIAL " + line.text;
-    if (line.page.empty()) line.page = "nobody.";
-    if (!line.page.starts_with("nobody")) {
-      const double shared = line.shared != nullptr ? line.shared->lost_ns_per_step : 0;
-      const double lost = std::max({StragglersGain(), shared, Unowned()});
-      const bool can_wait = lost < kWakeFrom * r_.slowdown.step_ns.value_or(0);
-      line.page = (can_wait ? "in the morning: " : "now: ") + line.page;
-    }
+    if (line.urgency == Urgency::kNow && CanWait(line)) line.urgency = Urgency::kMorning;
+    line.page = UrgencyInWords(line.urgency) + line.page + ".";
     return line;
   }
 
  private:
+  bool CanWait(const FirstLine& line) const {
+    const double shared = line.shared != nullptr ? line.shared->lost_ns_per_step : 0;
+    const double lost = std::max({StragglersGain(), shared, Unowned()});
+    return lost < kWakeFrom * r_.slowdown.step_ns.value_or(0);
+  }
+
+  // The members of the returned line: `page` has the teams only, or what to capture.
   FirstLine Choose() const {
     if (r_.ranks.empty())
       return {.text = "NO STRAGGLER FOUND; nothing was recorded: no rank left any device activity"};
@@ -168,7 +184,8 @@ class LineMaker {
                       Capitalized(n.what_would_tell)};
     FirstLine line = SlowJob(*shared, nullptr);
     line.text += "; no rank could be judged: " + n.why;
-    line.page = "nobody yet: " + n.what_would_tell + ".";
+    line.urgency = Urgency::kNobodyYet;
+    line.page = n.what_would_tell;
     return line;
   }
 
@@ -178,7 +195,8 @@ class LineMaker {
   }
 
   FirstLine TooFewSteps() const {
-    FirstLine line{.headline = Headline::kTooFewSteps, .page = "nobody yet: capture more steps."};
+    FirstLine line{
+        .headline = Headline::kTooFewSteps, .urgency = Urgency::kNobodyYet, .page = "capture more steps"};
     line.text = absl::StrFormat(
         "TOO FEW STEPS: %d step%s recorded whole, a verdict needs %d: capture %d more.", r_.capture.steps,
         r_.capture.steps == 1 ? "" : "s", analysis::kLeastSteps, analysis::kLeastSteps - r_.capture.steps);
@@ -232,8 +250,11 @@ class LineMaker {
   }
 
   FirstLine SlowJob(const SharedLossRow& s, const StragglerRow* straggler) const {
-    FirstLine line{
-        .headline = Headline::kSlowJob, .page = PageForShared(s.kind), .tone = Tone::kBad, .shared = &s};
+    FirstLine line{.headline = Headline::kSlowJob,
+                   .urgency = Urgency::kNow,
+                   .page = PageForShared(s.kind),
+                   .tone = Tone::kBad,
+                   .shared = &s};
     line.text = "SLOW JOB: " + SharedLossInWords(s.kind) + ". " + Capitalized(SharedText(s));
     if (straggler != nullptr)
       line.text += "; also " + StragglerName(r_, *straggler) + ": " + CauseInWords(straggler->cause) + ", " +
@@ -264,10 +285,10 @@ class LineMaker {
       if (team == Team::kTraining && s.cause == "data_loader") text += " (input pipeline)";
       if (team == Team::kHardware || team == Team::kCluster) text += HostsText(hosts[team]);
     }
-    if (IsUnknown(s.cause)) return text + ": the cause is not known.";
+    if (IsUnknown(s.cause)) return text + ": the cause is not known";
     const Team asleep = teams[0] == Team::kTraining ? Team::kHardware : Team::kTraining;
-    if (unknown || std::find(teams.begin(), teams.end(), asleep) != teams.end()) return text + ".";
-    return text + ". Not " + TeamName(asleep) + ".";
+    if (unknown || std::find(teams.begin(), teams.end(), asleep) != teams.end()) return text;
+    return text + ". Not " + TeamName(asleep);
   }
 
   template <typename T>
@@ -282,6 +303,7 @@ class LineMaker {
 
   FirstLine Straggler(const StragglerRow& s, double unowned) const {
     FirstLine line{.headline = OfAllRanks(s) ? Headline::kSlowJob : Headline::kStraggler,
+                   .urgency = Urgency::kNow,
                    .page = PageFor(s),
                    .tone = Tone::kBad};
     line.text = absl::StrFormat("%s %s: %s, %s.", OfAllRanks(s) ? "SLOW JOB" : "STRAGGLER",
@@ -324,7 +346,9 @@ class LineMaker {
   }
 
   FirstLine Unexplained(double unowned, const StragglerRow* straggler) const {
-    FirstLine line{.headline = Headline::kUnexplained, .page = "the training owner: the cause is not known."};
+    FirstLine line{.headline = Headline::kUnexplained,
+                   .urgency = Urgency::kNow,
+                   .page = "the training owner: the cause is not known"};
     line.text = "UNEXPLAINED " + UnownedText(unowned);
     if (straggler != nullptr)
       line.text += "; " + StragglerName(r_, *straggler) + " gains " +

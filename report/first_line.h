@@ -23,12 +23,20 @@ enum class Headline {
   kTooFewSteps,  // TOO FEW STEPS: fewer than analysis::kLeastSteps
 };
 
+// When to page a team.
+enum class Urgency {
+  kNobody,     // nothing needs a team
+  kNobodyYet,  // capture again first: nothing could be judged
+  kMorning,    // the loss is too small to wake anybody
+  kNow,
+};
+
 struct FirstLine {
   Headline headline = Headline::kNoStraggler;
   std::string
       text;  // one line, with the words of the headline, and PARTIAL before them if records are missing
-  // When to page which teams, and the one to leave asleep. Begins with "nobody" if no team can act on this
-  // report.
+  Urgency urgency = Urgency::kNobody;
+  // The urgency in words, the teams in the order in which to wake them, and the one to leave asleep.
   std::string page;
   Tone tone = Tone::kWarn;
   // The shared loss of the report that leads. Null: another loss leads, or none.

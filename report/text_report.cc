@@ -59,7 +59,7 @@ class Writer {
  private:
   void Verdict() {
     page_.AddParagraph(kAlways, first_.text, 2, first_.tone);
-    if (!first_.page.empty()) page_.AddParagraph(kAlways, "PAGE " + first_.page, 2, Tone::kTitle);
+    page_.AddParagraph(kAlways, "PAGE " + first_.page, 2, Tone::kTitle);
   }
 
   void Overview() {
@@ -314,11 +314,10 @@ class Writer {
 
   // Prints the actions. Those that can wait are called tuning.
   void Do() {
-    const bool wanted = !absl::StartsWith(first_.page, "nobody.");
     // If nothing could be judged, the only action is to capture again.
-    const size_t most = absl::StartsWith(first_.page, "nobody yet") ? 1 : kMostActions;
+    const size_t most = first_.urgency == Urgency::kNobodyYet ? 1 : kMostActions;
     for (size_t i = 0; i < r_.recommendations.size() && i < most; ++i) {
-      const bool now = wanted && !IsTuning(r_.recommendations[i]);
+      const bool now = first_.urgency != Urgency::kNobody && !IsTuning(r_.recommendations[i]);
       const Priority priority = !now ? kAside : i == 0 ? kAlways : kImportant;
       page_.AddParagraph(priority, (now ? "DO " : "TUNE ") + r_.recommendations[i], 2, Tone::kTitle);
     }
