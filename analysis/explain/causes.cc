@@ -179,12 +179,11 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
     out.rule_share = host.pauses_ns / host.total_ns;
     // If there are long pauses, the short ones do not count.
     const HostGapSummary::Stops& stops = host.long_stops.steps.empty() ? host.pauses : host.long_stops;
-    out.evidence.push_back(
-        absl::StrFormat("its host stops for %s per step, up to %s at a time, in %d of %d steps at %d "
-                        "place%s, in no call that is "
-                        "recorded",
-                        LengthText(host.pauses_ns), LengthText(host.widest_pause_ns), stops.steps.size(),
-                        steps, stops.places.size(), stops.places.size() == 1 ? "" : "s"));
+    out.evidence.push_back(absl::StrFormat(
+        "its host stops for %s per step, up to %s at a time, in %d of %d steps at %d place%s, "
+        "in no call that is recorded",
+        LengthText(host.pauses_ns), LengthText(host.widest_pause_ns), stops.steps.size(), steps,
+        stops.places.size(), stops.places.size() == 1 ? "" : "s"));
     return out;
   }
   if (one_place) {
