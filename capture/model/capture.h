@@ -62,7 +62,7 @@ struct ClockExchange {
 // Ranks of one host share its clock.
 struct Host {
   std::string id;    // node id
-  std::string name;  // shown; may be empty
+  std::string name;  // shown; empty: the source does not state it
   std::vector<ClockExchange> exchanges;
 
   const std::string& ShownName() const { return name.empty() ? id : name; }

@@ -103,11 +103,11 @@ class Hosts {
  public:
   explicit Hosts(Capture& capture) : capture_(capture) {}
   uint32_t Of(const ReadFile& file, RankId rank) {
-    std::string id = file.content.host_name;
-    if (id.empty()) id = NodeInFileName(file.from.path);
-    if (id.empty()) id = absl::StrCat("rank ", rank.value());
+    std::string name = file.content.host_name;
+    if (name.empty()) name = NodeInFileName(file.from.path);
+    const std::string id = name.empty() ? absl::StrCat("rank ", rank.value()) : name;
     const auto [it, fresh] = known_.try_emplace(id, static_cast<uint32_t>(capture_.hosts.size()));
-    if (fresh) capture_.hosts.push_back({.id = id, .name = id});
+    if (fresh) capture_.hosts.push_back({.id = id, .name = std::move(name)});
     return it->second;
   }
 

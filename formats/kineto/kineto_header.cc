@@ -53,7 +53,7 @@ void WriteKinetoHeader(const capture::Capture& capture, const capture::RankData&
   out.Add("{\n\"schemaVersion\": 1,\n\"distributedInfo\": {\"backend\": \"nccl\", \"rank\": ",
           rank.rank.value(), ", \"world_size\": ", capture.world_size, "},\n");
   if (rank.has_properties) WriteProperties(rank, out);
-  if (rank.host < capture.hosts.size())
+  if (rank.host < capture.hosts.size() && !capture.hosts[rank.host].name.empty())
     out.Add("\"host_name\": ", Quoted{capture.hosts[rank.host].name}, ",\n");
   WriteOwnMember(capture, rank, clock, base, shift, out);
   out.Add("\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": ", base.ns(), ",\n\"traceEvents\": [");

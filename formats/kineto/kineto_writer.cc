@@ -378,7 +378,7 @@ absl::Status WriteKineto(const Capture& capture, uint32_t rank_index, const capt
 
 std::string KinetoFileName(const Capture& capture, uint32_t rank_index) {
   const RankData& rank = capture.ranks[rank_index];
-  std::string host = rank.host < capture.hosts.size() ? capture.hosts[rank.host].name : "host";
+  std::string host = rank.host < capture.hosts.size() ? capture.hosts[rank.host].ShownName() : "host";
   for (char& c : host) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-') c = '-';
   }

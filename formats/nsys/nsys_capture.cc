@@ -240,10 +240,10 @@ uint32_t HostOf(const ReadNsysFile& file, const NsysProcess& rows, std::map<std:
   const int64_t machine = rows.global_pid >> 48 << 48;
   const auto name = file.content.host_names.find(machine);
   const auto& any = file.content.host_names;
-  std::string id = name != any.end() ? name->second : any.size() == 1 ? any.begin()->second : "";
-  if (id.empty()) id = file.from.path;
+  std::string stated = name != any.end() ? name->second : any.size() == 1 ? any.begin()->second : "";
+  const std::string id = stated.empty() ? file.from.path : stated;
   const auto [it, fresh] = known.try_emplace(id, static_cast<uint32_t>(capture.hosts.size()));
-  if (fresh) capture.hosts.push_back({.id = id, .name = id});
+  if (fresh) capture.hosts.push_back({.id = id, .name = std::move(stated)});
   return it->second;
 }
 

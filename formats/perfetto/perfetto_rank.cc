@@ -68,7 +68,8 @@ class RankWriter {
   std::string_view Text(NameId id) const { return capture_.Text(id); }
 
   std::string Title() const {
-    const std::string host = rank_.host < capture_.hosts.size() ? capture_.hosts[rank_.host].name : "?";
+    const std::string host =
+        rank_.host < capture_.hosts.size() ? capture_.hosts[rank_.host].ShownName() : "?";
     std::string title =
         absl::StrCat("rank ", rank_.rank.value(), " · ", host, " · GPU ", rank_.device.value());
     if (!rank_.properties.name.empty()) absl::StrAppend(&title, " (", rank_.properties.name, ")");

@@ -110,7 +110,7 @@ class ScenarioMaker {
   RecordedRank Record(uint32_t r) {
     const capture::RankData& rank = capture_.ranks[r];
     RecordedRank out;
-    out.host = rank.host < capture_.hosts.size() ? capture_.hosts[rank.host].name : "host";
+    out.host = rank.host < capture_.hosts.size() ? capture_.hosts[rank.host].ShownName() : "host";
     out.device = rank.device.value();
     out.has_events = !rank.event_records.empty();
     absl::flat_hash_map<int64_t, uint32_t> threads, streams;

@@ -13,6 +13,7 @@ namespace {
 // Larger numbers come from damage. The parser would allocate memory for them.
 constexpr int32_t kLargestRank = (1 << 20) - 1;
 constexpr uint64_t kMostMembers = uint64_t{1} << 24;
+constexpr char kUnknownName[] = "-";
 
 }  // namespace
 
@@ -83,6 +84,7 @@ bool TimelineParser::HostStatement(LineWords& words) {
   if (!fields_.Text(words, "a host", host.id)) return false;
   host.name = host.id;
   if (!words.AtEnd() && !fields_.Text(words, "a host's name", host.name)) return false;
+  if (host.name == kUnknownName) host.name.clear();
   if (!host_ids_.insert(host.id).second)
     return fields_.Fail(Sentence("host ", ShownWord(host.id), " is declared twice"),
                         "ranks of one host share its line");

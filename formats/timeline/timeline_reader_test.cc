@@ -48,6 +48,15 @@ std::string Golden() {
 
 int64_t Offset(HostTime t) { return t.ns() - kBase; }
 
+TEST(TimelineReader, ADashStandsForAnUnknownHostName) {
+  auto capture = ReadTimeline("lockstep-timeline 1\nhost 7 -\nhost 8\nend\n");
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  ASSERT_EQ(capture->hosts.size(), 2u);
+  EXPECT_EQ(capture->hosts[0].name, "");
+  EXPECT_EQ(capture->hosts[0].ShownName(), "7");
+  EXPECT_EQ(capture->hosts[1].name, "8");
+}
+
 TEST(TimelineReader, ReadsTheGoldenFile) {
   auto capture = ReadTimeline(Golden());
   ASSERT_TRUE(capture.ok()) << capture.status();

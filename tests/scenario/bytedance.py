@@ -111,7 +111,7 @@ def convert(events, sizes):
             group("pair", f"pair.{d}.{s}", [(s + 1) * dp + d, s * dp + d])
     names = sorted({e["name"] for e in rows})
     out = ["lockstep-timeline 1", f"job bytedance-{sizes['trial_name']}", f"world {workers}", "note operation-level%20timeline%20by%20ByteDance"]
-    out += ["host unknown-host"] + [f"group {key} {key.split('.')[0]} {','.join(map(str, members))}" for key, members in groups]
+    out += ["host 0 -"] + [f"group {key} {key.split('.')[0]} {','.join(map(str, members))}" for key, members in groups]
     out += [f"name {name}" for name in names]
 
     span = {}
