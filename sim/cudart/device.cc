@@ -112,7 +112,7 @@ LOCKSTEP_SIM_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int d
     if (device < 0 || device >= gpu.settings().devices) return cudaErrorInvalidDevice;
     std::memset(static_cast<void*>(p), 0, sizeof *p);
     std::strcpy(p->name, "Simulated GPU");
-    p->uuid[15] = static_cast<uint8_t>(device + 1);
+    sim::SetDeviceUuid(static_cast<uint32_t>(device + 1), p->uuid);
     p->totalGlobalMem = sim::kDeviceMemoryBytes;
     p->sharedMemPerBlock = 49152;
     p->regsPerBlock = 65536;

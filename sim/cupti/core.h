@@ -25,7 +25,7 @@ struct SimDevice {
   const char* name;  // must outlive the process's use of CUPTI
   const uint32_t* streams;
   size_t stream_count;
-  uint32_t serial;  // the device's UUID, different on every rank
+  uint32_t serial;  // makes the device's UUID; different on every rank
 };
 
 struct SimExternalId {

@@ -14,7 +14,18 @@ inline constexpr int kMultiprocessors = 132, kThreadsPerMultiprocessor = 2048;
 inline constexpr size_t kDeviceMemoryBytes = size_t{80} << 30;
 inline constexpr uint32_t kNullStreamId = 7;  // CUPTI's number for the default stream of every context
 
-// `name` must outlive the record. `serial` is the device's UUID.
+// Sets 16 bytes that look as random as a real UUID, different for each `serial`. A reader must not take the
+// number of a GPU for it.
+template <typename Byte>
+void SetDeviceUuid(uint32_t serial, Byte* uuid) {
+  uint64_t mixed = serial;
+  for (size_t byte = 0; byte < 16; ++byte) {
+    if (byte % 8 == 0) mixed = mixed * 0x9E37'79B9'7F4A'7C15 + 0x1234'5678'9ABC'DEF1;
+    uuid[byte] = static_cast<Byte>(mixed >> 8 * (byte % 8));
+  }
+}
+
+// `name` must outlive the record. `serial` makes the device's UUID.
 inline foreign::cupti::Device5 DeviceRecord(uint32_t id, const char* name, uint32_t serial) {
   foreign::cupti::Device5 r{};
   r.kind = foreign::cupti::ActivityKind::kDevice;
@@ -34,8 +45,7 @@ inline foreign::cupti::Device5 DeviceRecord(uint32_t id, const char* name, uint3
   r.max_threads_per_block = 1024;
   r.compute_major = 9;
   r.ecc_enabled = 1;
-  for (size_t byte = 0; byte < sizeof serial; ++byte)
-    r.uuid[15 - byte] = static_cast<uint8_t>(serial >> 8 * byte);
+  SetDeviceUuid(serial, r.uuid);
   r.is_cuda_visible = 1;
   return r;
 }
