@@ -38,6 +38,7 @@ struct HostGapSummary {
   struct Stops {
     std::vector<uint32_t> steps;   // used steps with such a pause, ascending
     std::vector<uint32_t> places;  // cells of the pauses
+    double ns = 0;
   };
   Stops pauses;      // all pauses
   Stops long_stops;  // pauses that are long enough to have a rhythm of their own

@@ -177,12 +177,13 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
   if (pausing) {
     out.cause = Cause::kHostPause;
     out.rule_share = host.pauses_ns / host.total_ns;
-    // If there are long pauses, the short ones do not count.
-    const HostGapSummary::Stops& stops = host.long_stops.steps.empty() ? host.pauses : host.long_stops;
+    // If long pauses are most of it, the short ones do not count.
+    const bool mostly_long = host.long_stops.ns >= kExplains * host.pauses.ns;
+    const HostGapSummary::Stops& stops = mostly_long ? host.long_stops : host.pauses;
     out.evidence.push_back(absl::StrFormat(
         "its host stops for %s per step, up to %s at a time, in %d of %d steps at %d place%s, "
         "in no call that is recorded",
-        LengthText(host.pauses_ns), LengthText(host.widest_pause_ns), stops.steps.size(), steps,
+        LengthText(stops.ns), LengthText(host.widest_pause_ns), stops.steps.size(), steps,
         stops.places.size(), stops.places.size() == 1 ? "" : "s"));
     return out;
   }

@@ -201,14 +201,19 @@ class Explainer {
     e.excess_ns = stage.own_ns - stage.others_ns;
     e.rule_share = stage.variance_share;
     e.evidence.push_back(
-        absl::StrFormat("stage %d of %d computes %s per step, the stages' mean is %s (%+.1f%%); stages "
-                        "explain %.0f%% of the differences "
-                        "between ranks, in %.0f%% of the steps it is the slowest",
-                        stage.stage, layout_.stages, LengthText(stage.own_ns), LengthText(stage.mean_ns),
+        absl::StrFormat("%s computes %s per step, the stages' mean is %s (%+.1f%%); stages explain "
+                        "%.0f%% of the differences between ranks, in %.0f%% of the steps it is the slowest",
+                        StageName(stage.stage), LengthText(stage.own_ns), LengthText(stage.mean_ns),
                         100 * stage.effect, 100 * stage.variance_share, 100 * stage.steps_slowest));
     // The excess that all ranks of the stage share belongs to the stage.
     for (uint32_t r : members) group_effect_[r] = MedianOf(members);
     out_.list.push_back(std::move(e));
+  }
+
+  std::string StageName(uint32_t stage) const {
+    if (stage == 0) return absl::StrFormat("the first of %d stages", layout_.stages);
+    if (stage + 1 == layout_.stages) return absl::StrFormat("the last of %d stages", layout_.stages);
+    return absl::StrFormat("stage %d (of 0 to %d)", stage, layout_.stages - 1);
   }
 
   void AddStageEpisode(std::span<const RankWork> works) {
@@ -222,8 +227,8 @@ class Explainer {
     e.pieces = ScaledKernels(gains_.graph(), members, found->effect / (1 + found->effect), found->regime);
     e.excess_ns = SumPerStep(e.pieces, steps_) / static_cast<double>(members.size());
     e.evidence.push_back(absl::StrFormat(
-        "stage %d of %d computes %+.1f%% beside the other stages in %.0f%% of the steps, all its ranks alike",
-        found->stage, layout_.stages, 100 * found->effect, 100 * slow));
+        "%s computes %+.1f%% beside the other stages in %.0f%% of the steps, all its ranks alike",
+        StageName(found->stage), 100 * found->effect, 100 * slow));
     for (uint32_t r : members) group_effect_[r] = std::max(0.0, MedianOf(members));
     // Kernels of ranks that wait for the stage are slower in the same steps. If a common factor is above 0 in
     // exactly these steps, the stage explains it, so it is not reported as a second cause.

@@ -115,7 +115,7 @@ class JudgedFinder {
   }
 
   void AddLinks(const char* what, const Links& links) {
-    std::string why = "no other group transfers the same, so a link that is always slow would not show";
+    std::string why = "no other group to compare them with, so a link that is always slow would not show";
     if (links.uncertain)
       why = "the communicators were inferred, and other groupings fit nearly as well";
     else if (links.owners == 1)

@@ -74,9 +74,16 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
     std::string evidence =
         absl::StrFormat("transfers %s take %.2fx as long as others' of the same size%s (%s)", what,
                         link.ratio, when, absl::StrJoin(names, ", "));
+    const bool one = link.rank_indices.size() == 1;
+    const std::string whose =
+        one ? absl::StrFormat("rank %d", input.capture.ranks[link.rank_indices[0]].rank.value())
+            : "these ranks";
+    if (one && link.owners.size() > 1)
+      absl::StrAppend(&evidence, "; only ", whose, " takes part in all of them");
     if (link.inside_normal > 0)
-      absl::StrAppendFormat(&evidence, "; %d other group%s of the same ranks %s normal", link.inside_normal,
-                            link.inside_normal == 1 ? "" : "s", link.inside_normal == 1 ? "is" : "are");
+      absl::StrAppendFormat(&evidence, "; %d other group%s of %s %s not slow%s", link.inside_normal,
+                            link.inside_normal == 1 ? "" : "s", whose, link.inside_normal == 1 ? "is" : "are",
+                            link.is_certain ? "" : ", which makes it less certain");
     e.evidence.push_back(std::move(evidence));
     out.push_back(std::move(e));
   }

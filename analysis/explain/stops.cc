@@ -103,8 +103,8 @@ class StopFinder {
     }
     e.excess_ns = SumPerStep(e.pieces, steps_);
     e.evidence.push_back(
-        absl::StrFormat("hosts stop now here, now there: %d stops of up to %s on %d ranks in %d steps", stops,
-                        LengthText(longest), with.size(), steps_));
+        absl::StrFormat("hosts stop in turn, not together: %d stops of up to %s on %d ranks in %d steps",
+                        stops, LengthText(longest), with.size(), steps_));
     out_.shared.push_back(std::move(e));
   }
 

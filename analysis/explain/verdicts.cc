@@ -115,9 +115,10 @@ void CountDelayed(Finding& f, const GraphInput& in, double step_ns) {
   const double least = 1e-3 * step_ns * steps;
   f.delayed_ranks = static_cast<uint32_t>(std::count_if(
       waited.begin(), waited.end(), [&](Nanos w) { return static_cast<double>(w.ns()) > least; }));
-  f.evidence.push_back(absl::StrFormat("others waited %s per step for %s; last in %d of %d collectives",
-                                       LengthText(static_cast<double>(sum.ns()) / steps),
-                                       f.rank_indices.size() == 1 ? "it" : "them", times, instances));
+  f.evidence.push_back(
+      absl::StrFormat("the others together waited %s per step for %s; last in %d of %d collectives",
+                      LengthText(static_cast<double>(sum.ns()) / steps),
+                      f.rank_indices.size() == 1 ? "it" : "them", times, instances));
 }
 
 namespace {
@@ -172,7 +173,7 @@ class NotTheCauseLister {
     for (const RankCost& c : gains_.rank_costs()) host = std::max(host, c.host);
     if (host < floor_)
       out_.push_back(absl::StrFormat(
-          "single hosts: every rank's host and data loader is within %s per step of its peers'",
+          "single hosts: no rank's host or data loader takes over %s per step longer than its peers'",
           LengthText(std::max(0.0, host))));
   }
 

@@ -105,7 +105,7 @@ class PathWords {
     const std::string ranks = count == 1
                                   ? absl::StrCat("rank ", in_.capture.ranks[hop.rank_indices[0]].rank.value())
                                   : absl::StrCat(count, " ranks");
-    return hop.owner == capture::kNone ? ranks : absl::StrCat(OwnerText(hop.owner), " (", ranks, ")");
+    return hop.owner == capture::kNone ? ranks : absl::StrCat(ranks, " through ", OwnerText(hop.owner));
   }
 
  private:
