@@ -24,7 +24,7 @@ std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
                         "slow"
                   : "read clocks, power limit and temperature of " + t.gpu +
                         " (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE,PIDS" + Selected(t) +
-                        "); replace it if they stay low";
+                        "). Replace it if its clocks stay low under load";
     case Cause::kGpuMemory:
       return "read row-remap and ECC counters of " + t.gpu + " (nvidia-smi -q -d ECC,ROW_REMAPPER" +
              Selected(t) + "); replace it if they grow";
@@ -40,9 +40,10 @@ std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
              " with other hosts'";
     case Cause::kHostPause:
       return kind == CulpritKind::kJob
-                 ? "if these are garbage collections (lockstep trace --python-profile shows it): disable the "
-                   "automatic ones, and collect on all ranks at the same step; else look for logging and "
-                   "locks"
+                 ? "find what stops the hosts (lockstep trace --python-profile shows it). Garbage "
+                   "collection: "
+                   "disable the automatic one, and collect rarely, on all ranks at the same step. Else "
+                   "logging, a lock"
                  : "find what stops the process of " + t.ranks +
                        " (input, garbage collection, logging, a lock): lockstep trace --python-profile shows "
                        "it";
@@ -75,7 +76,7 @@ std::string ActionFor(Cause cause, CulpritKind kind, const ActionTarget& t) {
     case Cause::kCheckpoint:
       return "write checkpoints asynchronously, or less often";
     case Cause::kCommon:
-      return "look for what changed for the whole job" + t.since + ": power cap, code, data, other jobs";
+      return "find what changed for the whole job" + t.since + ": code or data, else power cap or other jobs";
     case Cause::kUnknown:
     case Cause::kVictim:
       return "";
@@ -96,7 +97,7 @@ std::string FixVerb(Cause cause, CulpritKind kind, const ActionTarget& t) {
     case Cause::kDataLoader:
       return "feed " + t.ranks + " in time";
     case Cause::kHostPause:
-      return kind == CulpritKind::kJob ? "align the stops of all ranks" : "stop the pauses of " + t.ranks;
+      return kind == CulpritKind::kJob ? "remove the pauses of all ranks" : "stop the pauses of " + t.ranks;
     case Cause::kHostAllocator:
       return "reserve memory ahead on " + t.ranks;
     case Cause::kCpuContention:
@@ -150,7 +151,7 @@ std::string SharedLossAction(analysis::SharedLossKind kind) {
 
 std::string CauseInWords(const std::string& cause) {
   static constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"gpu_clock", "GPU clock"},
+      {"gpu_clock", "slow GPU"},
       {"gpu_memory", "GPU memory"},
       {"contention", "contention on the GPU"},
       {"host_launch", "slow launches"},

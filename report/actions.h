@@ -15,7 +15,7 @@ struct ActionTarget {
   std::string gpu;     // GPU and host of the first rank; empty: the finding has no rank
   std::string gpu_id;  // for nvidia-smi -i: the GPU's UUID, or its number
   std::string host;
-  std::string ranks;         // "rank 3", "ranks 3, 4 and 2 more"
+  std::string ranks;         // "rank 3", "5 ranks (3, 4, 0, ...)"
   std::string since;         // " at step 640"; empty: not known
   bool leaves_host = false;  // only transfers that leave the host are slow
 };
@@ -26,7 +26,7 @@ std::string ActionFor(analysis::Cause cause, analysis::CulpritKind kind, const A
 std::string FixVerb(analysis::Cause cause, analysis::CulpritKind kind, const ActionTarget& target);
 // Returns the remedy of a loss that all ranks share.
 std::string SharedLossAction(analysis::SharedLossKind kind);
-// Returns the cause as text for a reader: "GPU clock".
+// Returns the cause as text for a reader: "slow GPU".
 std::string CauseInWords(const std::string& cause);
 
 }  // namespace lockstep::report

@@ -9,6 +9,7 @@
 #include "analysis/time/time_partition.h"
 #include "base/parallel.h"
 #include "capture/infer/infer_groups.h"
+#include "report/recommendations.h"
 #include "report/report.h"
 #include "report/rows.h"
 
@@ -48,7 +49,7 @@ Analysis AnalyzeFinished(const capture::Capture& capture, unsigned asked) {
   report.not_the_cause = diagnosis.not_the_cause;
   report.waiting = MakeWaitingRow(rows);
   report.efficiency = MakeEfficiencyRow(rows);
-  report.recommendations = MakeRecommendations(report);
+  for (Recommendation& r : MakeRecommendations(report)) report.recommendations.push_back(std::move(r.text));
   if (diagnosis.layout.stages > 0) out.stage_of = std::move(diagnosis.layout.stage_of);
   out.steps = std::move(p.steps);
   out.matches = std::move(p.matches);

@@ -11,6 +11,7 @@
 #include "analysis/explain/causes.h"
 #include "analysis/explain/diagnosis.h"
 #include "report/actions.h"
+#include "report/paging.h"
 
 namespace lockstep::report {
 namespace {
@@ -28,33 +29,27 @@ constexpr double kUnownedShare = 0.2, kUnownedOfStep = 0.02;
 constexpr double kMostOthers = 0.5, kNotableWait = 0.01;
 // A loss below this share of the step can wait until the morning.
 constexpr double kWakeFrom = 0.05;
-// A team is also paged for a further straggler that costs this share of what the first one costs.
+// A team is also paged for a further straggler that costs this share of the leading loss.
 constexpr double kAlsoPaged = 0.1;
-// More hosts are not named in the page.
-constexpr size_t kMostHosts = 4;
+// More stragglers are not named in the line.
+constexpr size_t kMostNamed = 3;
 
 bool ByDesign(const std::string& kind) {
   return kind == "exposed_transfer" || kind == "exposed_wait" || kind == "pipeline_bubble";
 }
 
+// True for losses that a rank has by itself. They are known without comparing ranks.
+bool OfOneRank(const std::string& kind) {
+  return kind == "input" || kind == "host_launch" || kind == "copies" || kind == "idle_other";
+}
+
+// True for what the job's code makes slow every day. A slow network may also expose transfers.
+bool CanWait(const std::string& kind) {
+  return kind == "host_launch" || kind == "copies" || kind == "exposed_wait" || kind == "pipeline_bubble";
+}
+
 bool Believed(const StragglerRow& s) { return s.verdict != "undecided"; }
 bool OfAllRanks(const StragglerRow& s) { return s.kind == "job"; }
-
-enum class Team { kTraining, kHardware, kNetwork, kCluster };
-
-std::string TeamName(Team team) {
-  switch (team) {
-    case Team::kTraining:
-      return "the training owner";
-    case Team::kHardware:
-      return "the hardware team";
-    case Team::kNetwork:
-      return "the network team";
-    case Team::kCluster:
-      return "the cluster operators";
-  }
-  return "";
-}
 
 std::string UrgencyInWords(Urgency urgency) {
   switch (urgency) {
@@ -63,33 +58,15 @@ std::string UrgencyInWords(Urgency urgency) {
     case Urgency::kNobodyYet:
       return "nobody yet: ";
     case Urgency::kMorning:
-      return "in the morning: ";
+      return "in the morning";
     case Urgency::kNow:
       return "now: ";
   }
   return "";
 }
 
-bool IsUnknown(const std::string& cause) {
-  return cause == "unknown" || cause == "victim" || cause == "common";
-}
-
-// The teams that can fix a cause, the one to wake first.
-std::vector<Team> TeamsFor(const std::string& cause) {
-  for (const std::string_view hardware : {"gpu_clock", "gpu_memory", "slow_link", "copy"}) {
-    if (cause == hardware) return {Team::kHardware};
-  }
-  if (cause == "congestion") return {Team::kNetwork};
-  if (cause == "cpu_contention" || cause == "host_launch") return {Team::kCluster, Team::kTraining};
-  if (cause == "data_loader") return {Team::kTraining, Team::kCluster};
-  return {Team::kTraining};
-}
-
-std::string PageForShared(const std::string& kind) {
-  if (kind == "input") return "the training owner (input pipeline). Not the hardware team";
-  if (kind == "exposed_transfer") return "the training owner, then the network team";
-  return "the training owner. Not the hardware team";
-}
+// Returns the cost of a straggler per step.
+double CostOf(const StragglerRow& s) { return std::max(s.gain_ns_per_step.value_or(0), s.lost_ns_per_step); }
 
 class LineMaker {
  public:
@@ -98,16 +75,45 @@ class LineMaker {
   FirstLine Run() {
     FirstLine line = Choose();
     if (r_.capture.partial) line.text = "PARTIAL " + line.text;
-    if (line.urgency == Urgency::kNow && CanWait(line)) line.urgency = Urgency::kMorning;
-    line.page = UrgencyInWords(line.urgency) + line.page + ".";
+    const std::string wait = line.urgency == Urgency::kNow ? WhyItCanWait(line) : "";
+    if (!wait.empty()) line.urgency = Urgency::kMorning;
+    line.page = UrgencyInWords(line.urgency) + wait + line.page + ".";
     return line;
   }
 
  private:
-  bool CanWait(const FirstLine& line) const {
-    const double shared = line.shared != nullptr ? line.shared->lost_ns_per_step : 0;
-    const double lost = std::max({StragglersGain(), shared, Unowned()});
-    return lost < kWakeFrom * r_.slowdown.step_ns.value_or(0);
+  // Empty: a paged loss is large and no part of the job's design, so it cannot wait. Losses count by how
+  // certain they are.
+  std::string WhyItCanWait(const FirstLine& line) const {
+    const double least = kWakeFrom * r_.slowdown.step_ns.value_or(0);
+    double faults = line.headline == Headline::kUnexplained ? Unowned() : 0, design = 0, expected = faults;
+    if (line.shared != nullptr) {
+      const double lost = line.shared->lost_ns_per_step;
+      if (CanWait(line.shared->kind)) {
+        design += lost;
+      } else {
+        faults += lost, expected += lost;
+      }
+    }
+    for (const uint32_t i : line.paged) {
+      const StragglerRow& s = r_.stragglers[i];
+      if (OfDesign(s)) {
+        design += CostOf(s);
+      } else {
+        faults += CostOf(s), expected += CostOf(s) * s.confidence.value_or(1);
+      }
+    }
+    if (expected >= least) return "";
+    if (design >= least) return " (it is how the job is written): ";
+    return faults >= least ? " (it is not certain enough to wake anybody): "
+                           : absl::StrFormat(" (it costs less than %.0f%% of the step): ", 100 * kWakeFrom);
+  }
+
+  // True for work that the job's code divides unevenly, unless it began inside the window.
+  bool OfDesign(const StragglerRow& s) const {
+    const bool changed = s.since_step && !r_.steps.empty() && *s.since_step > r_.steps.front().step;
+    return !changed && (s.cause == "stage_imbalance" || s.cause == "expert_imbalance" ||
+                        s.cause == "sequence_imbalance" || s.cause == "checkpoint");
   }
 
   // The members of the returned line: `page` has the teams only, or what to capture.
@@ -179,13 +185,23 @@ class LineMaker {
   // `shared`: the leading shared loss, or null. It is known without comparing ranks.
   FirstLine NothingJudged(const SharedLossRow* shared) const {
     const NotJudgedRow& n = r_.not_judged[0];
-    if (shared == nullptr)
-      return {.text = "NO STRAGGLER FOUND; nothing could be judged: " + n.why + ". " +
-                      Capitalized(n.what_would_tell)};
+    if (shared == nullptr) {
+      FirstLine line{.text = "NO STRAGGLER FOUND; nothing could be judged: " + n.why};
+      line.urgency = Urgency::kNobodyYet;
+      line.page = n.what_would_tell;
+      return line;
+    }
     FirstLine line = SlowJob(*shared, nullptr);
-    line.text += "; no rank could be judged: " + n.why;
+    line.text += "; ranks could not be compared: " + n.why;
     line.urgency = Urgency::kNobodyYet;
-    line.page = n.what_would_tell;
+    line.page = r_.capture.missing_ranks.empty()
+                    ? n.what_would_tell
+                    : "first get the records of " + RankList(r_.capture.missing_ranks, 3);
+    if (OfOneRank(shared->kind)) {
+      Pager pager;
+      pager.AddSharedLoss(shared->kind);
+      line.page += "; then, in the morning, " + pager.Teams();
+    }
     return line;
   }
 
@@ -197,9 +213,8 @@ class LineMaker {
   FirstLine TooFewSteps() const {
     FirstLine line{
         .headline = Headline::kTooFewSteps, .urgency = Urgency::kNobodyYet, .page = "capture more steps"};
-    line.text = absl::StrFormat(
-        "TOO FEW STEPS: %d step%s recorded whole, a verdict needs %d: capture %d more.", r_.capture.steps,
-        r_.capture.steps == 1 ? "" : "s", analysis::kLeastSteps, analysis::kLeastSteps - r_.capture.steps);
+    line.text = absl::StrFormat("TOO FEW STEPS: %d step%s recorded whole, a verdict needs %d.",
+                                r_.capture.steps, r_.capture.steps == 1 ? "" : "s", analysis::kLeastSteps);
     double waited = 0;
     const RankRow* most = MostWaitedFor(&waited);
     const SharedLossRow* shared = r_.shared_losses.empty() ? nullptr : &r_.shared_losses[0];
@@ -250,74 +265,84 @@ class LineMaker {
   }
 
   FirstLine SlowJob(const SharedLossRow& s, const StragglerRow* straggler) const {
-    FirstLine line{.headline = Headline::kSlowJob,
-                   .urgency = Urgency::kNow,
-                   .page = PageForShared(s.kind),
-                   .tone = Tone::kBad,
-                   .shared = &s};
-    line.text = "SLOW JOB: " + SharedLossInWords(s.kind) + ". " + Capitalized(SharedText(s));
-    if (straggler != nullptr)
-      line.text += "; also " + StragglerName(r_, *straggler) + ": " + CauseInWords(straggler->cause) + ", " +
-                   GainText(r_, straggler->gain_ns_per_step.value_or(0), std::nullopt) +
-                   GainWithOthers(straggler->gain_ns_per_step.value_or(0));
+    FirstLine line{
+        .headline = Headline::kSlowJob, .urgency = Urgency::kNow, .tone = Tone::kBad, .shared = &s};
+    line.text = "SLOW JOB: " + SharedLossInWords(s.kind) + ". " + Capitalized(SharedText(s)) +
+                GpuHoursText(r_, s.lost_ns_per_step);
+    if (straggler != nullptr) {
+      const double alone = straggler->gain_ns_per_step.value_or(0);
+      const FixRow* fix = BestWithOthers(alone);
+      line.text += "; also " + EntriesText(fix != nullptr ? fix->entries : std::vector<uint32_t>{0}) + ", " +
+                   GainText(r_, fix != nullptr ? fix->gain_ns_per_step : alone, std::nullopt);
+      line.paged = Costly(s.lost_ns_per_step);
+    }
+    line.page = PageFor(line);
     return line;
   }
 
-  // The teams for the first straggler `s`, and for others that cost a notable part of what it costs.
-  std::string PageFor(const StragglerRow& s) const {
-    const auto cost = [](const StragglerRow& of) {
-      return std::max(of.gain_ns_per_step.value_or(0), of.lost_ns_per_step);
-    };
-    std::vector<Team> teams;
-    std::map<Team, std::vector<std::string>> hosts;
-    bool unknown = false;
-    for (const StragglerRow& other : r_.stragglers) {
-      if (!Believed(other) || cost(other) < kAlsoPaged * cost(s)) continue;
-      unknown = unknown || IsUnknown(other.cause);
-      for (const Team team : TeamsFor(other.cause)) {
-        AddNew(team, teams);
-        for (const std::string& host : other.hosts) AddNew(host, hosts[team]);
-      }
+  // The believed stragglers that cost a notable part of `leading`, into Report::stragglers.
+  std::vector<uint32_t> Costly(double leading) const {
+    std::vector<uint32_t> out;
+    for (uint32_t i = 0; i < r_.stragglers.size(); ++i) {
+      if (Believed(r_.stragglers[i]) && CostOf(r_.stragglers[i]) >= kAlsoPaged * leading) out.push_back(i);
     }
+    return out;
+  }
+
+  // The teams for the shared loss of `line` and for its paged stragglers.
+  std::string PageFor(const FirstLine& line) const {
+    Pager pager;
+    if (line.shared != nullptr) pager.AddSharedLoss(line.shared->kind);
+    for (const uint32_t i : line.paged) pager.AddStraggler(r_.stragglers[i]);
+    return pager.Text();
+  }
+
+  // "rank 3 (n1 GPU 3): slow GPU", "host pauses on all ranks"
+  std::string EntryText(const StragglerRow& s) const {
+    const std::string name = StragglerName(r_, s), cause = CauseInWords(s.cause);
+    return OfAllRanks(s) ? cause + " on " + name : name + ": " + cause;
+  }
+
+  // The stragglers that lead, those of one cause together: "rank 0 (GPU 0) and rank 4 (GPU 0): slow GPU,
+  // sure".
+  std::string EntriesText(const std::vector<uint32_t>& entries) const {
     std::string text;
-    for (const Team team : teams) {
-      absl::StrAppend(&text, text.empty() ? "" : ", then ", TeamName(team));
-      if (team == Team::kTraining && s.cause == "data_loader") text += " (input pipeline)";
-      if (team == Team::kHardware || team == Team::kCluster) text += HostsText(hosts[team]);
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (i > 0) text += i + 1 < entries.size() ? ", " : " and ";
+      if (i == kMostNamed && entries.size() > kMostNamed + 1)
+        return text + absl::StrFormat("%d more", entries.size() - i);
+      const StragglerRow& s = r_.stragglers[entries[i]];
+      const StragglerRow* next = i + 1 < entries.size() ? &r_.stragglers[entries[i + 1]] : nullptr;
+      const bool with_next = next != nullptr && !OfAllRanks(s) && !OfAllRanks(*next) &&
+                             next->cause == s.cause && next->verdict == s.verdict && i + 1 != kMostNamed;
+      text += with_next ? StragglerName(r_, s) : EntryText(s) + ", " + s.verdict;
     }
-    if (IsUnknown(s.cause)) return text + ": the cause is not known";
-    const Team asleep = teams[0] == Team::kTraining ? Team::kHardware : Team::kTraining;
-    if (unknown || std::find(teams.begin(), teams.end(), asleep) != teams.end()) return text;
-    return text + ". Not " + TeamName(asleep);
-  }
-
-  template <typename T>
-  static void AddNew(const T& value, std::vector<T>& values) {
-    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
-  }
-
-  static std::string HostsText(const std::vector<std::string>& hosts) {
-    if (hosts.empty() || hosts.size() > kMostHosts) return "";
-    return absl::StrCat(hosts.size() > 1 ? " (hosts " : " (host ", absl::StrJoin(hosts, ", "), ")");
+    return text;
   }
 
   FirstLine Straggler(const StragglerRow& s, double unowned) const {
     FirstLine line{.headline = OfAllRanks(s) ? Headline::kSlowJob : Headline::kStraggler,
                    .urgency = Urgency::kNow,
-                   .page = PageFor(s),
                    .tone = Tone::kBad};
-    line.text = absl::StrFormat("%s %s: %s, %s.", OfAllRanks(s) ? "SLOW JOB" : "STRAGGLER",
-                                StragglerName(r_, s), CauseInWords(s.cause), s.verdict);
-    line.entries = {0};
-    if (s.gain_ns_per_step) {
-      const FixRow* fix = BestWithOthers(*s.gain_ns_per_step);
-      if (fix != nullptr) line.entries = fix->entries;
-      line.text += fix != nullptr ? " Fixing it alone gains " : " Fixing it gains ";
-      line.text += GainText(r_, *s.gain_ns_per_step, s.gain_interval) + " per step" +
-                   GainWithOthers(*s.gain_ns_per_step);
+    const FixRow* fix = s.gain_ns_per_step ? BestWithOthers(*s.gain_ns_per_step) : nullptr;
+    line.entries = fix != nullptr ? fix->entries : std::vector<uint32_t>{0};
+    line.paged = Costly(CostOf(s));
+    for (const uint32_t i : line.entries) {
+      if (std::find(line.paged.begin(), line.paged.end(), i) == line.paged.end()) line.paged.push_back(i);
+    }
+    line.page = PageFor(line);
+    line.text = (OfAllRanks(s) ? "SLOW JOB: " : "STRAGGLER ") + EntriesText(line.entries) + ".";
+    if (fix != nullptr) {
+      line.text +=
+          (fix->entries.size() == 2 ? std::string(" Fixing both gains ")
+                                    : absl::StrFormat(" Fixing all %d gains ", fix->entries.size())) +
+          GainText(r_, fix->gain_ns_per_step, fix->gain_interval) +
+          " per step, fixing only the first gains " + GainText(r_, *s.gain_ns_per_step, std::nullopt);
+    } else if (s.gain_ns_per_step) {
+      line.text += " Fixing it gains " + GainText(r_, *s.gain_ns_per_step, s.gain_interval) + " per step";
     }
     if (const size_t others = r_.stragglers.size() - line.entries.size(); others > 0)
-      line.text += absl::StrFormat("; %d more below", others);
+      line.text += absl::StrFormat("; %d smaller below", others);
     if (unowned > 0) line.text += "; " + UnownedText(unowned);
     return line;
   }
@@ -334,35 +359,25 @@ class LineMaker {
     return best;
   }
 
-  std::string GainWithOthers(double alone) const {
-    const FixRow* best = BestWithOthers(alone);
-    if (best == nullptr) return "";
-    std::vector<RankId> others;
-    for (uint32_t e : best->entries) {
-      if (e > 0) others.insert(others.end(), r_.stragglers[e].ranks.begin(), r_.stragglers[e].ranks.end());
-    }
-    return "; with " + RankList(others, 3) +
-           " too: " + GainText(r_, best->gain_ns_per_step, best->gain_interval);
-  }
-
   FirstLine Unexplained(double unowned, const StragglerRow* straggler) const {
     FirstLine line{.headline = Headline::kUnexplained,
                    .urgency = Urgency::kNow,
                    .page = "the training owner: the cause is not known"};
     line.text = "UNEXPLAINED " + UnownedText(unowned);
     if (straggler != nullptr)
-      line.text += "; " + StragglerName(r_, *straggler) + " gains " +
-                   GainText(r_, straggler->gain_ns_per_step.value_or(0), std::nullopt) + ": " +
-                   CauseInWords(straggler->cause);
+      line.text += "; fixing " + EntryText(*straggler) + " gains " +
+                   GainText(r_, straggler->gain_ns_per_step.value_or(0), std::nullopt);
     return line;
   }
 
   FirstLine Undecided(const StragglerRow& s) const {
-    FirstLine line;
-    line.text = absl::StrFormat("NO STRAGGLER FOUND for certain. Undecided: %s, %s", StragglerName(r_, s),
-                                CauseInWords(s.cause));
+    // Of two ranks, no number of steps tells which one is slow.
+    FirstLine line{.urgency = Urgency::kNobodyYet,
+                   .page = s.kind == "group" ? kCompareWithFast : "capture longer to decide"};
+    line.text = "NO STRAGGLER FOUND yet. Undecided: " + EntryText(s);
     if (s.gain_ns_per_step)
-      line.text += "; fixing it gains " + GainText(r_, *s.gain_ns_per_step, s.gain_interval) + " per step";
+      line.text +=
+          "; fixing it would gain " + GainText(r_, *s.gain_ns_per_step, s.gain_interval) + " per step";
     if (r_.stragglers.size() > 1) line.text += absl::StrFormat("; %d more below", r_.stragglers.size() - 1);
     return line;
   }
@@ -425,20 +440,23 @@ const RankRow* RankRowOf(const Report& report, RankId rank) {
 }
 
 std::string StragglerName(const Report& report, const StragglerRow& s) {
-  if (s.kind == "data") return s.ranks.empty() ? "the data" : "data of " + RankList(s.ranks, 3);
+  if (s.kind == "data") {
+    const std::string what = s.cause == "expert_imbalance" ? "experts" : "data";
+    return s.ranks.empty() ? "the " + what : what + " of " + RankList(s.ranks, 3);
+  }
   if (s.kind == "job")
     return s.ranks.empty() || s.ranks.size() == report.ranks.size()
                ? "all ranks"
-               : "the job (" + RankList(s.ranks, 3) + ")";
+               : RankList(s.ranks, 3) + (s.cause == "host_pause" ? " in turn" : "");
   if (s.kind == "host" && s.hosts.size() == 1)
     return absl::StrFormat("host %s (%d ranks)", s.hosts[0], s.ranks.size());
-  if (s.kind == "stage") return absl::StrFormat("one stage (%s)", RankList(s.ranks, 3));
+  if (s.kind == "stage") return "the stage of " + RankList(s.ranks, 3);
   std::string name = RankList(s.ranks, 3);
   if (s.kind == "group" && s.ranks.size() > 1)
     return (s.verdict == "undecided" ? "one of " : "group of ") + name;
   if (s.ranks.size() == 1) {
     if (const RankRow* row = RankRowOf(report, s.ranks[0]))
-      name += absl::StrFormat(" (%s GPU %d)", row->host, row->device);
+      name += absl::StrFormat(" (%sGPU %d)", s.hosts.empty() ? "" : row->host + " ", row->device);
   }
   return name;
 }
@@ -449,6 +467,15 @@ std::string GainText(const Report& report, double gain, const std::optional<Rang
     text += " (" + Percent(gain / *report.slowdown.step_ns) + ")";
   if (interval) text += absl::StrFormat(" [%s, %s]", LengthText(interval->low), LengthText(interval->high));
   return text;
+}
+
+std::string GpuHoursText(const Report& report, double lost) {
+  const double step = report.slowdown.step_ns.value_or(0);
+  if (step <= 0 || report.steps.size() < analysis::kLeastSteps || !report.capture.missing_ranks.empty())
+    return "";
+  const double hours = 24.0 * static_cast<double>(report.ranks.size()) * lost / step;
+  if (hours < 1) return "";
+  return absl::StrFormat(" = %.0f GPU-hour%s a day", hours, hours < 1.5 ? "" : "s");
 }
 
 std::string SharedLossInWords(const std::string& kind) {

@@ -27,7 +27,7 @@ enum class Headline {
 enum class Urgency {
   kNobody,     // nothing needs a team
   kNobodyYet,  // capture again first: nothing could be judged
-  kMorning,    // the loss is too small to wake anybody
+  kMorning,    // the loss is small, or part of the job's design
   kNow,
 };
 
@@ -36,13 +36,15 @@ struct FirstLine {
   std::string
       text;  // one line, with the words of the headline, and PARTIAL before them if records are missing
   Urgency urgency = Urgency::kNobody;
-  // The urgency in words, the teams in the order in which to wake them, and the one to leave asleep.
+  // The urgency in words, the teams, who is next if they find nothing, and the team to leave asleep.
   std::string page;
   Tone tone = Tone::kWarn;
   // The shared loss of the report that leads. Null: another loss leads, or none.
   const SharedLossRow* shared = nullptr;
   // The stragglers that lead, which must be fixed together; into Report::stragglers. Empty: none leads.
   std::vector<uint32_t> entries;
+  // The stragglers whose teams are paged: `entries`, and those that cost a notable part of the leading loss.
+  std::vector<uint32_t> paged;
 };
 
 // A shared loss leads if it is larger than what fixing the stragglers gains. Idle devices and copies lead
@@ -53,10 +55,18 @@ FirstLine MakeFirstLine(const Report& report);
 // NotJudgedRow::what if nothing could be judged. Such a row is the first one.
 inline constexpr char kEverything[] = "everything";
 
-// Names the subject of a straggler: "rank 3 (node1 GPU 3)", "host n045 (8 ranks)", "all ranks".
+// The action that tells which of two ranks is slow. No number of steps does.
+inline constexpr char kCompareWithFast[] =
+    "compare with a capture of a time when the job was fast (lockstep diff)";
+
+// Names the subject of a straggler: "rank 3 (node1 GPU 3)", "host n045 (8 ranks)", "all ranks",
+// "5 ranks (3, 5, 0, ...) in turn".
 std::string StragglerName(const Report& report, const StragglerRow& straggler);
 // "12.1 ms (5.0%) [11 ms, 13 ms]": the gain, its share of the step and its interval.
 std::string GainText(const Report& report, double gain, const std::optional<Range>& interval);
+// " = 20 GPU-hours a day": what `lost` nanoseconds per step cost on all ranks. Empty: less than one, too
+// few steps to tell, or ranks are missing.
+std::string GpuHoursText(const Report& report, double lost);
 // The loss in words: "data loader", "late launches", …
 std::string SharedLossInWords(const std::string& kind);
 // The entry for a rank; null: the report has none.

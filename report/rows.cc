@@ -197,6 +197,8 @@ CaptureRow MakeCaptureRow(const RowInput& in) {
   row.source = c.live ? "live" : "import";
   row.world_size = c.world_size;
   row.hosts = static_cast<uint32_t>(c.hosts.size());
+  row.named_hosts = static_cast<uint32_t>(std::count_if(
+      c.hosts.begin(), c.hosts.end(), [](const capture::Host& host) { return !host.name.empty(); }));
   // Without any device work, the window counts as one step.
   row.steps = in.diagnosis.step_ns > 0 ? static_cast<uint32_t>(in.steps.count()) : 0;
   row.missing_ranks = c.missing_ranks;

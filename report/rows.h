@@ -45,8 +45,6 @@ std::optional<WaitingRow> MakeWaitingRow(const RowInput& in);
 EfficiencyRow MakeEfficiencyRow(const RowInput& in);
 EfficiencyFactors ToRow(const analysis::Efficiency& efficiency);
 void AddRankEfficiencies(const RowInput& in, std::vector<RankRow>& rows);
-// `report` must be complete except for its recommendations.
-std::vector<std::string> MakeRecommendations(const Report& report);
 
 // Returns the names of the hosts. Hosts may share a name (--node-id on one machine, containers); the id is
 // then added.

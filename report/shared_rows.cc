@@ -55,6 +55,21 @@ std::string UnrecordedGraphs(const capture::Capture& capture) {
       launches, RankList(ranks, 16));
 }
 
+// The way to match communication across ranks.
+std::string HowToMatch(const capture::Capture& capture) {
+  const std::vector<RankId>& missing = capture.missing_ranks;
+  if (!missing.empty() && capture.live)
+    return "capture all ranks: nothing was recorded of " + RankList(missing, 3);
+  if (!missing.empty())
+    return "find the files of " + RankList(missing, 3) +
+           " and analyze them together with these (lockstep analyze FOLDER). If there are none, capture "
+           "again";
+  return capture.live
+             ? "load NCCL's profiler plugin: start the job with lockstep run"
+             : "capture again with the collectives' arguments (PyTorch: record_shapes=True), or with "
+               "Lockstep";
+}
+
 }  // namespace
 
 std::vector<SharedLossRow> MakeSharedLossRows(const std::vector<SharedLoss>& losses) {
@@ -88,12 +103,12 @@ std::vector<NotJudgedRow> MakeNotJudgedRows(const RowInput& in, const std::vecto
     rows.push_back({kEverything,
                     absl::StrFormat("%d step%s recorded whole, and a verdict needs %d", steps,
                                     steps == 1 ? " was" : "s were", analysis::kLeastSteps),
-                    "capture again, for longer"});
+                    absl::StrFormat("capture at least %d whole steps", analysis::kLeastSteps)});
   } else if (matched < analysis::kMatchedForVerdict) {
     rows.push_back(
         {kEverything,
-         absl::StrFormat("only %.0f%% of the communication could be matched across ranks", 100 * matched),
-         "capture all ranks of the job, with NCCL's profiler plugin"});
+         absl::StrFormat("%.0f%% of the communication could be matched across ranks", 100 * matched),
+         HowToMatch(in.capture)});
   }
   for (const analysis::NotJudged& n : in.diagnosis.not_judged)
     rows.push_back({n.what, n.why, n.what_would_tell});

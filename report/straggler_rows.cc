@@ -18,10 +18,16 @@ using analysis::LengthText;
 // Lateness below this fraction of the window is not mentioned.
 constexpr double kLeastShownShare = 0.02;
 
+// Empty: the source does not name the host.
 std::string HostOf(const capture::Capture& capture, uint32_t rank_index) {
   const uint32_t host = capture.ranks[rank_index].host;
-  if (host >= capture.hosts.size()) return "";
-  return capture.hosts[host].ShownName();
+  return host >= capture.hosts.size() ? "" : capture.hosts[host].name;
+}
+
+// The same in words.
+std::string HostInWords(const capture::Capture& capture, uint32_t rank_index) {
+  const std::string host = HostOf(capture, rank_index);
+  return host.empty() ? absl::StrFormat("rank %d's host", capture.ranks[rank_index].rank.value()) : host;
 }
 
 std::string VerdictName(analysis::Verdict verdict) {
@@ -38,7 +44,7 @@ std::string VerdictName(analysis::Verdict verdict) {
 
 std::string Where(const capture::Capture& capture, uint32_t rank_index) {
   const capture::RankData& rank = capture.ranks[rank_index];
-  return absl::StrFormat("GPU %d of %s", rank.device.value(), HostOf(capture, rank_index));
+  return absl::StrFormat("GPU %d of %s", rank.device.value(), HostInWords(capture, rank_index));
 }
 
 ActionTarget TargetOf(const capture::Capture& capture, const Finding& f) {
@@ -46,7 +52,7 @@ ActionTarget TargetOf(const capture::Capture& capture, const Finding& f) {
   if (f.since_step) target.since = absl::StrFormat(" at step %d", *f.since_step);
   if (f.rank_indices.empty()) return target;
   target.gpu = Where(capture, f.rank_indices[0]);
-  target.host = HostOf(capture, f.rank_indices[0]);
+  target.host = HostInWords(capture, f.rank_indices[0]);
   const capture::RankData& first = capture.ranks[f.rank_indices[0]];
   target.gpu_id =
       first.properties.uuid.empty() ? std::to_string(first.device.value()) : first.properties.uuid;
@@ -115,7 +121,8 @@ std::vector<StragglerRow> MakeStragglerRows(const RowInput& in) {
     for (uint32_t r : f.rank_indices) {
       row.ranks.push_back(in.capture.ranks[r].rank);
       const std::string host = HostOf(in.capture, r);
-      if (std::find(row.hosts.begin(), row.hosts.end(), host) == row.hosts.end()) row.hosts.push_back(host);
+      if (!host.empty() && std::find(row.hosts.begin(), row.hosts.end(), host) == row.hosts.end())
+        row.hosts.push_back(host);
       row.caused_wait_ns_per_step += static_cast<double>(caused[r].ns()) / steps;
     }
     row.cause = std::string(analysis::CauseName(f.cause));

@@ -77,12 +77,12 @@ std::string Percent(double fraction) {
 }
 
 std::string RankList(const std::vector<RankId>& ranks, size_t most) {
-  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  std::string list;
   for (size_t i = 0; i < ranks.size() && i < most; ++i) {
-    out += (i > 0 ? ", " : "") + std::to_string(ranks[i].value());
+    list += (i > 0 ? ", " : "") + std::to_string(ranks[i].value());
   }
-  if (ranks.size() > most) out += absl::StrFormat(" and %d more", ranks.size() - most);
-  return out;
+  if (ranks.size() > most) return absl::StrFormat("%d ranks (%s, ...)", ranks.size(), list);
+  return (ranks.size() == 1 ? "rank " : "ranks ") + list;
 }
 
 }  // namespace lockstep::report

@@ -31,7 +31,7 @@ FOLDERS = [
      ["capture", "base"]),
     ("formats", ["formats/common", "formats/kineto", "formats/nsys", "formats/otf2", "formats/perfetto", "formats/timeline", "formats/python",
                  "formats/scenario", "formats/input"], ["analysis/time", "capture", "scenario", "base"]),
-    ("report", ["report/fields", "report"], ["analysis", "capture", "base"]),
+    ("report", ["report/fields", "report", "report/text"], ["analysis", "capture", "base"]),
     ("views", ["views/host", "views/device", "views/tables", "views/catalog"], ["report", "formats/common", "analysis", "capture", "wire/fields", "base"]),
     ("web", ["web/page"], ["views", "report", "analysis", "capture", "base"]),
     ("aggregator", ["aggregator/nodes", "aggregator/captures", "aggregator/ingest", "aggregator/live", "aggregator/site", "aggregator"],

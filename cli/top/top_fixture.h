@@ -47,7 +47,7 @@ inline v1::WatchEvent SampleOf(uint64_t number, Health health) {
   s.set_verdict("HEALTHY no rank holds the others back by more than 600 us per step (noise floor)");
   if (slow) {
     s.set_verdict(
-        "STRAGGLER rank 5 (node-b GPU 1): GPU clock, sure. Fixing it gains 14.9 ms (13%) [14.8 ms, 15.0 ms] "
+        "STRAGGLER rank 5 (node-b GPU 1): slow GPU, sure. Fixing it gains 14.9 ms (13%) [14.8 ms, 15.0 ms] "
         "per step; 1 more below");
     v1::SampleStraggler& first = *s.add_stragglers();
     first.set_kind("rank");

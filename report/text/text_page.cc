@@ -1,4 +1,4 @@
-#include "report/text_page.h"
+#include "report/text/text_page.h"
 
 #include <algorithm>
 #include <cstddef>

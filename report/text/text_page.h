@@ -1,6 +1,6 @@
 // TextPage collects paragraphs for a terminal, and leaves out the least important ones if the page is full.
-#ifndef LOCKSTEP_REPORT_TEXT_PAGE_H_
-#define LOCKSTEP_REPORT_TEXT_PAGE_H_
+#ifndef LOCKSTEP_REPORT_TEXT_TEXT_PAGE_H_
+#define LOCKSTEP_REPORT_TEXT_TEXT_PAGE_H_
 
 #include <string>
 #include <string_view>
@@ -42,4 +42,4 @@ class TextPage {
 
 }  // namespace lockstep::report
 
-#endif  // LOCKSTEP_REPORT_TEXT_PAGE_H_
+#endif  // LOCKSTEP_REPORT_TEXT_TEXT_PAGE_H_

@@ -14,10 +14,11 @@
 #include "analysis/explain/diagnosis.h"
 #include "report/actions.h"
 #include "report/first_line.h"
+#include "report/recommendations.h"
 #include "report/report.h"
+#include "report/text/text_page.h"
+#include "report/text/text_waiting.h"
 #include "report/text_layout.h"
-#include "report/text_page.h"
-#include "report/text_waiting.h"
 
 namespace lockstep::report {
 namespace {
@@ -26,6 +27,8 @@ using analysis::LengthText;
 using enum Priority;
 
 constexpr double kNearlyAll = 0.99;
+// A share up to this is shown as 100 %.
+constexpr double kRoundedUp = 1.005;
 constexpr int kMostRows = 8;
 constexpr size_t kMostShared = 3, kMostFixes = 3, kMostInnocents = 3, kMostActions = 3, kRanksOfACommand = 8;
 
@@ -47,7 +50,7 @@ class Writer {
     Also();
     NotJudged();
     Trend();
-    AddWaiting(r_, page_);
+    AddWaiting(r_, first_.headline == Headline::kHealthy ? kAside : kUseful, page_);
     Time();
     NotTheCause();
     Trust();
@@ -64,9 +67,11 @@ class Writer {
 
   void Overview() {
     const CaptureRow& c = r_.capture;
-    std::string line =
-        absl::StrFormat("job %s  %d rank%s on %d host%s", c.job.empty() ? "(unnamed)" : c.job,
-                        r_.ranks.size(), r_.ranks.size() == 1 ? "" : "s", c.hosts, c.hosts == 1 ? "" : "s");
+    std::string line = absl::StrFormat("job %s  %d rank%s", c.job.empty() ? "(unnamed)" : c.job,
+                                       r_.ranks.size(), r_.ranks.size() == 1 ? "" : "s");
+    line += c.named_hosts > 0 || c.hosts == 0
+                ? absl::StrFormat(" on %d host%s", c.hosts, c.hosts == 1 ? "" : "s")
+                : ", hosts not named";
     if (!r_.steps.empty()) {
       line += r_.steps.size() == 1
                   ? absl::StrFormat("  step %d", r_.steps[0].step)
@@ -75,29 +80,28 @@ class Writer {
     const SlowdownRow& s = r_.slowdown;
     if (s.step_ns && !s.ideal_step_ns) line += "  STEP " + LengthText(*s.step_ns) + "  ideal not known";
     if (s.step_ns && s.ideal_step_ns) {
-      line += absl::StrFormat("  STEP %s  ideal %s", LengthText(*s.step_ns), LengthText(*s.ideal_step_ns));
       // The shared loss that leads is part of the ideal step.
-      const std::string by = first_.shared == nullptr ? ""
-                             : r_.ranks.size() == 1   ? " by uneven steps"
-                                                      : " by uneven ranks";
+      const std::string ideal = first_.shared == nullptr ? "ideal"
+                                : r_.ranks.size() == 1   ? "with even steps"
+                                                         : "with even ranks";
+      line +=
+          absl::StrFormat("  STEP %s  %s %s", LengthText(*s.step_ns), ideal, LengthText(*s.ideal_step_ns));
       // A step is shorter than the ideal step only by chance (model.h).
       if (s.ratio)
-        line += *s.ratio < 1 ? "  no SLOWDOWN beyond chance"
-                             : absl::StrFormat("  SLOWDOWN%s %.3fx", by, *s.ratio);
+        line += *s.ratio < 1 ? "  no SLOWDOWN beyond chance" : absl::StrFormat("  SLOWDOWN %.3fx", *s.ratio);
       if (s.interval) line += absl::StrFormat(" [%.3f, %.3f]", s.interval->low, s.interval->high);
       line += "  lost " + LengthText(*s.lost_ns_per_step) + " per step";
-      const double hours = 24.0 * static_cast<double>(r_.ranks.size()) * *s.lost_ns_per_step / *s.step_ns;
-      if (*s.step_ns > 0 && hours >= 1 && r_.steps.size() >= analysis::kLeastSteps)
-        line += absl::StrFormat(" = %.0f GPU-hours a day", hours);
+      line += GpuHoursText(r_, *s.lost_ns_per_step);
     }
     if (c.matching.matched_fraction)
       line += absl::StrFormat("  matched %.4g%%", 100 * *c.matching.matched_fraction);
-    if (c.hosts > 1) line += c.clock.bound ? "  clocks within " + Text(*c.clock.bound) : "  clocks unknown";
+    if (c.hosts > 1)
+      line += c.clock.bound ? "  host clocks within " + Text(*c.clock.bound) : "  host clocks unknown";
     page_.AddParagraph(kAlways, line);
     std::vector<RankId> missing = c.missing_ranks;
     for (const IncompleteRow& row : c.incomplete) std::erase(missing, row.rank);
     if (!missing.empty())
-      page_.AddParagraph(kAlways, "MISSING " + RankList(missing, 16) + ": nothing was recorded of them", 2,
+      page_.AddParagraph(kAlways, "MISSING " + RankList(missing, 16) + ": nothing was recorded", 2,
                          Tone::kWarn);
     for (const auto& [reason, ranks] : IncompleteRanks())
       page_.AddParagraph(kAlways, "INCOMPLETE " + RankList(ranks, 16) + ": " + reason, 2, Tone::kWarn);
@@ -122,8 +126,8 @@ class Writer {
     const double share = r_.slowdown.lost_ns_per_step && *r_.slowdown.lost_ns_per_step > 0
                              ? lost / *r_.slowdown.lost_ns_per_step
                              : 0;
-    const std::string percent = share < 0 || share > 1 ? "" : absl::StrFormat("%.0f%%", 100 * share);
-    std::string row = absl::StrFormat("  %9s %5s  %-26s %s", LengthText(lost), percent, what, detail);
+    const std::string percent = share < 0 || share > kRoundedUp ? "" : absl::StrFormat("%.0f%%", 100 * share);
+    std::string row = absl::StrFormat("  %9s %5s  %-25s  %s", LengthText(lost), percent, what, detail);
     const bool beside = evidence.empty() || page_.FitsOneLine(row + "  " + evidence);
     if (beside && !evidence.empty()) row += "  " + evidence;
     page_.AddParagraph(kAlways, row, 20);
@@ -151,13 +155,20 @@ class Writer {
     const SlowdownRow& s = r_.slowdown;
     std::string floor;
     if (s.noise_floor_ns_per_step)
-      floor = "noise floor of one rank " + LengthText(*s.noise_floor_ns_per_step);
-    WhyRow(s.noise_ns_per_step.value_or(0), "noise", floor);
+      floor = "random; of one rank, less than " + LengthText(*s.noise_floor_ns_per_step) + " is not named";
+    const double noise = s.noise_ns_per_step.value_or(0);
     const double rest = s.unlisted_ns_per_step.value_or(0) + s.unexplained_ns_per_step.value_or(0);
+    static constexpr char kTooSmall[] = "each too small to name, or the network's";
+    // Steps vary less than the noise of single ranks predicts; the two rows would only cancel out.
+    if (noise < 0 && noise + rest >= 0) {
+      WhyRow(noise + rest, "noise and the rest", absl::StrCat(kTooSmall, "; ", floor));
+      return;
+    }
+    WhyRow(noise, "noise", floor);
     if (rest < 0)
-      WhyRow(rest, "counted twice", "the delays above overlap");
+      WhyRow(rest, "overlap", "parts of the delays above are the same time");
     else
-      WhyRow(rest, "the rest", "each too small to name, or the network's");
+      WhyRow(rest, "the rest", kTooSmall);
   }
 
   // Prints the losses of all ranks that the first line does not name.
@@ -187,8 +198,12 @@ class Writer {
   }
 
   void Fixes() {
-    if (r_.fixes.empty()) return;
+    if (r_.fixes.empty() && first_.shared == nullptr) return;
     std::string line = "FIX -> GAIN per step:";
+    if (first_.shared != nullptr)
+      absl::StrAppend(&line, "  ", SharedLossInWords(first_.shared->kind), ": up to ",
+                      GainText(r_, first_.shared->lost_ns_per_step, std::nullopt),
+                      r_.fixes.empty() ? "" : ";");
     for (size_t i = 0; i < r_.fixes.size() && i < kMostFixes; ++i) {
       const FixRow& f = r_.fixes[i];
       std::string what;
@@ -216,8 +231,8 @@ class Writer {
     const auto part = [&](Nanos n) {
       return Percent(static_cast<double>(n.ns()) / static_cast<double>(span.ns()));
     };
-    std::string line = "TIME, mean: compute " + part(compute) + "  exposed transfer " + part(transfer) +
-                       "  exposed wait " + part(wait);
+    std::string line = "TIME of the capture: compute " + part(compute) + "  exposed transfer " +
+                       part(transfer) + "  exposed wait " + part(wait);
     if (unsplit > Nanos()) line += "  exposed, not split " + part(unsplit);
     line += "  copies " + part(memory) + "  idle " + part(idle);
     if (communication > Nanos())
@@ -261,6 +276,8 @@ class Writer {
   void Trend() {
     if (r_.stragglers.empty() || r_.steps.size() < analysis::kLeastSteps) return;
     const StragglerRow& s = r_.stragglers[0];
+    // Stops on changing ranks have no begin.
+    if (s.kind == "job" && s.cause == "host_pause") return;
     const bool begins = s.since_step && *s.since_step > r_.steps.front().step;
     const bool ends = s.until_step.has_value();
     if (!begins && !ends && s.affected_steps >= kNearlyAll) return;
@@ -302,10 +319,11 @@ class Writer {
     if (m.matched_fraction.value_or(1) < kNearlyAll || m.conflicts > 0) {
       page_.AddParagraph(
           kImportant,
-          absl::StrFormat("UNMATCHED %d communication kernels have no partners on every rank of their "
-                          "group, %d contradict them; their "
-                          "waiting is not split",
-                          m.unmatched, m.conflicts),
+          absl::StrFormat(
+              "UNMATCHED %d communication kernels have no partners on every rank of their "
+              "group, so waiting and transfer are not separated%s",
+              m.unmatched,
+              m.conflicts > 0 ? absl::StrFormat("; %d contradict their partners", m.conflicts) : ""),
           2, Tone::kWarn);
     }
     for (const std::string& note : r_.capture.notes)
@@ -314,19 +332,12 @@ class Writer {
 
   // Prints the actions. Those that can wait are called tuning.
   void Do() {
-    // If nothing could be judged, the only action is to capture again.
-    const size_t most = first_.urgency == Urgency::kNobodyYet ? 1 : kMostActions;
-    for (size_t i = 0; i < r_.recommendations.size() && i < most; ++i) {
-      const bool now = first_.urgency != Urgency::kNobody && !IsTuning(r_.recommendations[i]);
-      const Priority priority = !now ? kAside : i == 0 ? kAlways : kImportant;
-      page_.AddParagraph(priority, (now ? "DO " : "TUNE ") + r_.recommendations[i], 2, Tone::kTitle);
+    const std::vector<Recommendation> actions = MakeRecommendations(r_);
+    for (size_t i = 0; i < actions.size() && i < kMostActions; ++i) {
+      const Priority priority = actions[i].can_wait ? kAside : i == 0 ? kAlways : kImportant;
+      page_.AddParagraph(priority, (actions[i].can_wait ? "TUNE " : "DO ") + actions[i].text, 2,
+                         Tone::kTitle);
     }
-  }
-
-  // True for the action of a shared loss that does not lead.
-  bool IsTuning(const std::string& action) const {
-    return std::any_of(r_.shared_losses.begin(), r_.shared_losses.end(),
-                       [&](const SharedLossRow& s) { return &s != first_.shared && s.action == action; });
   }
 
   // Prints the command that computes the gain of fixing the first straggler.

@@ -19,6 +19,7 @@ Report Job(int ranks) {
   Report r;
   r.capture.job = "gpt-70b";
   r.capture.hosts = 2;
+  r.capture.named_hosts = 2;
   r.capture.steps = 10;
   r.capture.clock.bound = Nanos::Micros(24);
   r.capture.matching.matched_fraction = 0.9997;
@@ -90,20 +91,20 @@ TEST(TextReport, AStragglerInTwentyLines) {
       RenderText(WithSlowGpu(), {.width = 110, .source = "./lockstep-4711", .has_traces = true});
   EXPECT_EQ(
       text,
-      R"(STRAGGLER rank 3 (n045 GPU 3): GPU clock, sure. Fixing it gains 88.0 ms (8.9%) [84.0 ms, 91.0 ms] per step
+      R"(STRAGGLER rank 3 (n045 GPU 3): slow GPU, sure. Fixing it gains 88.0 ms (8.9%) [84.0 ms, 91.0 ms] per step
 PAGE now: the hardware team (host n045). Not the training owner.
 job gpt-70b  8 ranks on 2 hosts  steps 4110-4119  STEP 984 ms  ideal 884 ms  SLOWDOWN 1.113x [1.104, 1.122]
-  lost 100 ms per step = 20 GPU-hours a day  matched 99.97%  clocks within 24.0 us
+  lost 100 ms per step = 20 GPU-hours a day  matched 99.97%  host clocks within 24.0 us
 DO read clocks, power limit and temperature of GPU 3 of n045; replace it if they stay low
 WHY (adds up to 100 ms per step)
-    90.0 ms   90%  rank 3 (n045 GPU 3)        GPU clock  sure 0.99
+    90.0 ms   90%  rank 3 (n045 GPU 3)        slow GPU  sure 0.99
                     kernels +18.4% (z 21): matrix products +19.0%, memory-bound +4.1%
-    8.00 ms    8%  noise                      noise floor of one rank 4.90 ms
+    8.00 ms    8%  noise                      random; of one rank, less than 4.90 ms is not named
     2.00 ms    2%  the rest                   each too small to name, or the network's
 FIX -> GAIN per step:  replace GPU 3 of n045: 88.0 ms (8.9%) [84.0 ms, 91.0 ms]
 TREND rank 3 (n045 GPU 3) 100 us per step beyond its peers before step 4113, 128 ms from then on
 WAITING the others waited for rank 3: mean 88.6 ms (96%), per waiting rank and step
-TIME, mean: compute 72%  exposed transfer 6.0%  exposed wait 10%  copies 0.4%  idle 1.6%  overlap 38%
+TIME of the capture: compute 72%  exposed transfer 6.0%  exposed wait 10%  copies 0.4%  idle 1.6%  overlap 38%
 POP parallel efficiency 0.72 = load balance 0.87 x communication 0.84 x orchestration 0.99; serialisation
   0.89, transfer 0.93
 NOT THE CAUSE  network: transfers of all 12 comparable groups and pairs within 0.4% of their peers' (worst 1.2
@@ -135,8 +136,8 @@ TEST(TextReport, APairIsUndecidedAndNamesBoth) {
   s.confidence = 0.5;
   s.fix = "replace GPU 1 of n045";
   const std::string text = RenderText(r, {.width = 110});
-  EXPECT_THAT(text, StartsWith("NO STRAGGLER FOUND for certain. Undecided: one of ranks 1, 0, GPU clock; "
-                               "fixing it gains 88.0 ms"));
+  EXPECT_THAT(text, StartsWith("NO STRAGGLER FOUND yet. Undecided: one of ranks 1, 0: slow GPU; fixing it "
+                               "would gain 88.0 ms"));
 }
 
 TEST(TextReport, NamesHostsStagesDataAndTheJob) {
@@ -148,14 +149,14 @@ TEST(TextReport, NamesHostsStagesDataAndTheJob) {
     for (int i = 0; i < ranks; ++i) s.ranks.push_back(RankId(i));
     s.hosts = std::move(hosts);
     const std::string text = RenderText(r, {.width = 110});
-    return text.substr(0, text.find(':'));
+    return text.substr(0, text.find(", sure"));
   };
-  EXPECT_EQ(first("host", 4, {"n045"}), "STRAGGLER host n045 (4 ranks)");
-  EXPECT_EQ(first("stage", 4, {"n045"}), "STRAGGLER one stage (ranks 0, 1, 2 and 1 more)");
-  EXPECT_EQ(first("data", 0, {}), "STRAGGLER the data");
-  EXPECT_EQ(first("data", 1, {"n045"}), "STRAGGLER data of rank 0");
-  EXPECT_EQ(first("job", 8, {"n045", "n046"}), "SLOW JOB all ranks");
-  EXPECT_EQ(first("group", 2, {"n045"}), "STRAGGLER group of ranks 0, 1");
+  EXPECT_EQ(first("host", 4, {"n045"}), "STRAGGLER host n045 (4 ranks): slow GPU");
+  EXPECT_EQ(first("stage", 4, {"n045"}), "STRAGGLER the stage of 4 ranks (0, 1, 2, ...): slow GPU");
+  EXPECT_EQ(first("data", 0, {}), "STRAGGLER the data: slow GPU");
+  EXPECT_EQ(first("data", 1, {"n045"}), "STRAGGLER data of rank 0: slow GPU");
+  EXPECT_EQ(first("job", 8, {"n045", "n046"}), "SLOW JOB: slow GPU on all ranks");
+  EXPECT_EQ(first("group", 2, {"n045"}), "STRAGGLER group of ranks 0, 1: slow GPU");
 }
 
 TEST(TextReport, ALongReportStaysOnePageWithTheSameFirstLines) {
@@ -170,7 +171,7 @@ TEST(TextReport, ALongReportStaysOnePageWithTheSameFirstLines) {
   for (const int width : {100, 110, 160}) {
     const std::string text = RenderText(r, {.width = width, .top = 8});
     EXPECT_LE(LineCount(text), 20) << text;
-    EXPECT_THAT(text, StartsWith("STRAGGLER rank 3 (n045 GPU 3): GPU clock, sure."));
+    EXPECT_THAT(text, StartsWith("STRAGGLER rank 3 (n045 GPU 3): slow GPU, sure."));
     EXPECT_THAT(text, HasSubstr("WHY (adds up to"));
     EXPECT_THAT(text, HasSubstr("DO read clocks"));
     EXPECT_THAT(text, HasSubstr("\nMORE ")) << "it says that lines are left out";
@@ -190,10 +191,13 @@ TEST(TextReport, SharedLossesAndWhatWasNotJudgedHaveTheirLines) {
                      {.kind = "copies", .lost_ns_per_step = 20e6, .share_of_step = 0.02, .action = "pin"}};
   r.not_judged = {{"links between hosts", "all ranks share one communicator", "compare it with a baseline"}};
   const std::string text = RenderText(r, {.width = 110});
-  EXPECT_THAT(text, StartsWith("SLOW JOB: data loader. All ranks wait for input 30% of each step (300 ms)\n"
-                               "PAGE now: the training owner (input pipeline). Not the hardware team.\n"));
+  EXPECT_THAT(
+      text,
+      StartsWith("SLOW JOB: data loader. All ranks wait for input 30% of each step (300 ms) = 59 "
+                 "GPU-hours a day\nPAGE now: the training owner (input pipeline). Not the hardware team.\n"));
   EXPECT_THAT(
       text, HasSubstr("\nALSO shared by all ranks: copies that nothing hides 2.0% of each step (20.0 ms)\n"));
+  EXPECT_THAT(text, HasSubstr("\nFIX -> GAIN per step:  data loader: up to 300 ms (30%)\n"));
   EXPECT_THAT(text, HasSubstr("\nSEEN the GPUs idle while the hosts are in the data loader\n"));
   EXPECT_THAT(text, HasSubstr("\nNOT JUDGED links between hosts: all ranks share one communicator. To judge: "
                               "compare it with a baseline"));
@@ -218,6 +222,15 @@ TEST(TextReport, IncompleteRanksAreNamedWithTheReason) {
 TEST(TextReport, QuotesCommandsForAShell) {
   const std::string text = RenderText(WithSlowGpu(), {.width = 110, .source = "my job's traces"});
   EXPECT_THAT(text, HasSubstr("TRY lockstep whatif 'my job'\\''s traces' --fix rank=3"));
+}
+
+TEST(TextReport, NoiseBelowZeroIsShownWithTheRest) {
+  Report r = WithSlowGpu();
+  r.slowdown.noise_ns_per_step = -4e6;
+  r.slowdown.unlisted_ns_per_step = 14e6;
+  const std::string text = RenderText(r, {});
+  EXPECT_THAT(text, HasSubstr("  10.0 ms   10%  noise and the rest"));
+  EXPECT_THAT(text, Not(HasSubstr("-4.00 ms")));
 }
 
 TEST(TextReport, LinesOfWhySumToTheLostTime) {

@@ -1,4 +1,4 @@
-#include "report/text_waiting.h"
+#include "report/text/text_waiting.h"
 
 #include <algorithm>
 #include <string>
@@ -21,9 +21,15 @@ constexpr double kNotableShare = 0.02;
 constexpr double kLeastShareOfFirst = 0.25;
 constexpr size_t kMostWaitedFor = 3;
 
+bool IsNamed(const Report& report, RankId rank) {
+  return std::any_of(report.stragglers.begin(), report.stragglers.end(), [&](const StragglerRow& s) {
+    return std::find(s.ranks.begin(), s.ranks.end(), rank) != s.ranks.end();
+  });
+}
+
 // Prints the waiting that a typical job would not have, by the rank that caused it, directly or through
 // others.
-void DelayCosts(const Report& report, const WaitingRow& w, TextPage& page) {
+void DelayCosts(const Report& report, const WaitingRow& w, Priority priority, TextPage& page) {
   // Ranks that all take part in a slow transfer do not wait.
   const bool links =
       std::any_of(report.stragglers.begin(), report.stragglers.end(),
@@ -31,6 +37,8 @@ void DelayCosts(const Report& report, const WaitingRow& w, TextPage& page) {
   for (size_t i = 0; i < w.causers.size() && i < kMostWaitedFor; ++i) {
     const WaitingCauserRow& c = w.causers[i];
     if (c.victims == 0) continue;
+    // A slow transfer delays all its members. Those that are not named would look like culprits.
+    if (links && !IsNamed(report, c.rank)) continue;
     const double total = c.direct_ns_per_step + c.passed_on_ns_per_step;
     // Ranks that cause similar waiting are listed together. Far less waiting than the first rank's is noise.
     if (i > 0 &&
@@ -45,12 +53,12 @@ void DelayCosts(const Report& report, const WaitingRow& w, TextPage& page) {
                             Percent(total / w.waited_ns_per_step), Percent(c.direct_ns_per_step / total),
                             Percent(c.passed_on_ns_per_step / total));
     if (!c.path.empty()) line += "; path " + c.path;
-    page.AddParagraph(i == 0 ? kUseful : kAside, line, 2, Tone::kTitle);
+    page.AddParagraph(i == 0 ? priority : kAside, line, 2, Tone::kTitle);
   }
 }
 
 // Without delay costs, prints the waiting that each rank caused by coming last.
-void CausedWaits(const Report& report, TextPage& page) {
+void CausedWaits(const Report& report, Priority priority, TextPage& page) {
   std::vector<const RankRow*> order;
   Nanos all;
   for (const RankRow& r : report.ranks) {
@@ -72,7 +80,7 @@ void CausedWaits(const Report& report, TextPage& page) {
                         LengthText(static_cast<double>(order[i]->caused_wait.ns()) / waits), Percent(share));
   }
   line += ", per waiting rank and step";
-  page.AddParagraph(kUseful, line, 2, Tone::kTitle);
+  page.AddParagraph(priority, line, 2, Tone::kTitle);
 }
 
 void Lateness(const Report& report, TextPage& page) {
@@ -96,11 +104,11 @@ void Lateness(const Report& report, TextPage& page) {
 
 }  // namespace
 
-void AddWaiting(const Report& report, TextPage& page) {
+void AddWaiting(const Report& report, Priority priority, TextPage& page) {
   if (report.waiting && !report.waiting->causers.empty() && report.capture.steps >= analysis::kLeastSteps) {
-    DelayCosts(report, *report.waiting, page);
+    DelayCosts(report, *report.waiting, priority, page);
   } else {
-    CausedWaits(report, page);
+    CausedWaits(report, priority, page);
   }
   Lateness(report, page);
 }

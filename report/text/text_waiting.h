@@ -1,15 +1,15 @@
 // AddWaiting(): adds the paragraphs about waiting to the text report.
-#ifndef LOCKSTEP_REPORT_TEXT_WAITING_H_
-#define LOCKSTEP_REPORT_TEXT_WAITING_H_
+#ifndef LOCKSTEP_REPORT_TEXT_TEXT_WAITING_H_
+#define LOCKSTEP_REPORT_TEXT_TEXT_WAITING_H_
 
 #include "report/model.h"
-#include "report/text_page.h"
+#include "report/text/text_page.h"
 
 namespace lockstep::report {
 
-// Adds no paragraph if no rank waited.
-void AddWaiting(const Report& report, TextPage& page);
+// Adds no paragraph if no rank waited. `priority` is that of the first one.
+void AddWaiting(const Report& report, Priority priority, TextPage& page);
 
 }  // namespace lockstep::report
 
-#endif  // LOCKSTEP_REPORT_TEXT_WAITING_H_
+#endif  // LOCKSTEP_REPORT_TEXT_TEXT_WAITING_H_

@@ -31,6 +31,7 @@ export type CaptureRow = {
   duration_ns: Known;
   world_size: number;
   hosts: number;
+  named_hosts: number;
   steps: number;
   partial: boolean;
   missing_ranks: number[];
