@@ -56,11 +56,11 @@ std::string UrgencyInWords(Urgency urgency) {
     case Urgency::kNobody:
       return "nobody";
     case Urgency::kNobodyYet:
-      return "nobody yet: ";
+      return "nobody yet";
     case Urgency::kMorning:
       return "in the morning";
     case Urgency::kNow:
-      return "now: ";
+      return "now";
   }
   return "";
 }
@@ -75,17 +75,17 @@ class LineMaker {
   FirstLine Run() {
     FirstLine line = Choose();
     if (r_.capture.partial) line.text = "PARTIAL " + line.text;
-    const std::string wait = line.urgency == Urgency::kNow ? WhyItCanWait(line) : "";
-    if (!wait.empty()) line.urgency = Urgency::kMorning;
-    line.page = UrgencyInWords(line.urgency) + wait + line.page + ".";
+    std::string why;
+    if (line.urgency == Urgency::kNow) why = Schedule(line);
+    line.page = UrgencyInWords(line.urgency) + why + (line.page.empty() ? "" : ": ") + line.page + ".";
     return line;
   }
 
  private:
-  // Empty: a paged loss is large and no part of the job's design, so it cannot wait. Losses count by how
-  // certain they are.
-  std::string WhyItCanWait(const FirstLine& line) const {
-    const double least = kWakeFrom * r_.slowdown.step_ns.value_or(0);
+  // Decides whether the page can wait. A loss counts by how certain it is, and what belongs to the job's
+  // design can wait. Returns the reason in brackets, or nothing if the first line itself is the reason.
+  std::string Schedule(FirstLine& line) const {
+    const double step = r_.slowdown.step_ns.value_or(0), least = kWakeFrom * step;
     double faults = line.headline == Headline::kUnexplained ? Unowned() : 0, design = 0, expected = faults;
     if (line.shared != nullptr) {
       const double lost = line.shared->lost_ns_per_step;
@@ -95,25 +95,43 @@ class LineMaker {
         faults += lost, expected += lost;
       }
     }
+    std::optional<uint32_t> fault;
     for (const uint32_t i : line.paged) {
       const StragglerRow& s = r_.stragglers[i];
       if (OfDesign(s)) {
         design += CostOf(s);
-      } else {
-        faults += CostOf(s), expected += CostOf(s) * s.confidence.value_or(1);
+        continue;
       }
+      faults += CostOf(s), expected += CostOf(s) * s.confidence.value_or(1);
+      if (!fault || CostOf(s) > CostOf(r_.stragglers[*fault])) fault = i;
     }
-    if (expected >= least) return "";
-    if (design >= least) return " (it is how the job is written): ";
-    return faults >= least ? " (it is not certain enough to wake anybody): "
-                           : absl::StrFormat(" (it costs less than %.0f%% of the step): ", 100 * kWakeFrom);
+    if (expected < least) {
+      line.urgency = Urgency::kMorning;
+      if (design >= least) return " (it is how the job is written)";
+      return faults >= least ? " (it is not certain enough to wake anybody)"
+                             : absl::StrFormat(" (it costs less than %.0f%% of the step)", 100 * kWakeFrom);
+    }
+    const bool leads_by_design = line.shared != nullptr
+                                     ? CanWait(line.shared->kind)
+                                     : !line.entries.empty() && OfDesign(r_.stragglers[line.entries[0]]);
+    if (!leads_by_design || !fault) return "";
+    line.wakes = fault;
+    line.page = PageFor(line);
+    const StragglerRow& s = r_.stragglers[*fault];
+    return absl::StrFormat(" (%s%s: %s of the step)", CauseInWords(s.cause),
+                           Began(s) ? absl::StrFormat(" since step %d", *s.since_step) : "",
+                           Percent(CostOf(s) / step));
+  }
+
+  // True if it began inside the window.
+  bool Began(const StragglerRow& s) const {
+    return s.since_step && !r_.steps.empty() && *s.since_step > r_.steps.front().step;
   }
 
   // True for work that the job's code divides unevenly, unless it began inside the window.
   bool OfDesign(const StragglerRow& s) const {
-    const bool changed = s.since_step && !r_.steps.empty() && *s.since_step > r_.steps.front().step;
-    return !changed && (s.cause == "stage_imbalance" || s.cause == "expert_imbalance" ||
-                        s.cause == "sequence_imbalance" || s.cause == "checkpoint");
+    return !Began(s) && (s.cause == "stage_imbalance" || s.cause == "expert_imbalance" ||
+                         s.cause == "sequence_imbalance" || s.cause == "checkpoint");
   }
 
   // The members of the returned line: `page` has the teams only, or what to capture.
@@ -252,7 +270,9 @@ class LineMaker {
   std::string SharedSentence(const std::string& kind) const {
     const bool one = r_.ranks.size() == 1;
     const std::string ranks =
-        one ? absl::StrFormat("the only recorded rank, %d,", r_.ranks[0].rank.value()) : "all ranks";
+        !one ? "all ranks"
+             : absl::StrFormat("the only %srank, %d,", r_.capture.world_size > 1 ? "recorded " : "",
+                               r_.ranks[0].rank.value());
     const std::string waits = one ? " waits" : " wait";
     if (kind == "input") return ranks + waits + " for input";
     if (kind == "host_launch") return ranks + waits + " for launches";
@@ -292,6 +312,7 @@ class LineMaker {
   // The teams for the shared loss of `line` and for its paged stragglers.
   std::string PageFor(const FirstLine& line) const {
     Pager pager;
+    if (line.wakes) pager.AddStraggler(r_.stragglers[*line.wakes]);
     if (line.shared != nullptr) pager.AddSharedLoss(line.shared->kind);
     for (const uint32_t i : line.paged) pager.AddStraggler(r_.stragglers[i]);
     return pager.Text();
@@ -362,7 +383,7 @@ class LineMaker {
   FirstLine Unexplained(double unowned, const StragglerRow* straggler) const {
     FirstLine line{.headline = Headline::kUnexplained,
                    .urgency = Urgency::kNow,
-                   .page = "the training owner: the cause is not known"};
+                   .page = "the training owner (the cause is not known)"};
     line.text = "UNEXPLAINED " + UnownedText(unowned);
     if (straggler != nullptr)
       line.text += "; fixing " + EntryText(*straggler) + " gains " +

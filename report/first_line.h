@@ -45,6 +45,8 @@ struct FirstLine {
   std::vector<uint32_t> entries;
   // The stragglers whose teams are paged: `entries`, and those that cost a notable part of the leading loss.
   std::vector<uint32_t> paged;
+  // The straggler for which the page cannot wait, if what leads could. Into Report::stragglers.
+  std::optional<uint32_t> wakes;
 };
 
 // A shared loss leads if it is larger than what fixing the stragglers gains. Idle devices and copies lead

@@ -115,9 +115,11 @@ TEST(FirstLine, TheTeamOfASecondCostlyCauseIsPagedToo) {
   r.slowdown.lost_ns_per_step = 21 * kMs;
   r.stragglers = {Slow(12, "stage"), Slow(8)};
   r.stragglers[0].cause = "stage_imbalance";
-  EXPECT_EQ(MakeFirstLine(r).page, "now: the training owner and the hardware team (host n1).");
+  EXPECT_EQ(MakeFirstLine(r).page,
+            "now (slow GPU: 8.0% of the step): the hardware team (host n1) and the training owner.");
   r.stragglers[1].cause = "unknown";
-  EXPECT_EQ(MakeFirstLine(r).page, "now: the training owner.");
+  EXPECT_EQ(MakeFirstLine(r).page,
+            "now (cause unknown: 8.0% of the step): the training owner (the cause is not known).");
   r.stragglers[1] = Slow(1);
   EXPECT_THAT(MakeFirstLine(r).page, EndsWith("the training owner. Not the hardware team."));
 }
@@ -143,6 +145,12 @@ TEST(FirstLine, TheDesignOfAJobWaitsUntilTheMorningUnlessItChanged) {
   r.steps = {{.step = 1}, {.step = 2}, {.step = 3}};
   r.stragglers[0].since_step = 2;
   EXPECT_THAT(MakeFirstLine(r).page, StartsWith("now: the training owner"));
+  // A fault that does not lead may still be the reason to page at night.
+  r.stragglers = {Slow(30, "stage"), Slow(6)};
+  r.stragglers[0].cause = "stage_imbalance";
+  EXPECT_THAT(MakeFirstLine(r).page,
+              StartsWith("now (slow GPU: 6.0% of the step): the hardware team (host n1) and the training"));
+  EXPECT_EQ(MakeFirstLine(r).wakes, 1u);
   r.stragglers.clear();
   r.shared_losses = {Shared("host_launch", 30)};
   EXPECT_THAT(MakeFirstLine(r).page,

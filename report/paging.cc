@@ -62,7 +62,7 @@ std::string Pager::Teams() const {
 }
 
 std::string Pager::Text() const {
-  if (!is_first_known_) return Teams() + ": the cause is not known";
+  if (!is_first_known_) return Teams() + " (the cause is not known)";
   if (!are_all_known_ || first_.empty()) return Teams();
   const Team asleep = first_[0] == Team::kTraining ? Team::kHardware : Team::kTraining;
   if (Has(first_, asleep) || Has(next_, asleep)) return Teams();

@@ -49,7 +49,7 @@ std::vector<Recommendation> MakeRecommendations(const Report& report) {
                    false});
   }
   struct Action {
-    bool leads, paged;
+    bool wakes, leads, paged;
     double gain;
     const std::string* text;
   };
@@ -60,15 +60,16 @@ std::vector<Recommendation> MakeRecommendations(const Report& report) {
   for (uint32_t i = 0; i < report.stragglers.size(); ++i) {
     const StragglerRow& s = report.stragglers[i];
     if (!s.action.empty())
-      actions.push_back({has(first.entries, i), has(first.paged, i),
+      actions.push_back({first.wakes == i, has(first.entries, i), has(first.paged, i),
                          std::max(s.gain_ns_per_step.value_or(0), s.lost_ns_per_step), &s.action});
   }
   for (const SharedLossRow& s : report.shared_losses) {
     const bool leads = &s == first.shared;
-    if (leads || s.share_of_step >= kActOn) actions.push_back({leads, leads, s.lost_ns_per_step, &s.action});
+    if (leads || s.share_of_step >= kActOn)
+      actions.push_back({false, leads, leads, s.lost_ns_per_step, &s.action});
   }
   std::stable_sort(actions.begin(), actions.end(), [](const Action& a, const Action& b) {
-    return std::tuple(a.leads, a.paged, a.gain) > std::tuple(b.leads, b.paged, b.gain);
+    return std::tuple(a.wakes, a.leads, a.paged, a.gain) > std::tuple(b.wakes, b.leads, b.paged, b.gain);
   });
   const bool all_wait = first.urgency == Urgency::kNobody || first.urgency == Urgency::kNobodyYet;
   for (const Action& action : actions) out.push_back({*action.text, all_wait || !action.paged});

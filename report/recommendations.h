@@ -14,8 +14,8 @@ struct Recommendation {
   bool can_wait;  // its loss neither leads nor is paged for
 };
 
-// Returns what to capture, if more must be captured first, then the actions for the leading loss, then those
-// for other losses by gain. Report::recommendations itself is not read.
+// Returns what to capture, if more must be captured first, then the actions for what cannot wait, for the
+// leading loss, and for other losses by gain. Report::recommendations itself is not read.
 std::vector<Recommendation> MakeRecommendations(const Report& report);
 
 }  // namespace lockstep::report

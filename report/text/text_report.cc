@@ -50,7 +50,9 @@ class Writer {
     Also();
     NotJudged();
     Trend();
-    AddWaiting(r_, first_.headline == Headline::kHealthy ? kAside : kUseful, page_);
+    // Ranks that wait a little for each other are no culprits.
+    const bool quiet = first_.headline == Headline::kHealthy || first_.headline == Headline::kSlowJob;
+    if (!quiet || !r_.stragglers.empty()) AddWaiting(r_, page_);
     Time();
     NotTheCause();
     Trust();
@@ -67,8 +69,10 @@ class Writer {
 
   void Overview() {
     const CaptureRow& c = r_.capture;
-    std::string line = absl::StrFormat("job %s  %d rank%s", c.job.empty() ? "(unnamed)" : c.job,
-                                       r_.ranks.size(), r_.ranks.size() == 1 ? "" : "s");
+    const size_t world = std::max(r_.ranks.size(), static_cast<size_t>(std::max(c.world_size, 0)));
+    const std::string of = world > r_.ranks.size() ? absl::StrFormat(" of %d", world) : "";
+    std::string line = absl::StrFormat("job %s  %d%s rank%s", c.job.empty() ? "(unnamed)" : c.job,
+                                       r_.ranks.size(), of, world == 1 ? "" : "s");
     line += c.named_hosts > 0 || c.hosts == 0
                 ? absl::StrFormat(" on %d host%s", c.hosts, c.hosts == 1 ? "" : "s")
                 : ", hosts not named";
@@ -80,18 +84,19 @@ class Writer {
     const SlowdownRow& s = r_.slowdown;
     if (s.step_ns && !s.ideal_step_ns) line += "  STEP " + LengthText(*s.step_ns) + "  ideal not known";
     if (s.step_ns && s.ideal_step_ns) {
-      // The shared loss that leads is part of the ideal step.
-      const std::string ideal = first_.shared == nullptr ? "ideal"
-                                : r_.ranks.size() == 1   ? "with even steps"
-                                                         : "with even ranks";
-      line +=
-          absl::StrFormat("  STEP %s  %s %s", LengthText(*s.step_ns), ideal, LengthText(*s.ideal_step_ns));
       // A step is shorter than the ideal step only by chance (model.h).
-      if (s.ratio)
-        line += *s.ratio < 1 ? "  no SLOWDOWN beyond chance" : absl::StrFormat("  SLOWDOWN %.3fx", *s.ratio);
-      if (s.interval) line += absl::StrFormat(" [%.3f, %.3f]", s.interval->low, s.interval->high);
-      line += "  lost " + LengthText(*s.lost_ns_per_step) + " per step";
-      line += GpuHoursText(r_, *s.lost_ns_per_step);
+      std::string ratio = "no SLOWDOWN beyond chance";
+      if (s.ratio && *s.ratio >= 1) ratio = absl::StrFormat("SLOWDOWN %.3fx", *s.ratio);
+      if (s.interval) ratio += absl::StrFormat(" [%.3f, %.3f]", s.interval->low, s.interval->high);
+      const std::string lost = LengthText(*s.lost_ns_per_step);
+      if (first_.shared == nullptr) {
+        line += "  STEP " + LengthText(*s.step_ns) + "  ideal " + LengthText(*s.ideal_step_ns) + "  " +
+                ratio + "  lost " + lost + " per step" + GpuHoursText(r_, *s.lost_ns_per_step);
+      } else {
+        // The shared loss is part of the ideal step.
+        line += "  STEP " + LengthText(*s.step_ns) + "  of which uneven " +
+                (r_.ranks.size() == 1 ? "steps" : "ranks") + " cost " + lost + ": " + ratio;
+      }
     }
     if (c.matching.matched_fraction)
       line += absl::StrFormat("  matched %.4g%%", 100 * *c.matching.matched_fraction);
@@ -155,7 +160,7 @@ class Writer {
     const SlowdownRow& s = r_.slowdown;
     std::string floor;
     if (s.noise_floor_ns_per_step)
-      floor = "random; of one rank, less than " + LengthText(*s.noise_floor_ns_per_step) + " is not named";
+      floor = "random, of all ranks; below " + LengthText(*s.noise_floor_ns_per_step) + " no rank is named";
     const double noise = s.noise_ns_per_step.value_or(0);
     const double rest = s.unlisted_ns_per_step.value_or(0) + s.unexplained_ns_per_step.value_or(0);
     static constexpr char kTooSmall[] = "each too small to name, or the network's";

@@ -99,7 +99,7 @@ DO read clocks, power limit and temperature of GPU 3 of n045; replace it if they
 WHY (adds up to 100 ms per step)
     90.0 ms   90%  rank 3 (n045 GPU 3)        slow GPU  sure 0.99
                     kernels +18.4% (z 21): matrix products +19.0%, memory-bound +4.1%
-    8.00 ms    8%  noise                      random; of one rank, less than 4.90 ms is not named
+    8.00 ms    8%  noise                      random, of all ranks; below 4.90 ms no rank is named
     2.00 ms    2%  the rest                   each too small to name, or the network's
 FIX -> GAIN per step:  replace GPU 3 of n045: 88.0 ms (8.9%) [84.0 ms, 91.0 ms]
 TREND rank 3 (n045 GPU 3) 100 us per step beyond its peers before step 4113, 128 ms from then on

@@ -29,7 +29,7 @@ bool IsNamed(const Report& report, RankId rank) {
 
 // Prints the waiting that a typical job would not have, by the rank that caused it, directly or through
 // others.
-void DelayCosts(const Report& report, const WaitingRow& w, Priority priority, TextPage& page) {
+void DelayCosts(const Report& report, const WaitingRow& w, TextPage& page) {
   // Ranks that all take part in a slow transfer do not wait.
   const bool links =
       std::any_of(report.stragglers.begin(), report.stragglers.end(),
@@ -53,12 +53,12 @@ void DelayCosts(const Report& report, const WaitingRow& w, Priority priority, Te
                             Percent(total / w.waited_ns_per_step), Percent(c.direct_ns_per_step / total),
                             Percent(c.passed_on_ns_per_step / total));
     if (!c.path.empty()) line += "; path " + c.path;
-    page.AddParagraph(i == 0 ? priority : kAside, line, 2, Tone::kTitle);
+    page.AddParagraph(i == 0 ? kUseful : kAside, line, 2, Tone::kTitle);
   }
 }
 
 // Without delay costs, prints the waiting that each rank caused by coming last.
-void CausedWaits(const Report& report, Priority priority, TextPage& page) {
+void CausedWaits(const Report& report, TextPage& page) {
   std::vector<const RankRow*> order;
   Nanos all;
   for (const RankRow& r : report.ranks) {
@@ -80,7 +80,7 @@ void CausedWaits(const Report& report, Priority priority, TextPage& page) {
                         LengthText(static_cast<double>(order[i]->caused_wait.ns()) / waits), Percent(share));
   }
   line += ", per waiting rank and step";
-  page.AddParagraph(priority, line, 2, Tone::kTitle);
+  page.AddParagraph(kUseful, line, 2, Tone::kTitle);
 }
 
 void Lateness(const Report& report, TextPage& page) {
@@ -104,11 +104,11 @@ void Lateness(const Report& report, TextPage& page) {
 
 }  // namespace
 
-void AddWaiting(const Report& report, Priority priority, TextPage& page) {
+void AddWaiting(const Report& report, TextPage& page) {
   if (report.waiting && !report.waiting->causers.empty() && report.capture.steps >= analysis::kLeastSteps) {
-    DelayCosts(report, *report.waiting, priority, page);
+    DelayCosts(report, *report.waiting, page);
   } else {
-    CausedWaits(report, priority, page);
+    CausedWaits(report, page);
   }
   Lateness(report, page);
 }

@@ -7,8 +7,8 @@
 
 namespace lockstep::report {
 
-// Adds no paragraph if no rank waited. `priority` is that of the first one.
-void AddWaiting(const Report& report, Priority priority, TextPage& page);
+// Adds no paragraph if no rank waited.
+void AddWaiting(const Report& report, TextPage& page);
 
 }  // namespace lockstep::report
 
