@@ -1,17 +1,16 @@
 #include "report/first_line.h"
 
 #include <algorithm>
-#include <map>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analysis/explain/causes.h"
 #include "analysis/explain/diagnosis.h"
+#include "analysis/explain/judged.h"
 #include "report/actions.h"
 #include "report/paging.h"
+#include "report/row_words.h"
 
 namespace lockstep::report {
 namespace {
@@ -34,13 +33,9 @@ constexpr double kAlsoPaged = 0.1;
 // More stragglers are not named in the line.
 constexpr size_t kMostNamed = 3;
 
+// True for losses between ranks. The others are a rank's own, and known without comparing ranks.
 bool ByDesign(const std::string& kind) {
   return kind == "exposed_transfer" || kind == "exposed_wait" || kind == "pipeline_bubble";
-}
-
-// True for losses that a rank has by itself. They are known without comparing ranks.
-bool OfOneRank(const std::string& kind) {
-  return kind == "input" || kind == "host_launch" || kind == "copies" || kind == "idle_other";
 }
 
 // True for what the job's code makes slow every day. A slow network may also expose transfers.
@@ -215,7 +210,7 @@ class LineMaker {
     line.page = r_.capture.missing_ranks.empty()
                     ? n.what_would_tell
                     : "first get the records of " + RankList(r_.capture.missing_ranks, 3);
-    if (OfOneRank(shared->kind)) {
+    if (!ByDesign(shared->kind)) {
       Pager pager;
       pager.AddSharedLoss(shared->kind);
       line.page += "; then, in the morning, " + pager.Teams();
@@ -309,10 +304,11 @@ class LineMaker {
     return out;
   }
 
-  // The teams for the shared loss of `line` and for its paged stragglers.
+  // The teams for the loss that leads `line`, and for its paged stragglers.
   std::string PageFor(const FirstLine& line) const {
     Pager pager;
     if (line.wakes) pager.AddStraggler(r_.stragglers[*line.wakes]);
+    if (line.headline == Headline::kUnexplained) pager.AddUnexplained();
     if (line.shared != nullptr) pager.AddSharedLoss(line.shared->kind);
     for (const uint32_t i : line.paged) pager.AddStraggler(r_.stragglers[i]);
     return pager.Text();
@@ -381,9 +377,8 @@ class LineMaker {
   }
 
   FirstLine Unexplained(double unowned, const StragglerRow* straggler) const {
-    FirstLine line{.headline = Headline::kUnexplained,
-                   .urgency = Urgency::kNow,
-                   .page = "the training owner (the cause is not known)"};
+    FirstLine line{.headline = Headline::kUnexplained, .urgency = Urgency::kNow, .paged = Costly(unowned)};
+    line.page = PageFor(line);
     line.text = "UNEXPLAINED " + UnownedText(unowned);
     if (straggler != nullptr)
       line.text += "; fixing " + EntryText(*straggler) + " gains " +
@@ -394,7 +389,7 @@ class LineMaker {
   FirstLine Undecided(const StragglerRow& s) const {
     // Of two ranks, no number of steps tells which one is slow.
     FirstLine line{.urgency = Urgency::kNobodyYet,
-                   .page = s.kind == "group" ? kCompareWithFast : "capture longer to decide"};
+                   .page = s.kind == "group" ? analysis::kCompareWithFast : "capture longer to decide"};
     line.text = "NO STRAGGLER FOUND yet. Undecided: " + EntryText(s);
     if (s.gain_ns_per_step)
       line.text +=
@@ -453,66 +448,6 @@ class LineMaker {
 };
 
 }  // namespace
-
-const RankRow* RankRowOf(const Report& report, RankId rank) {
-  const auto row = std::find_if(report.ranks.begin(), report.ranks.end(),
-                                [&](const RankRow& r) { return r.rank == rank; });
-  return row == report.ranks.end() ? nullptr : &*row;
-}
-
-std::string StragglerName(const Report& report, const StragglerRow& s) {
-  if (s.kind == "data") {
-    const std::string what = s.cause == "expert_imbalance" ? "experts" : "data";
-    return s.ranks.empty() ? "the " + what : what + " of " + RankList(s.ranks, 3);
-  }
-  if (s.kind == "job")
-    return s.ranks.empty() || s.ranks.size() == report.ranks.size()
-               ? "all ranks"
-               : RankList(s.ranks, 3) + (s.cause == "host_pause" ? " in turn" : "");
-  if (s.kind == "host" && s.hosts.size() == 1)
-    return absl::StrFormat("host %s (%d ranks)", s.hosts[0], s.ranks.size());
-  if (s.kind == "stage") return "the stage of " + RankList(s.ranks, 3);
-  std::string name = RankList(s.ranks, 3);
-  if (s.kind == "group" && s.ranks.size() > 1)
-    return (s.verdict == "undecided" ? "one of " : "group of ") + name;
-  if (s.ranks.size() == 1) {
-    if (const RankRow* row = RankRowOf(report, s.ranks[0]))
-      name += absl::StrFormat(" (%sGPU %d)", s.hosts.empty() ? "" : row->host + " ", row->device);
-  }
-  return name;
-}
-
-std::string GainText(const Report& report, double gain, const std::optional<Range>& interval) {
-  std::string text = LengthText(gain);
-  if (report.slowdown.step_ns && *report.slowdown.step_ns > 0)
-    text += " (" + Percent(gain / *report.slowdown.step_ns) + ")";
-  if (interval) text += absl::StrFormat(" [%s, %s]", LengthText(interval->low), LengthText(interval->high));
-  return text;
-}
-
-std::string GpuHoursText(const Report& report, double lost) {
-  const double step = report.slowdown.step_ns.value_or(0);
-  if (step <= 0 || report.steps.size() < analysis::kLeastSteps || !report.capture.missing_ranks.empty())
-    return "";
-  const double hours = 24.0 * static_cast<double>(report.ranks.size()) * lost / step;
-  if (hours < 1) return "";
-  return absl::StrFormat(" = %.0f GPU-hour%s a day", hours, hours < 1.5 ? "" : "s");
-}
-
-std::string SharedLossInWords(const std::string& kind) {
-  static constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"input", "data loader"},
-      {"host_launch", "late launches"},
-      {"exposed_transfer", "communication that nothing hides"},
-      {"exposed_wait", "ranks wait in turns"},
-      {"pipeline_bubble", "pipeline bubble"},
-      {"copies", "copies that nothing hides"},
-      {"idle_other", "idle GPUs"}};
-  for (const auto& [name, words] : kWords) {
-    if (name == kind) return std::string(words);
-  }
-  return kind;
-}
 
 FirstLine MakeFirstLine(const Report& report) { return LineMaker(report).Run(); }
 

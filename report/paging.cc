@@ -38,6 +38,12 @@ void Pager::AddSharedLoss(const std::string& kind) {
     AddTeams({Team::kTraining});
 }
 
+void Pager::AddUnexplained() {
+  if (first_.empty()) is_first_known_ = false;
+  are_all_known_ = false;
+  AddTeams({Team::kTraining});
+}
+
 void Pager::AddStraggler(const StragglerRow& straggler) {
   is_input_ = is_input_ || straggler.cause == "data_loader";
   if (first_.empty()) is_first_known_ = !IsUnknown(straggler.cause);

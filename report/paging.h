@@ -16,6 +16,8 @@ class Pager {
  public:
   // Adds the team for a loss that all ranks share, by SharedLossRow::kind.
   void AddSharedLoss(const std::string& kind);
+  // Adds the team for lost time without an owner.
+  void AddUnexplained();
   // Adds the teams for the straggler's cause. Hosts are those of its ranks.
   void AddStraggler(const StragglerRow& straggler);
 

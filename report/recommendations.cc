@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "analysis/explain/judged.h"
 #include "analysis/prepare/steps.h"
 #include "report/first_line.h"
 
@@ -32,7 +33,7 @@ std::vector<Recommendation> MakeRecommendations(const Report& report) {
   const FirstLine first = MakeFirstLine(report);
   const bool nothing_judged = !report.not_judged.empty() && report.not_judged[0].what == kEverything;
   // Nothing else is worth doing before more is captured.
-  if (report.capture.steps < analysis::kLeastSteps && !report.ranks.empty()) {
+  if (first.headline == Headline::kTooFewSteps) {
     out.push_back({absl::StrFormat("capture again, at least %d whole steps%s; effects of a few percent need "
                                    "about %d",
                                    analysis::kLeastSteps, CommandFor(report, kUsefulSteps), kUsefulSteps),
@@ -42,7 +43,7 @@ std::vector<Recommendation> MakeRecommendations(const Report& report) {
   } else if (first.urgency == Urgency::kNobodyYet) {
     const size_t steps = kTimesSteps * report.steps.size();
     const bool of_several = report.stragglers[0].kind == "group";
-    out.push_back({of_several ? kCompareWithFast
+    out.push_back({of_several ? analysis::kCompareWithFast
                               : absl::StrFormat("capture about %d steps%s: the interval of the gain is then "
                                                 "half as wide",
                                                 steps, CommandFor(report, steps)),

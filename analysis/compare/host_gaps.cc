@@ -68,20 +68,19 @@ class HostGapSummarizer {
     by_cell_[cell->second] += p.ns;
     out_.total_ns += PerStep(p.ns);
     if (pause) {
-      out_.pauses_ns += PerStep(p.ns);
       out_.widest_pause_ns = std::max(out_.widest_pause_ns, p.ns);
-      AddStop(u, p.ns, out_.pauses);
-      if (p.ns >= kLongStopNs) AddStop(u, p.ns, out_.long_stops);
+      AddStop(p, cell->second, out_.pauses);
+      if (p.ns >= kLongStopNs) AddStop(p, cell->second, out_.long_stops);
     }
     if (p.ns <= 0 || p.node != StartOf(u)) return;
     if (IsHostUnit(graph_.units[u].kind)) AddCallsInside(u, p.ns);
     out_.in_loader_ns += PerStep(std::min(p.ns, InLoader(graph_.start[u] - graph_.lag[u], graph_.start[u])));
   }
 
-  void AddStop(uint32_t unit, double ns, HostGapSummary::Stops& stops) const {
-    stops.steps.push_back(static_cast<uint32_t>(graph_.units[unit].step));
-    stops.places.push_back(cell_of_.at(unit));
-    stops.ns += PerStep(ns);
+  void AddStop(const Piece& p, uint32_t cell, HostGapSummary::Stops& stops) const {
+    stops.steps.push_back(static_cast<uint32_t>(graph_.units[UnitOf(p.node)].step));
+    stops.places.push_back(cell);
+    stops.ns += PerStep(p.ns);
   }
 
   // Adds the calls in the gap before a unit that can block a thread.

@@ -16,8 +16,7 @@ namespace lockstep::analysis {
 
 // Nanoseconds are per step.
 struct HostGapSummary {
-  double total_ns = 0;   // of all given pieces
-  double pauses_ns = 0;  // the part in single long pauses
+  double total_ns = 0;  // of all given pieces
   // The part inside calls that allocate, free, load modules or block, and the name of the call with most of
   // it.
   double in_calls_ns = 0;
@@ -40,7 +39,7 @@ struct HostGapSummary {
     std::vector<uint32_t> places;  // cells of the pauses
     double ns = 0;
   };
-  Stops pauses;      // all pauses
+  Stops pauses;      // all single long pauses
   Stops long_stops;  // pauses that are long enough to have a rhythm of their own
 };
 

@@ -128,7 +128,7 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
   CauseFinding out;
   if (host.total_ns <= 0) return out;
   const size_t steps = in_.steps.count();
-  const bool pausing = host.pauses_ns >= kExplains * host.total_ns;
+  const bool pausing = host.pauses.ns >= kExplains * host.total_ns;
   if (host.in_calls_ns >= kExplains * host.total_ns) {
     out.cause = Cause::kHostAllocator;
     out.rule_share = host.in_calls_ns / host.total_ns;
@@ -147,7 +147,7 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
   if (const uint32_t period = PeriodOf(host.long_stops.steps, steps);
       pausing && period > 0 && host.long_stops.places.size() <= kCheckpointPlaces) {
     out.cause = Cause::kCheckpoint;
-    out.rule_share = host.pauses_ns / host.total_ns;
+    out.rule_share = host.pauses.ns / host.total_ns;
     out.evidence.push_back(
         absl::StrFormat("its host stops every %d steps, up to %s", period, LengthText(host.widest_pause_ns)));
     return out;
@@ -176,7 +176,7 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
   }
   if (pausing) {
     out.cause = Cause::kHostPause;
-    out.rule_share = host.pauses_ns / host.total_ns;
+    out.rule_share = host.pauses.ns / host.total_ns;
     // If long pauses are most of it, the short ones do not count.
     const bool mostly_long = host.long_stops.ns >= kExplains * host.pauses.ns;
     const HostGapSummary::Stops& stops = mostly_long ? host.long_stops : host.pauses;

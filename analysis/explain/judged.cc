@@ -13,8 +13,6 @@ namespace {
 // Work is judged if at least this share of its time can be compared.
 constexpr double kJudgedShare = 0.5;
 
-constexpr char kBaseline[] = "compare it with a capture of a time when the job was fast (lockstep diff)";
-
 // Time of one kind of work, and the part that can be compared.
 struct Comparable {
   double all = 0, compared = 0;
@@ -74,7 +72,7 @@ class JudgedFinder {
                 ? absl::StrFormat("rank %d does what no other rank does", RankNumber(not_judged[0]))
                 : absl::StrFormat("%d of %d ranks %s", not_judged.size(), ranks_.size(), alone);
     }
-    out_.push_back({what, std::move(why), kBaseline});
+    out_.push_back({what, std::move(why), kCompareWithFast});
   }
 
   int32_t RankNumber(uint32_t r) const { return in_.capture.ranks[r].rank.value(); }
@@ -120,7 +118,7 @@ class JudgedFinder {
       why = "the communicators were inferred, and other groupings fit nearly as well";
     else if (links.owners == 1)
       why = "all ranks share one communicator, so a link that is always slow would not show";
-    out_.push_back({what, std::move(why), kBaseline});
+    out_.push_back({what, std::move(why), kCompareWithFast});
   }
 
   // Messages without a known pipeline hide which stage a rank belongs to.

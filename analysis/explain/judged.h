@@ -15,6 +15,10 @@
 
 namespace lockstep::analysis {
 
+// The way to judge what nothing in the capture can be compared with.
+inline constexpr char kCompareWithFast[] =
+    "compare it with a capture of a time when the job was fast (lockstep diff)";
+
 // All texts are for the person on call.
 struct NotJudged {
   std::string what;             // "GPU speed", "links between hosts", …

@@ -16,6 +16,7 @@
 #include "report/first_line.h"
 #include "report/recommendations.h"
 #include "report/report.h"
+#include "report/row_words.h"
 #include "report/text/text_page.h"
 #include "report/text/text_waiting.h"
 #include "report/text_layout.h"

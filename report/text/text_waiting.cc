@@ -20,6 +20,7 @@ constexpr double kNotableShare = 0.02;
 // A further rank has a line if others waited for it at least this fraction of the waiting for the first rank.
 constexpr double kLeastShareOfFirst = 0.25;
 constexpr size_t kMostWaitedFor = 3;
+constexpr Nanos kNotableLateness = Nanos::Micros(100);
 
 bool IsNamed(const Report& report, RankId rank) {
   return std::any_of(report.stragglers.begin(), report.stragglers.end(), [&](const StragglerRow& s) {
@@ -88,8 +89,8 @@ void Lateness(const Report& report, TextPage& page) {
   for (const RankRow& r : report.ranks) {
     if (r.late_from_before && (late == nullptr || *r.late_from_before > *late->late_from_before)) late = &r;
   }
-  if (late != nullptr &&
-      report.capture.steps<analysis::kLeastSteps&& * late->late_from_before> Nanos::Micros(100)) {
+  const bool too_few = report.capture.steps < analysis::kLeastSteps;
+  if (late != nullptr && too_few && *late->late_from_before > kNotableLateness) {
     std::string clock;
     if (report.capture.clock.bound && *report.capture.clock.bound > *late->late_from_before)
       clock = " (within clock error)";
