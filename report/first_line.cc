@@ -28,6 +28,8 @@ constexpr double kUnownedShare = 0.2, kUnownedOfStep = 0.02;
 constexpr double kMostOthers = 0.5, kNotableWait = 0.01;
 // A loss below this share of the step can wait until the morning.
 constexpr double kWakeFrom = 0.05;
+// If what leads can wait, another loss must cost this share of the step to page somebody at night.
+constexpr double kWakeBeside = 0.1;
 // A team is also paged for a further straggler that costs this share of the leading loss.
 constexpr double kAlsoPaged = 0.1;
 // More stragglers are not named in the line.
@@ -72,6 +74,7 @@ class LineMaker {
     if (r_.capture.partial) line.text = "PARTIAL " + line.text;
     std::string why;
     if (line.urgency == Urgency::kNow) why = Schedule(line);
+    if (line.urgency == Urgency::kNobody && !line.page.empty()) why = " on this evidence";
     line.page = UrgencyInWords(line.urgency) + why + (line.page.empty() ? "" : ": ") + line.page + ".";
     return line;
   }
@@ -100,15 +103,15 @@ class LineMaker {
       faults += CostOf(s), expected += CostOf(s) * s.confidence.value_or(1);
       if (!fault || CostOf(s) > CostOf(r_.stragglers[*fault])) fault = i;
     }
-    if (expected < least) {
+    const bool leads_by_design = line.shared != nullptr
+                                     ? CanWait(line.shared->kind)
+                                     : !line.entries.empty() && OfDesign(r_.stragglers[line.entries[0]]);
+    if (expected < (leads_by_design ? kWakeBeside : kWakeFrom) * step) {
       line.urgency = Urgency::kMorning;
       if (design >= least) return " (it is how the job is written)";
       return faults >= least ? " (it is not certain enough to wake anybody)"
                              : absl::StrFormat(" (it costs less than %.0f%% of the step)", 100 * kWakeFrom);
     }
-    const bool leads_by_design = line.shared != nullptr
-                                     ? CanWait(line.shared->kind)
-                                     : !line.entries.empty() && OfDesign(r_.stragglers[line.entries[0]]);
     if (!leads_by_design || !fault) return "";
     line.wakes = fault;
     line.page = PageFor(line);
@@ -419,7 +422,9 @@ class LineMaker {
       absl::StrAppend(&unjudged, unjudged.empty() ? "" : ", ", n.what);
     if (!unjudged.empty()) text += "; not judged: " + unjudged;
     if (r_.capture.partial) text += "; not judged: what was not recorded of " + NotRecorded();
-    return {.text = text + waiting};
+    return {.text = text + waiting,
+            .page = std::string(
+                "if the job was faster before, compare with a capture of that time (lockstep diff)")};
   }
 
   std::string NotRecorded() const {
