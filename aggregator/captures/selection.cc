@@ -128,7 +128,7 @@ ChosenPath ChoosePath(const v1::TraceRequest& request, const v1::Rank& rank) {
     if (!rank.kineto()) {
       path.refused =
           "it does not poll for PyTorch's on-demand traces: start it with KINETO_USE_DAEMON=1 (lockstep run "
-          "sets it)";
+          "--mode kineto sets it)";
     }
     return path;
   }
@@ -139,7 +139,7 @@ ChosenPath ChoosePath(const v1::TraceRequest& request, const v1::Rank& rank) {
   if (client && framework) {
     path.refused =
         "only PyTorch records the requested activities, and it does not poll for PyTorch's on-demand traces: "
-        "start it with KINETO_USE_DAEMON=1, or leave those activities out";
+        "start it with KINETO_USE_DAEMON=1 (lockstep run --mode kineto), or leave those activities out";
   }
   return path;
 }

@@ -140,8 +140,11 @@ void Preload(const std::string& library) {
   ::setenv("LD_PRELOAD", absl::StrJoin(all, ":").c_str(), 1);
 }
 
-void SetKineto(Environment& environment, const std::string& client_socket) {
+// With the variable, each `import torch` calls cuInit. Devices that the program hides later then count
+// nevertheless, and children that it forks cannot use CUDA. So only a user may ask for it.
+void SetKineto(const std::string& mode, Environment& environment, const std::string& client_socket) {
   if (const char* old = std::getenv(kKineto); old == nullptr) {
+    if (mode != "kineto") return;
     environment.Set({kKineto, "captures through PyTorch's own profiler", nullptr}, "1");
     PointKineto(client_socket);
   } else if (std::getenv(kKinetoFolderVariable) == nullptr) {
@@ -190,7 +193,8 @@ void Prepare(const RunFlags& flags) {
   if (cupti) environment.Set(flags.preload ? kCudaWithPreload : kCuda, *library);
   environment.Set(kNvtx, *library);
   environment.Set(kNccl, *library);
-  if (flags.mode == "auto") SetKineto(environment, daemon->client_socket);
+  if (flags.mode == "auto" || flags.mode == "kineto")
+    SetKineto(flags.mode, environment, daemon->client_socket);
   const char* socket = std::getenv(kSocket);
   const bool found_socket = socket != nullptr && daemon->client_socket == socket;
   SetSocket(daemon->client_socket, flags);
@@ -266,8 +270,10 @@ void AddRun(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "run", kRunAbout);
   auto flags = std::make_shared<RunFlags>();
   sub->add_option("--mode", flags->mode,
-                  "Instrumentation to inject: auto, cupti (no Kineto) or nccl (no CUPTI)")
-      ->check(CLI::IsMember({"auto", "cupti", "nccl"}))
+                  "Instrumentation to inject: auto, cupti (the same, and a variable of PyTorch's profiler "
+                  "is not looked at), nccl (no CUPTI) or kineto (PyTorch's profiler too; each `import torch` "
+                  "then initialises CUDA)")
+      ->check(CLI::IsMember({"auto", "cupti", "nccl", "kineto"}))
       ->capture_default_str();
   sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
   sub->add_flag("--preload", flags->preload,

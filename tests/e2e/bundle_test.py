@@ -28,8 +28,7 @@ MOST_BYTES = 25_000_000
 OLDEST_KERNEL = (4, 18, 0)
 # Variables that `lockstep run` sets (lockstep run --help), and the folder of Kineto's socket
 # (docs/kineto.md).
-SET_BY_RUN = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "LOCKSTEP_SOCKET",
-              "KINETO_IPC_SOCKET_DIR"]
+SET_BY_RUN = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN", "LOCKSTEP_SOCKET"]
 
 
 def enter_namespace():
@@ -276,7 +275,6 @@ class EmptyChroot(unittest.TestCase):
         self.assertEqual({name: value for name, value in added.items() if name.endswith(("_PATH", "_PLUGIN"))},
                          {name: library for name in SET_BY_RUN[:3]})
         self.assertEqual(added["LOCKSTEP_SOCKET"], self.chroot.socket)
-        self.assertEqual(added["KINETO_IPC_SOCKET_DIR"], str(pathlib.Path(self.chroot.socket).parent / "kineto"))
         self.assertIn("daemon at " + self.chroot.socket, done.stderr)
         # The daemon's process has its own name and not that of the loader.
         self.assertEqual(len(self.chroot.daemons()), 1)

@@ -304,7 +304,7 @@ class KinetoTest(unittest.TestCase):
         """Under `lockstep run` all ranks have the client. Some also ask for on-demand traces, and some find
         CUPTI held by another tool."""
         job = self.job()
-        run = [str(BIN / "lockstep"), "run", "--"]
+        run = [str(BIN / "lockstep"), "run", "--mode", "kineto", "--"]
         stack = {"LD_LIBRARY_PATH": str(BIN.parent / "lib" / "sim_stack"), "LOCKSTEP_SOCKET": str(job.socket), "LOCKSTEP_JOB": JOB,
                  "TORCHELASTIC_RUN_ID": None, "KINETO_USE_DAEMON": None, "KINETO_IPC_SOCKET_DIR": None, "SIMGPU_CUPTI_FAULTS": "exclusive"}
         self.start(job, 0, "--cupti-clock", prefix=run, env=stack, world=4)
