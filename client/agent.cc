@@ -17,6 +17,11 @@ constexpr Nanos kArmedWait = Nanos::Millis(100);
 // The interval between checks for a CUDA context. It is short, because work soon follows a new context.
 // Capturing and instantiating a graph takes longer than this.
 constexpr Nanos kBetweenContextLooks = Nanos::Millis(5);
+// The same for a process that is no rank yet: at first, and if it has waited for kLikelyToStart. Launchers
+// wait until their job ends.
+constexpr Nanos kBetweenRankLooks = Nanos::Millis(20), kBetweenLateLooks = Nanos::Millis(250);
+constexpr Nanos kLikelyToStart = Nanos::Seconds(60);
+constexpr Nanos kBetweenAnnouncements = Nanos::Seconds(1);
 // If no START follows ARM within this time, the daemon has forgotten us.
 constexpr Nanos kArmedLimit = Nanos::Seconds(120);
 constexpr Nanos kBetweenStepReports = Nanos::Seconds(1);
@@ -70,11 +75,41 @@ void Agent::PrepareWhenDue() {
   capture_.Prepare();
 }
 
+bool Agent::IsRank() {
+  // The driver must not be called while the process ends.
+  if (!is_rank_ && !exiting_.load()) {
+    is_rank_ = options_.registration == Registration::kAtOnce || options_.context_up == nullptr ||
+               options_.context_up();
+  }
+  return is_rank_;
+}
+
+Nanos Agent::WaitForContext(EntryKind entry) {
+  const MonoTime now = timing_.monotonic();
+  if (started_ == MonoTime()) started_ = now;
+  const Nanos pause = now - started_ < kLikelyToStart ? kBetweenRankLooks : kBetweenLateLooks;
+  if (!connection_.open()) {
+    if (is_refused_ || now < announce_at_) return pause;
+    announce_at_ = now + kBetweenAnnouncements;
+    ring::Presence presence;
+    FillPresence(entry, &presence);
+    if (!OpenConnection() || !connection_.Send(&presence, sizeof presence)) return pause;
+  }
+  Message message;
+  if (connection_.Receive(pause, &message) == Connection::Got::kMessage &&
+      message.as<ring::Refuse>(ring::MessageType::kRefuse) != nullptr) {
+    is_refused_ = true;
+    connection_.Close();
+  }
+  return Nanos();
+}
+
 Nanos Agent::Turn(EntryKind entry) {
   PrepareWhenDue();
-  if (!connection_.open()) {
-    Lost();
-    if (!Connect(entry)) {
+  if (!IsRank()) return WaitForContext(entry);
+  if (!registered_ || !connection_.open()) {
+    if (registered_) Lost();
+    if (!Register(entry)) {
       if (back_off_ == Nanos()) back_off_ = kFirstBackOff;
       const Nanos now = back_off_;
       if (back_off_ < kLongestBackOff) back_off_ = Nanos(now.ns() * 2);
@@ -135,17 +170,22 @@ Nanos Agent::WaitForMessage() const {
 }
 
 void Agent::Lost() {
+  registered_ = false;
   connection_.Close();
   if (capture_.state() != Capture::State::kIdle) capture_.Abort();
   python_.Abort();
   capturing_.store(false);
 }
 
-bool Agent::Connect(EntryKind entry) {
+bool Agent::OpenConnection() {
   const uid_t uid = ::geteuid();
   SocketSearch search = search_();
   search.uid = uid;
-  if (!connection_.Open(DaemonSocketPlaces(search), uid)) return false;
+  return connection_.Open(DaemonSocketPlaces(search), uid);
+}
+
+bool Agent::Register(EntryKind entry) {
+  if (!connection_.open() && !OpenConnection()) return false;
   ring::Hello hello;
   FillHello(entry, &hello);
   hello.cupti_version = capture_.cupti_version();
@@ -158,7 +198,8 @@ bool Agent::Connect(EntryKind entry) {
     return false;
   }
   const auto* welcome = message.as<ring::Welcome>(ring::MessageType::kWelcome);
-  if (welcome != nullptr && TakeWelcome(*welcome, message.descriptor.release())) return true;
+  registered_ = welcome != nullptr && TakeWelcome(*welcome, message.descriptor.release());
+  if (registered_) return true;
   if (message.as<ring::Refuse>(ring::MessageType::kRefuse) != nullptr) back_off_ = kAfterRefusal;
   connection_.Close();
   return false;

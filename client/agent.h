@@ -22,8 +22,13 @@ namespace lockstep::client {
 // before CUPTI's set-up replays without records of its kernels. The set-up may slow the steps down.
 enum class Prepare : uint8_t { kNever, kAtFirstContext };
 
+// LOCKSTEP_REGISTER: when the process becomes a rank of its job. Launchers and loader workers may initialise
+// CUDA too, but they create no context.
+enum class Registration : uint8_t { kWithContext, kAtOnce };
+
 struct AgentOptions {
   Prepare prepare = Prepare::kNever;
+  Registration registration = Registration::kWithContext;
   // Returns whether the process has a CUDA context. The agent calls it every few milliseconds until it
   // returns true. Null counts as true.
   bool (*context_up)() = nullptr;
@@ -56,7 +61,12 @@ class Agent {
  private:
   // Sets up CUPTI when the first context exists.
   void PrepareWhenDue();
-  bool Connect(EntryKind entry);
+  // Returns true if the process is a rank, now and from then on.
+  bool IsRank();
+  // Tells the daemon once that this process runs, and waits. Returns the time to sleep.
+  Nanos WaitForContext(EntryKind entry);
+  bool OpenConnection();
+  bool Register(EntryKind entry);
   bool TakeWelcome(const ring::Welcome& welcome, int memfd);
   void Handle(const Message& message);
   void OnArm(const ring::Arm& arm);
@@ -94,6 +104,11 @@ class Agent {
   MonoTime armed_at_;
   Nanos tick_in_;
   Nanos back_off_;
+  bool is_rank_ = false;
+  bool registered_ = false;  // the daemon has welcomed this connection
+  bool is_refused_ = false;  // the daemon is too old for Presence
+  MonoTime started_;         // begin of the wait for a context; zero: not begun
+  MonoTime announce_at_;     // no attempt to connect before this time
   std::atomic<bool> exiting_{false};
   std::atomic<bool> capturing_{false};
 };

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
 
@@ -33,6 +34,52 @@ TEST_F(AgentTest, IdentifiesItselfFromItsEnvironment) {
   EXPECT_NE(("\n" + identity).find("\nOMPI_COMM_WORLD_RANK=5\n"), std::string::npos) << identity;
   EXPECT_EQ(identity.find("SLURM_JOB_ID"), std::string::npos) << "a value could pass for another variable";
   EXPECT_THAT(std::string(daemon_.hello.program), testing::HasSubstr("lockstep_client"));
+}
+
+std::atomic<bool> g_has_context{false};
+
+class AgentWithoutContextTest : public AgentTest {
+ protected:
+  AgentWithoutContextTest() {
+    g_has_context = false;
+    agent_->SetOptions({.context_up = [] { return g_has_context.load(); }});
+  }
+};
+
+TEST_F(AgentWithoutContextTest, IsPresentAndBecomesARankOnTheSameConnection) {
+  StartThread();
+  ASSERT_TRUE(daemon_.AcceptPresence());
+  EXPECT_EQ(daemon_.presence.claimed_pid, ::getpid());
+  EXPECT_THAT(std::string(daemon_.presence.program), testing::HasSubstr("lockstep_client"));
+  EXPECT_FALSE(daemon_.ReceiveHello(100)) << "a launcher would become a rank";
+  g_has_context = true;
+  ASSERT_TRUE(daemon_.ReceiveHello());
+  ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
+  ArmAndExpectArmed(17);
+}
+
+TEST_F(AgentWithoutContextTest, ADaemonThatDoesNotKnowPresenceGetsTheHelloLater) {
+  StartThread();
+  ASSERT_TRUE(daemon_.AcceptPresence());
+  ASSERT_TRUE(daemon_.RefuseClient("message type 9 is not allowed before the hello"));
+  ASSERT_TRUE(daemon_.PeerGone(2000));
+  EXPECT_FALSE(daemon_.AcceptPresence(1500)) << "it does not bother the daemon again";
+  g_has_context = true;
+  ASSERT_TRUE(daemon_.AcceptHello());
+}
+
+TEST_F(AgentWithoutContextTest, ADaemonThatStartsLaterLearnsOfIt) {
+  StartThread();
+  ASSERT_TRUE(daemon_.AcceptPresence());
+  daemon_.HangUp();
+  ASSERT_TRUE(daemon_.AcceptPresence());
+}
+
+TEST_F(AgentWithoutContextTest, RegistersAtOnceIfTheUserSaysSo) {
+  agent_->SetOptions(
+      {.registration = Registration::kAtOnce, .context_up = [] { return g_has_context.load(); }});
+  StartThread();
+  ASSERT_TRUE(daemon_.AcceptHello());
 }
 
 TEST_F(AgentTest, ACaptureRunsFromArmToDone) {

@@ -137,12 +137,17 @@ bool ContextUp() {
   return false;
 }
 
+bool IsSetTo(const char* variable, const char* value) {
+  const char* set = ::secure_getenv(variable);
+  return set != nullptr && std::strcmp(set, value) == 0;
+}
+
 // LOCKSTEP_PREPARE is always, never or auto. Auto means never until the cost of the set-up has been measured
-// on a GPU.
+// on a GPU. LOCKSTEP_REGISTER is context or always.
 AgentOptions OptionsOfThisProcess() {
-  const char* prepare = ::secure_getenv("LOCKSTEP_PREPARE");
-  const bool always = prepare != nullptr && std::strcmp(prepare, "always") == 0;
-  return {always ? Prepare::kAtFirstContext : Prepare::kNever, ContextUp};
+  return {IsSetTo("LOCKSTEP_PREPARE", "always") ? Prepare::kAtFirstContext : Prepare::kNever,
+          IsSetTo("LOCKSTEP_REGISTER", "always") ? Registration::kAtOnce : Registration::kWithContext,
+          ContextUp};
 }
 
 bool StartThread() {

@@ -121,21 +121,31 @@ void FillIdentity(char* to, size_t capacity) {
   to[size] = '\0';
 }
 
+// Fills the fields that Hello and Presence share, and clears the others.
+template <typename M>
+void FillCommon(ring::MessageType type, EntryKind entry, M* message) {
+  std::memset(static_cast<void*>(message), 0, sizeof *message);
+  message->header = {ring::kHandshakeMagic, type, sizeof *message};
+  message->layout_major = ring::kLayoutMajor;
+  message->layout_minor = ring::kLayoutMinor;
+  message->claimed_pid = ::getpid();
+  message->entry = static_cast<uint32_t>(entry);
+  Text<sizeof message->version> version;
+  version << LOCKSTEP_VERSION;
+  std::memcpy(message->version, version.c_str(), version.size());
+  const size_t length = ReadSmallFile("/proc/self/comm", message->program, sizeof message->program);
+  if (length > 0 && message->program[length - 1] == '\n') message->program[length - 1] = '\0';
+}
+
 }  // namespace
 
+void FillPresence(EntryKind entry, ring::Presence* presence) {
+  FillCommon(ring::MessageType::kPresence, entry, presence);
+}
+
 void FillHello(EntryKind entry, ring::Hello* hello) {
-  std::memset(static_cast<void*>(hello), 0, sizeof *hello);
-  hello->header = {ring::kHandshakeMagic, ring::MessageType::kHello, sizeof *hello};
-  hello->layout_major = ring::kLayoutMajor;
-  hello->layout_minor = ring::kLayoutMinor;
-  hello->claimed_pid = ::getpid();
+  FillCommon(ring::MessageType::kHello, entry, hello);
   hello->process_start_ticks = StartTicks();
-  hello->entry = static_cast<uint32_t>(entry);
-  Text<sizeof hello->version> version;
-  version << LOCKSTEP_VERSION;
-  std::memcpy(hello->version, version.c_str(), version.size());
-  const size_t length = ReadSmallFile("/proc/self/comm", hello->program, sizeof hello->program);
-  if (length > 0 && hello->program[length - 1] == '\n') hello->program[length - 1] = '\0';
   FillIdentity(hello->identity, sizeof hello->identity);
 }
 

@@ -1,4 +1,4 @@
-// Fills Hello with the client's description of its process. The daemon trusts only the kernel's data; it uses
+// Fills Hello and Presence with the client's description of its process. The daemon trusts only the kernel's data; it uses
 // the rest for names and order.
 #ifndef LOCKSTEP_CLIENT_IDENTITY_H_
 #define LOCKSTEP_CLIENT_IDENTITY_H_
@@ -13,6 +13,7 @@ enum class EntryKind : uint32_t { kCudaInjection = 1, kPreload = 2, kLinked = 3 
 
 // Fills all fields except has_segment and cupti_version.
 void FillHello(EntryKind entry, ring::Hello* hello);
+void FillPresence(EntryKind entry, ring::Presence* presence);
 
 }  // namespace lockstep::client
 

@@ -27,6 +27,7 @@ void NodeControl::AddMissing(uid_t caller, v1::DaemonStatus& daemon) const {
   // owner's own processes to another user.
   for (std::string& warning : attempts_.Refusals(caller == node_.owner ? 0 : caller))
     daemon.add_warnings(std::move(warning));
+  for (std::string& other : attempts_.Presences(caller)) daemon.add_without_context(std::move(other));
 }
 
 v1::StatusReply NodeControl::Status(uid_t caller, const v1::StatusRequest& request) {

@@ -177,6 +177,11 @@ absl::Status ClientServer::OnPacket(Connection& connection, const std::byte* byt
     LOCKSTEP_RETURN_IF_ERROR(Read(bytes, length, sizeof(hello), hello));
     return OnHello(connection, hello, std::move(descriptor));
   }
+  if (header.type == ring::MessageType::kPresence && !connection.registered) {
+    ring::Presence presence{};
+    LOCKSTEP_RETURN_IF_ERROR(Read(bytes, length, sizeof(presence), presence));
+    return OnPresence(connection, presence);
+  }
   if (header.type == ring::MessageType::kState && connection.registered) {
     ring::State state{};
     LOCKSTEP_RETURN_IF_ERROR(Read(bytes, length, ring::kStateBytes_1_0, state));
@@ -212,6 +217,17 @@ absl::StatusOr<ProcessInfo> ClientServer::FindProcess(const Connection& connecti
                                                       ": it ended, or /proc hides it from the daemon"));
   }
   return *info;
+}
+
+absl::Status ClientServer::OnPresence(Connection& connection, const ring::Presence& presence) {
+  loop_.Cancel(connection.hello_timer);
+  // A process that the daemon cannot see is refused when it becomes a rank.
+  const absl::StatusOr<ProcessInfo> info = FindProcess(connection);
+  if (!info.ok() || connection.present) return absl::OkStatus();
+  connection.present = true;
+  connection.process = info->id;
+  attempts_.NotePresent({.uid = connection.peer.uid, .process = info->id, .program = FieldText(presence.program)});
+  return absl::OkStatus();
 }
 
 absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& hello, Fd descriptor) {
@@ -280,6 +296,8 @@ absl::Status ClientServer::Register(Connection& connection, const ring::Hello& h
   const RegisteredProcess& entry = registry_.Add(std::move(process));
 
   attempts_.NoteAdmitted(info.id.pid);
+  attempts_.NoteAbsent(info.id);
+  connection.present = false;
   connection.registered = true;
   connection.process = info.id;
   for (const auto& [id, other] : connections_) {
@@ -333,6 +351,7 @@ void ClientServer::Close(ConnectionId id, const std::string& why) {
   connections_.erase(it);
   const auto user = per_user_.find(connection.peer.uid);
   if (user != per_user_.end() && --user->second == 0) per_user_.erase(user);
+  if (connection.present) attempts_.NoteAbsent(connection.process);
   if (!connection.registered) {
     const std::optional<ProcessInfo> info =
         connection.received_packet ? std::nullopt : processes_.Find(connection.peer.pid);

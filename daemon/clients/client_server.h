@@ -88,6 +88,7 @@ class ClientServer {
     EventLoop::TimerId hello_timer = 0;
     bool registered = false;
     bool received_packet = false;  // a packet has arrived
+    bool present = false;          // it has no CUDA context yet, and is no rank
     std::string who;               // shown for a refused client
     ProcessId process;
     std::shared_ptr<DaemonSegment> segment;
@@ -99,6 +100,7 @@ class ClientServer {
   void OnReadable(ConnectionId id);
   // A non-OK status refuses the connection with that reason.
   absl::Status OnPacket(Connection& connection, const std::byte* bytes, size_t length, Fd descriptor);
+  absl::Status OnPresence(Connection& connection, const ring::Presence& presence);
   absl::Status OnHello(Connection& connection, const ring::Hello& hello, Fd descriptor);
   absl::Status Register(Connection& connection, const ring::Hello& hello);
   absl::StatusOr<ProcessInfo> FindProcess(const Connection& connection) const;

@@ -60,4 +60,22 @@ std::vector<std::string> ConnectionAttempts::Refusals(uid_t uid) const {
   return out;
 }
 
+bool ConnectionAttempts::IsPresent(int32_t pid) const {
+  return std::any_of(present_.begin(), present_.end(), [&](const auto& one) { return one.first.pid == pid; });
+}
+
+std::vector<std::string> ConnectionAttempts::Presences(uid_t uid) const {
+  std::vector<std::string> out;
+  size_t others = 0;
+  for (const auto& [process, present] : present_) {
+    if (uid != 0 && present.uid != uid) continue;
+    if (out.size() < kMostShown)
+      out.push_back(absl::StrCat("pid ", process.pid, " (", present.program, ")"));
+    else
+      ++others;
+  }
+  if (others > 0) out.push_back(absl::StrCat(others, " more"));
+  return out;
+}
+
 }  // namespace lockstep::daemon

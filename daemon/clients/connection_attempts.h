@@ -1,6 +1,6 @@
 // ConnectionAttempts remembers processes that connected to the client socket but did not register. Some only
 // probed the socket, as `lockstep run` does before it becomes the user's command under the same pid. Others
-// were refused. `lockstep status` reports both if a rank is missing.
+// were refused, or have no CUDA context yet. `lockstep status` shows them.
 #ifndef LOCKSTEP_DAEMON_CLIENTS_CONNECTION_ATTEMPTS_H_
 #define LOCKSTEP_DAEMON_CLIENTS_CONNECTION_ATTEMPTS_H_
 
@@ -9,8 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -43,9 +45,24 @@ class ConnectionAttempts {
   // Returns one sentence per refused client of `uid` (0: of all users).
   std::vector<std::string> Refusals(uid_t uid) const;
 
+  // A process with our client, but without a CUDA context.
+  struct Present {
+    uid_t uid = 0;
+    ProcessId process;
+    std::string program;
+  };
+  void NotePresent(Present present) { present_[present.process] = std::move(present); }
+  // The process has ended or registered. No effect if it was not present.
+  void NoteAbsent(const ProcessId& process) { present_.erase(process); }
+  bool IsPresent(int32_t pid) const;
+  // Returns "pid 4711 (torchrun)" for each present process of `uid` (0: of all users), sorted by pid. At most
+  // kMostShown, then one entry with the number of the others.
+  std::vector<std::string> Presences(uid_t uid) const;
+
  private:
   static constexpr size_t kMostProbes = 4096;
   static constexpr size_t kMostRefused = 64;
+  static constexpr size_t kMostShown = 16;
 
   struct Entry {
     Refusal refusal;
@@ -57,6 +74,7 @@ class ConnectionAttempts {
   std::set<ProcessId> probes_;
   std::deque<ProcessId> probe_order_;  // oldest first
   std::deque<Entry> refused_;          // the least recent first
+  std::map<ProcessId, Present> present_;
   size_t dropped_ = 0;                 // number of refusals dropped for lack of room
 };
 

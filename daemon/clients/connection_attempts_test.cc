@@ -49,6 +49,22 @@ TEST_F(ConnectionAttemptsTest, AnAdmittedClientIsNoLongerRefused) {
   EXPECT_THAT(attempts_.Refusals(0), ElementsAre("b was refused: full"));
 }
 
+TEST_F(ConnectionAttemptsTest, NamesProcessesWithoutAContextToTheirUserAndRoot) {
+  attempts_.NotePresent({.uid = 1000, .process = {71, 5}, .program = "python"});
+  attempts_.NotePresent({.uid = 1000, .process = {70, 4}, .program = "torchrun"});
+  attempts_.NotePresent({.uid = 1001, .process = {90, 6}, .program = "python"});
+  EXPECT_THAT(attempts_.Presences(1000), ElementsAre("pid 70 (torchrun)", "pid 71 (python)"));
+  EXPECT_THAT(attempts_.Presences(0), SizeIs(3));
+  EXPECT_TRUE(attempts_.IsPresent(70));
+  attempts_.NoteAbsent({70, 9});
+  EXPECT_TRUE(attempts_.IsPresent(70)) << "another process had this pid";
+  attempts_.NoteAbsent({70, 4});
+  EXPECT_FALSE(attempts_.IsPresent(70));
+  for (int32_t pid = 100; pid < 120; ++pid) attempts_.NotePresent({.uid = 1000, .process = {pid, 1}});
+  ASSERT_THAT(attempts_.Presences(1000), SizeIs(17));
+  EXPECT_EQ(attempts_.Presences(1000).back(), "5 more");
+}
+
 TEST_F(ConnectionAttemptsTest, CountsRefusalsBeyondTheLimit) {
   for (int i = 0; i < 70; ++i) attempts_.NoteRefused({.uid = 1000, .who = std::to_string(i), .reason = "r"});
   const auto found = attempts_.Refusals(0);

@@ -241,7 +241,7 @@ std::vector<std::string> ExpectedProcesses::Unreached(uid_t uid) const {
   AncestorCache ancestors;
   for (const int32_t pid : Pids(uid)) {
     const Candidate candidate = Classify(pid, ancestors);
-    if (candidate.tie == Tie::kNone || known_.refused(pid)) continue;
+    if (candidate.tie == Tie::kNone || known_.reported(pid)) continue;
     if (candidate.tie != Tie::kByEnvironment && known_.by_profiler(pid)) continue;
     const std::string maps = ReadProcFile(places(), pid, "maps");
     if (!CudaIsUp(places(), pid, maps) || !OldEnough(pid) || WithRegisteredAncestor(pid)) continue;

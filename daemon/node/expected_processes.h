@@ -42,7 +42,8 @@ class ExpectedProcesses {
   struct Known {
     std::function<bool(int32_t pid)> registered;   // our client in it is connected
     std::function<bool(int32_t pid)> by_profiler;  // PyTorch's profiler captures it
-    std::function<bool(int32_t pid)> refused;      // the daemon refused its client and reports that elsewhere
+    // The daemon reports it elsewhere: its client was refused, or it has no CUDA context.
+    std::function<bool(int32_t pid)> reported;
     std::function<bool(const ProcessId& process)> probed;  // it probed the client socket
   };
   ExpectedProcesses(Settings settings, Known known)

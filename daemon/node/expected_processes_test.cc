@@ -71,7 +71,7 @@ class ExpectedProcessesTest : public testing::Test {
         {.proc = proc_, .dev = dev_, .socket = kSocket},
         {.registered = [this](int32_t pid) { return registered_.count(pid) > 0; },
          .by_profiler = [this](int32_t pid) { return by_profiler_.count(pid) > 0; },
-         .refused = [this](int32_t pid) { return refused_.count(pid) > 0; },
+         .reported = [this](int32_t pid) { return refused_.count(pid) > 0; },
          .probed = [this](const ProcessId& process) { return probes_.count(process.pid) > 0; }});
   }
 
@@ -182,7 +182,7 @@ TEST_F(ExpectedProcessesTest, IdentifiesTheSocketByInodeAtAnyMountPoint) {
   const ExpectedProcesses processes({.proc = proc_, .dev = dev_, .socket = ours},
                                     {.registered = [](int32_t) { return false; },
                                      .by_profiler = [](int32_t) { return false; },
-                                     .refused = [](int32_t) { return false; },
+                                     .reported = [](int32_t) { return false; },
                                      .probed = [](const ProcessId&) { return false; }});
   EXPECT_THAT(processes.Unreached(getuid()), ElementsAre(HasSubstr("pid 70")))
       << "71 has a socket of another daemon under the same path";

@@ -9,16 +9,17 @@
 
 #include "sim/cupti/core.h"
 #include "sim/device/port.h"
+#include "sim/driver/stack_driver.h"
 
 namespace lockstep::sim {
 namespace {
 
-// The library is never unloaded. None of its functions is called.
-void LoadDriver() {
+// Returns the driver, which is never unloaded, or null.
+void* LoadDriver() {
   Dl_info self = {};
-  if (dladdr(reinterpret_cast<void*>(&LoadDriver), &self) == 0 || self.dli_fname == nullptr) return;
+  if (dladdr(reinterpret_cast<void*>(&LoadDriver), &self) == 0 || self.dli_fname == nullptr) return nullptr;
   const std::string own = self.dli_fname;
-  dlopen((own.substr(0, own.rfind('/') + 1) + "libcuda.so.1").c_str(), RTLD_NOW | RTLD_LOCAL);
+  return dlopen((own.substr(0, own.rfind('/') + 1) + "libcuda.so.1").c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 void LoadInjection() {
@@ -54,9 +55,16 @@ Gpu& Runtime::gpu() {
   gpu_ = new Gpu(DeviceSettings::Read([](const char* name) -> const char* { return getenv(name); }, &error));
   for (const std::string& t : error) std::fprintf(stderr, "simulated GPU: %s\n", t.c_str());
   initializer_ = std::this_thread::get_id();
+  const int devices = gpu_->settings().devices;
   {
     MutexUnlock unlocked(&mutex_);
-    LoadDriver();
+    if (void* driver = LoadDriver(); driver != nullptr) {
+      const auto initialized =
+          reinterpret_cast<decltype(&lockstep_sim_initialized)>(dlsym(driver, "lockstep_sim_initialized"));
+      if (initialized != nullptr) initialized(devices);
+      context_created_.store(reinterpret_cast<decltype(&lockstep_sim_context_created)>(
+          dlsym(driver, "lockstep_sim_context_created")));
+    }
     LoadInjection();
   }
   initializer_ = {};

@@ -3,6 +3,7 @@
 #ifndef LOCKSTEP_SIM_CUDART_RUNTIME_H_
 #define LOCKSTEP_SIM_CUDART_RUNTIME_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -25,6 +26,10 @@ class Runtime {
   // Initialises CUDA at the first call, and then loads the library in CUDA_INJECTION64_PATH, as the driver
   // does. Any thread may call it, also from inside that library.
   Gpu& gpu();
+  // Notes that the device has a context from now on.
+  void CreateContext(int device) {
+    if (const auto created = context_created_.load(); created != nullptr) created(device);
+  }
 
   void RegisterKernel(const void* host, const char* name);
   // Returns the mangled name, or null if `host` is not a kernel of this program.
@@ -36,10 +41,28 @@ class Runtime {
   Mutex mutex_;
   CondVar initialized_;
   Gpu* gpu_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::atomic<void (*)(int device)> context_created_{nullptr};  // the driver's function; null: no driver
   // The thread that initialises CUDA; none before and after. Other threads wait for it.
   std::thread::id initializer_ ABSL_GUARDED_BY(mutex_);
   std::map<const void*, std::string> kernels_ ABSL_GUARDED_BY(mutex_);
 };
+
+// Calls that only ask create no context, as in CUDA 12 and later.
+inline bool CreatesContext(uint32_t cbid) {
+  namespace cbids = foreign::cupti::runtime_cbid;
+  switch (cbid) {
+    case cbids::kGetLastError:
+    case cbids::kPeekAtLastError:
+    case cbids::kDriverGetVersion:
+    case cbids::kGetDeviceCount:
+    case cbids::kGetDevice:
+    case cbids::kGetDeviceProperties:
+    case cbids::kDeviceGetAttribute:
+      return false;
+    default:
+      return true;
+  }
+}
 
 // Makes one runtime call: writes its record, runs the callbacks before and after `body(gpu, call)`, and keeps
 // its error for cudaGetLastError.
@@ -49,6 +72,7 @@ foreign::cudart::cudaError_t RuntimeCall(uint32_t cbid, const char* name, Body b
   Gpu& gpu = Runtime::Get().gpu();
   ApiCall call(gpu.activity(), foreign::cupti::CallbackDomain::kRuntimeApi, cbid, name, symbol);
   const foreign::cudart::cudaError_t error = body(gpu, call);
+  if (CreatesContext(cbid)) Runtime::Get().CreateContext(gpu.device());
   call.set_result(error);
   if (error != foreign::cudart::cudaSuccess && error != foreign::cudart::cudaErrorNotReady)
     Runtime::LastError() = error;

@@ -185,6 +185,8 @@ class Driver {
     return events_[event];
   }
   bool ready() const { return core_ != nullptr; }
+  void CreateContext() { has_context_.store(true); }
+  bool has_context() const { return has_context_.load(); }
 
  private:
   // Runs the work as soon as the stream is free.
@@ -211,6 +213,7 @@ class Driver {
   }
 
   const SimCore* core_ = nullptr;  // set before Init() returns
+  std::atomic<bool> has_context_{false};
   Mutex mutex_;
   std::map<uint64_t, Stream> streams_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, int64_t> events_ ABSL_GUARDED_BY(mutex_);
@@ -249,7 +252,18 @@ LOCKSTEP_SIM_EXPORT int cuDeviceGet(int* device, int number) {
   *device = number;
   return number == 0 ? kSuccess : kInvalidValue;
 }
-LOCKSTEP_SIM_EXPORT int cuDevicePrimaryCtxRetain(void** context, int) { return StoreHandle(context, 1); }
+LOCKSTEP_SIM_EXPORT int cuDeviceGetCount(int* count) {
+  if (!TheDriver().ready()) return kNotInitialized;
+  return *count = 1, kSuccess;
+}
+LOCKSTEP_SIM_EXPORT int cuDevicePrimaryCtxRetain(void** context, int) {
+  TheDriver().CreateContext();
+  return StoreHandle(context, 1);
+}
+LOCKSTEP_SIM_EXPORT int cuDevicePrimaryCtxGetState(int, unsigned* flags, int* active) {
+  if (!TheDriver().ready()) return kNotInitialized;
+  return *flags = 0, *active = TheDriver().has_context() ? 1 : 0, kSuccess;
+}
 LOCKSTEP_SIM_EXPORT int cuCtxSetCurrent(void* context) {
   return context == nullptr ? kInvalidValue : kSuccess;
 }

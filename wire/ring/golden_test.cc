@@ -340,6 +340,14 @@ TEST(GoldenTest, WritesEveryMessageByteForByte) {
   profile.begin_ns = 1'700'000'000'001'000'000;
   profile.end_ns = 1'700'000'002'000'500'000;
   Append(&messages, MessageType::kProfile, profile);
+  Presence presence{};
+  presence.layout_major = 1;
+  presence.layout_minor = 6;
+  presence.claimed_pid = 4200;
+  presence.entry = 1;
+  std::strcpy(presence.version, "0.1.0");
+  std::strcpy(presence.program, "torchrun");
+  Append(&messages, MessageType::kPresence, presence);
   ExpectGolden("handshake.bin", messages);
 }
 

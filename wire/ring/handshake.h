@@ -2,6 +2,7 @@
 // type has a fixed size.
 //
 //   client                                    daemon
+//   Presence         ──▶                                    only while the process has no CUDA context
 //   Hello            ──▶
 //                    ◀──  Welcome (+ memfd by SCM_RIGHTS)   or Refuse
 //                    ◀──  Arm
@@ -38,6 +39,7 @@ enum class MessageType : uint32_t {
   kStop = 6,
   kState = 7,
   kProfile = 8,
+  kPresence = 9,
 };
 
 struct MessageHeader {
@@ -62,6 +64,21 @@ struct Hello {
   char identity[3072];
 };
 static_assert(sizeof(Hello) == 3280);
+
+// The process has loaded the client, but has no CUDA context yet. It may be a launcher or a loader worker. The
+// daemon does not answer, and shows the process in its status. Hello follows on the same connection when the
+// first context exists. The message exists since 1.6; an older daemon refuses it.
+struct Presence {
+  MessageHeader header;
+  // All fields are as in Hello.
+  uint32_t layout_major;
+  uint32_t layout_minor;
+  int32_t claimed_pid;
+  uint32_t entry;
+  char version[32];
+  char program[128];
+};
+static_assert(sizeof(Presence) == 192);
 
 struct Welcome {
   MessageHeader header;

@@ -33,8 +33,8 @@ inline constexpr uint64_t kMagic = 0x31504554534B434Cull;  // "LCKSTEP1" in memo
 inline constexpr uint32_t kLayoutMajor = 1;
 // Minor versions: 1 adds triggers in handshake.h, and kinds and counters after the first ones. 2 adds
 // devices, contexts, streams and memory. 3 adds the holder of CUPTI in handshake.h. 4 adds Python profiles,
-// and 5 the Cut of a window, in handshake.h.
-inline constexpr uint32_t kLayoutMinor = 5;
+// 5 the Cut of a window, and 6 Presence, in handshake.h.
+inline constexpr uint32_t kLayoutMinor = 6;
 inline constexpr uint32_t kMinorWithObjects = 2;
 inline constexpr uint32_t kMinorWithPythonProfiles = 4;
 inline constexpr uint32_t kMaxRings = 64;

@@ -55,10 +55,19 @@ class FakeDaemon {
 
   // Waits for a client's Hello. `offered` receives the client's segment, if it has one.
   bool AcceptHello(int milliseconds = 5000) {
-    pollfd wait{listener_.get(), POLLIN, 0};
-    if (::poll(&wait, 1, milliseconds) != 1) return false;
-    peer_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    return Accept(milliseconds) && ReceiveHello(milliseconds);
+  }
+  // Waits for a client's Presence. Its Hello comes later on the same connection (ReceiveHello).
+  bool AcceptPresence(int milliseconds = 5000) {
+    return Accept(milliseconds) && Receive(ring::MessageType::kPresence, &presence, milliseconds);
+  }
+  bool ReceiveHello(int milliseconds = 5000) {
     return Receive(ring::MessageType::kHello, &hello, milliseconds);
+  }
+  bool RefuseClient(const char* reason) {
+    ring::Refuse refuse{};
+    std::strncpy(refuse.reason, reason, sizeof refuse.reason - 1);
+    return Send(ring::MessageType::kRefuse, refuse);
   }
   bool WelcomeWithNewSegment(const ring::SegmentOptions& options = {.main_ring_bytes = 1 << 20,
                                                                     .ring_count = 8}) {
@@ -142,10 +151,18 @@ class FakeDaemon {
   bool ok = false;
   uint32_t layout_minor = ring::kLayoutMinor;
   ring::Hello hello{};
+  ring::Presence presence{};
   Fd offered;
   std::unique_ptr<DaemonEnd> end;
 
  private:
+  bool Accept(int milliseconds) {
+    pollfd wait{listener_.get(), POLLIN, 0};
+    if (::poll(&wait, 1, milliseconds) != 1) return false;
+    peer_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    return true;
+  }
+
   template <typename Message>
   bool Receive(ring::MessageType type, Message* out, int milliseconds) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
