@@ -47,6 +47,47 @@ TEST_F(AgentTest, FlushesAndCountsARecordThatNeverCompletes) {
   EXPECT_EQ(daemon_.end->Lost(LossReason::kBadStamp, RecordKind::kKernel), 1u);
 }
 
+// CUPTI requests buffers before it has records, and may keep them for ever (pytorch#195471).
+TEST_F(AgentTest, AnEmptyBufferThatCuptiKeepsCostsNeitherTimeNorALoss) {
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  size_t bytes = 0;
+  uint8_t* kept = cupti_.Request(&bytes);
+  ASSERT_NE(kept, nullptr);
+  int64_t t0 = StartWindow(1, Nanos::Millis(50));
+  cupti_.Emit(MakeKernel(t0 + 10, t0 + 20, 5));
+  const auto since = kSystemTiming.monotonic();
+  auto done = daemon_.WaitForState();
+  ASSERT_EQ(done->state, ClientState::kDone);
+  EXPECT_LT((kSystemTiming.monotonic() - since).seconds(), 1.5);
+  EXPECT_STREQ(done->text, "");
+  EXPECT_EQ(daemon_.end->Lost(LossReason::kContested, RecordKind::kPad), 0u);
+  EXPECT_EQ(daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel).size(), 1u);
+
+  // A later capture receives it.
+  ArmAndExpectArmed(2);
+  t0 = StartWindow(2, Nanos::Millis(200));
+  const auto kernel = MakeKernel(t0 + 10, t0 + 20, 6);
+  std::memcpy(kept, &kernel, sizeof kernel);
+  cupti_.ReturnBuffer(kept, bytes, sizeof kernel);
+  done = daemon_.WaitForState();
+  ASSERT_EQ(done->state, ClientState::kDone);
+  EXPECT_EQ(daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel).size(), 1u);
+}
+
+TEST_F(AgentTest, ABufferWithRecordsThatCuptiKeepsIsALoss) {
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  size_t bytes = 0;
+  uint8_t* kept = cupti_.Request(&bytes);
+  const int64_t t0 = StartWindow(1, Nanos::Millis(50));
+  const auto kernel = MakeKernel(t0 + 10, t0 + 20, 6);
+  std::memcpy(kept, &kernel, sizeof kernel);
+  const auto done = daemon_.WaitForState();
+  ASSERT_EQ(done->state, ClientState::kDone);
+  EXPECT_EQ(daemon_.end->Lost(LossReason::kContested, RecordKind::kPad), 1u);
+}
+
 TEST_F(AgentTest, CountsOnlyCuptisDropsInTheWindow) {
   ConnectAndWelcome();
   ArmAndExpectArmed(1);

@@ -140,7 +140,9 @@ TEST_F(AgentTest, ReportsAProfilerThatReplacesTheClockInTheWindow) {
 TEST_F(AgentTest, APreparedCuptiIsEnabledBrieflyAndRecordsNothing) {
   static std::atomic<bool> context{false};
   context = false;
-  agent_->SetOptions({Prepare::kAtFirstContext, [] { return context.load(); }});
+  agent_->SetOptions({.prepare = Prepare::kAtFirstContext,
+                      .registration = Registration::kAtOnce,
+                      .context_up = [] { return context.load(); }});
   ConnectAndWelcome();
   kSystemTiming.pause(Nanos::Millis(50));
   cupti_.Locked(
@@ -183,7 +185,7 @@ TEST_F(AgentGraphTest, TheFirstCaptureKeepsCorrelationsOfGraphs) {
 }
 
 TEST_F(AgentGraphTest, PreparingCountsAsTheFirstCapture) {
-  agent_->SetOptions({Prepare::kAtFirstContext, nullptr});
+  agent_->SetOptions({.prepare = Prepare::kAtFirstContext});
   EXPECT_EQ(CorrelationOfGraphKernel(), 0u);
 }
 

@@ -48,10 +48,6 @@ bool Capture::OpenCupti(const CaptureRequest& request, const ring::ClientSegment
     if (!open_cupti_(&api_, why)) return false;
     cupti_open_ = true;
   }
-  // A touch is a write, so it must not happen while CUPTI still writes into a buffer.
-  if (!cupti_.buffers_in_use()) {
-    Arena::Touch({cupti_memory_.buffers.data, kWarmCuptiBuffers * kCuptiBufferBytes});
-  }
   cupti_refused_ = !cupti_.Arm(api_, request.activities, callbacks_, cupti_memory_, segment, why);
   if (cupti_refused_) return false;
   clock_.Use(api_.GetTimestamp);
@@ -231,7 +227,7 @@ CaptureTotals Capture::Close(What what) {
   trigger_.Clear();
   Arena::Discard(cupti_memory_.names);
   if (all_left) Arena::Discard(thread_names_);
-  if (!cupti_.buffers_in_use()) Arena::Discard(cupti_memory_.buffers);
+  cupti_.DiscardFreeBuffers();
   state_ = State::kIdle;
   totals.records = threads.records;
   totals.outside = threads.outside;

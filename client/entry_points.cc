@@ -72,11 +72,12 @@ void RunCaptureCallbacks() {
 }
 
 void OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
+  if (g_inert.load()) return g_capture.cupti().OnRequestedInChild(buffer, bytes, max_records);
   g_capture.cupti().OnRequested(buffer, bytes, max_records);
 }
 
 void OnCompleted(foreign::cupti::Context, uint32_t, uint8_t* buffer, size_t, size_t valid_bytes) {
-  g_capture.cupti().OnCompleted(buffer, valid_bytes);
+  if (!g_inert.load()) g_capture.cupti().OnCompleted(buffer, valid_bytes);
 }
 
 void OnThreadExit(void* value) {

@@ -157,7 +157,7 @@ std::string DaemonText(const v1::DaemonStatus& d) {
   if (d.ranks_size() == 0)
     out += "  no GPU process has registered: start the job with `lockstep run -- COMMAND`\n";
   if (d.without_context_size() > 0)
-    absl::StrAppend(&out, "  not ranks, because they have no CUDA context: ",
+    absl::StrAppend(&out, "  not a rank, because it has no CUDA context: ",
                     absl::StrJoin(d.without_context(), ", "), "\n");
   if (!d.kineto().empty()) absl::StrAppend(&out, "  PyTorch's on-demand traces: ", d.kineto(), "\n");
   for (const std::string& warning : d.warnings()) absl::StrAppend(&out, "  warning: ", warning, "\n");

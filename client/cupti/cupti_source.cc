@@ -55,6 +55,12 @@ void CuptiSource::OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_recor
   }
 }
 
+void CuptiSource::OnRequestedInChild(uint8_t** buffer, size_t* bytes, size_t* max_records) const {
+  *max_records = 0;
+  *buffer = version_ >= cupti::kVersion_12_9 ? nullptr : reinterpret_cast<uint8_t*>(discard_);
+  *bytes = *buffer == nullptr ? 0 : kCuptiBufferBytes;
+}
+
 void CuptiSource::OnCompleted(uint8_t* buffer, size_t valid_bytes) {
   const uint32_t number = pool_.NumberOf(reinterpret_cast<std::byte*>(buffer));
   if (number != BufferPool::kNone) {
@@ -172,7 +178,7 @@ void CuptiSource::CheckOtherProfilers() {
   // The other profiler replaces CUPTI's callbacks, so that lent buffers never return, or it replaces the
   // clock.
   const bool clock = ReadClockDomain() == Clock::kForeign;
-  if (!clock && !buffers_in_use()) return;
+  if (!clock && !records_outstanding()) return;
   ring::CountLoss(segment_->header(), LossReason::kContested, RecordKind::kPad, 1);
   note_ << (clock ? "another profiler replaced CUPTI's clock in the window"
                   : "CUPTI did not return all buffers: another profiler may have registered its own")
@@ -230,6 +236,7 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
   records_ = 0;
   outside_ = 0;
   if (pool_.in_use() == 0) pool_.Init(memory.buffers, kCuptiBufferBytes);
+  WarmBuffers();
   discard_ = memory.discard.data;
   ring::ClaimRing(segment.ring(0), static_cast<uint32_t>(::syscall(SYS_gettid)));
   converter_.Begin(api_, options, window_, segment.Writer(0), memory.names, ids_);
@@ -245,6 +252,29 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
     return false;
   }
   return true;
+}
+
+// Touches the buffers that a steady run needs, so that no application thread pays for their pages. A buffer
+// that CUPTI has is left alone, because it may write there.
+void CuptiSource::WarmBuffers() {
+  std::byte* taken[kWarmCuptiBuffers] = {};
+  for (std::byte*& buffer : taken) buffer = pool_.Acquire();
+  for (std::byte* buffer : taken) {
+    if (buffer == nullptr) continue;
+    Arena::Touch({buffer, kCuptiBufferBytes});
+    pool_.Release(pool_.NumberOf(buffer));
+  }
+}
+
+void CuptiSource::DiscardFreeBuffers() {
+  uint32_t taken[BufferPool::kMost];
+  uint32_t count = 0;
+  for (std::byte* buffer = pool_.Acquire(); buffer != nullptr; buffer = pool_.Acquire())
+    taken[count++] = pool_.NumberOf(buffer);
+  for (uint32_t i = 0; i < count; ++i) {
+    Arena::Discard({pool_.at(taken[i]), kCuptiBufferBytes});
+    pool_.Release(taken[i]);
+  }
 }
 
 void CuptiSource::OpenWindow() {
@@ -289,12 +319,13 @@ void CuptiSource::Drain() {
   WaitForWindow(since);
   enabled_.UndoAll();
   // CUPTI returns a buffer only when all its records are complete.
-  for (api_.FlushAll(0); buffers_in_use() && timing_.monotonic() - since < kCompleteLimit; api_.FlushAll(0)) {
+  for (api_.FlushAll(0); records_outstanding() && timing_.monotonic() - since < kCompleteLimit;
+       api_.FlushAll(0)) {
     timing_.pause(kBetweenLooks);
   }
   api_.FlushAll(cupti::kFlushForced);
   since = timing_.monotonic();
-  while (buffers_in_use() && timing_.monotonic() - since < kForcedLimit) timing_.pause(kBetweenLooks);
+  while (records_outstanding() && timing_.monotonic() - since < kForcedLimit) timing_.pause(kBetweenLooks);
   CountDropped();
   CheckOtherProfilers();
   Finish();
@@ -306,7 +337,7 @@ void CuptiSource::Abort() {
   enabled_.UndoAll();
   api_.FlushAll(cupti::kFlushForced);
   const MonoTime since = timing_.monotonic();
-  while (buffers_in_use() && timing_.monotonic() - since < kForcedLimit) timing_.pause(kBetweenLooks);
+  while (records_outstanding() && timing_.monotonic() - since < kForcedLimit) timing_.pause(kBetweenLooks);
   Finish();
 }
 

@@ -53,6 +53,8 @@ class CuptiSource {
   // ---- CUPTI's threads ----
   void OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_records);
   void OnCompleted(uint8_t* buffer, size_t valid_bytes);
+  // Answers a request in a forked child, where records go nowhere.
+  void OnRequestedInChild(uint8_t** buffer, size_t* bytes, size_t* max_records) const;
 
   // ---- the agent's thread ----
   // Enables the records that `activities` (ring::Activities) requests, and discards them until the window
@@ -79,8 +81,8 @@ class CuptiSource {
 
   uint64_t records() const { return records_; }
   uint64_t outside() const { return outside_; }
-  // True if CUPTI still has buffers after a drain that timed out. Their memory must then stay.
-  bool buffers_in_use() const { return pool_.in_use() != 0; }
+  // Frees the memory of the buffers that CUPTI does not have. It may keep some, full or empty.
+  void DiscardFreeBuffers();
   uint32_t version() const { return version_; }
   // True if the last Arm failed because another tool in this process holds CUPTI. `holder` names it, or is
   // empty if the name is unknown.
@@ -103,7 +105,10 @@ class CuptiSource {
   void CheckOtherProfilers();
   bool Enable(uint32_t activities, Sentence* why);
   bool Fail(const char* function, foreign::cupti::Result result, Sentence* why);
+  void WarmBuffers();
   void WaitForWindow(MonoTime since);
+  // True if CUPTI has records that it has not returned.
+  bool records_outstanding() const { return pool_.holding_records() != 0; }
   void Finish();
   void ConvertOrQueue(uint32_t number, size_t valid_bytes);
   void CountDropped();

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "client/record/arena.h"
 
@@ -27,17 +28,20 @@ class BufferPool {
     buffer_bytes_ = buffer_bytes;
     const size_t fit = memory.bytes / buffer_bytes;
     count_ = fit < kMost ? static_cast<uint32_t>(fit) : kMost;
-    free_.store(count_ == 64 ? ~uint64_t{0} : (uint64_t{1} << count_) - 1);
+    all_ = count_ == 64 ? ~uint64_t{0} : (uint64_t{1} << count_) - 1;
+    free_.store(all_);
     queue_.store(kNone);
   }
 
   // Returns the free buffer with the lowest number, so that the same few stay in cache, or null if all are
-  // lent.
+  // lent. It begins with zeros.
   std::byte* Acquire() {
     uint64_t free = free_.load(std::memory_order_acquire);
     while (free != 0) {
       if (free_.compare_exchange_weak(free, free & (free - 1), std::memory_order_acquire)) {
-        return base_ + static_cast<size_t>(std::countr_zero(free)) * buffer_bytes_;
+        std::byte* buffer = base_ + static_cast<size_t>(std::countr_zero(free)) * buffer_bytes_;
+        std::memset(buffer, 0, sizeof(uint32_t));  // for holding_records()
+        return buffer;
       }
     }
     return nullptr;
@@ -58,6 +62,17 @@ class BufferPool {
     return count_ - static_cast<uint32_t>(std::popcount(free_.load(std::memory_order_acquire)));
   }
   size_t buffer_bytes() const { return buffer_bytes_; }
+  // The number of lent or queued buffers that do not begin with zeros. CUPTI may keep empty buffers. A record
+  // begins with its kind, which is never 0.
+  uint32_t holding_records() const {
+    uint32_t count = 0;
+    for (uint64_t in_use = ~free_.load(std::memory_order_acquire) & all_; in_use != 0; in_use &= in_use - 1) {
+      const auto number = static_cast<uint32_t>(std::countr_zero(in_use));
+      // CUPTI may be writing.
+      count += *reinterpret_cast<const volatile uint32_t*>(at(number)) != 0 ? 1 : 0;
+    }
+    return count;
+  }
 
   // ---- queue ----
   void Enqueue(uint32_t number, size_t valid_bytes) {
@@ -91,6 +106,7 @@ class BufferPool {
   std::byte* base_ = nullptr;
   size_t buffer_bytes_ = 0;
   uint32_t count_ = 0;
+  uint64_t all_ = 0;
   std::atomic<uint64_t> free_{0};
   std::atomic<uint32_t> queue_{kNone};
   uint32_t next_[kMost] = {};

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +34,38 @@ TEST(BufferPoolTest, LendsEachBufferOnceLowestFirst) {
   pool.Release(9);
   pool.Release(3);
   EXPECT_EQ(pool.Acquire(), memory.data() + 3 * 64);
+}
+
+TEST(BufferPoolTest, CountsLentBuffersThatHoldRecords) {
+  std::vector<std::byte> memory(4 * 64, std::byte{1});
+  BufferPool pool;
+  pool.Init({memory.data(), memory.size()}, 64);
+  std::byte* first = pool.Acquire();
+  pool.Acquire();
+  EXPECT_EQ(pool.holding_records(), 0u) << "what an earlier capture left does not count";
+  first[0] = std::byte{9};
+  EXPECT_EQ(pool.holding_records(), 1u);
+  pool.Release(0);
+  EXPECT_EQ(pool.holding_records(), 0u);
+}
+
+// CUPTI keeps its pointers to lent buffers in a child.
+TEST(ArenaTest, AForkedChildMayWriteToItAndSeesNothingOfTheParent) {
+  Arena arena;
+  ASSERT_TRUE(arena.Reserve(1 << 20));
+  const Memory part = arena.Take(1 << 16);
+  part.data[5] = std::byte{7};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool empty = part.data[5] == std::byte{0};
+    part.data[5] = std::byte{8};
+    ::_exit(empty ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(part.data[5], std::byte{7});
 }
 
 TEST(BufferPoolTest, KnowsItsOwnBuffersFromAnyOtherAddress) {

@@ -139,6 +139,24 @@ class Torchrun(LauncherVariables):
             launcher.wait(20)
             self.wait_for_none()
 
+    def test_a_launcher_that_initialises_cuda_is_no_rank(self):
+        command = [*self.sandbox.lockstep("run", "--"), sys.executable, TORCHRUN, "--nproc-per-node", "2", "--initialise-cuda"]
+        for number, options in enumerate((("--rdzv-id", "my-job"), ())):
+            launcher = self.sandbox.start([*command, *options, "--", BIN / "lockstep_cuda_loop", "60"], env=self.env)
+            ranks = self.two_ranks()
+            self.assertEqual([(rank["rank"], rank["world_size"]) for rank in ranks], [(0, 2), (1, 2)])
+            status = self.sandbox.status()
+            self.assertEqual(len(status["without_context"]), 1, status)
+            self.assertRegex(status["without_context"][0], rf"^pid {launcher.pid} \(python")
+            self.assertEqual(status["warnings"], [])
+            self.assertIn(f"it has no CUDA context: pid {launcher.pid} (python", self.sandbox.run("status").stdout)
+            done = self.sandbox.run("trace", "--duration", "300ms", "-o", self.sandbox.folder / f"capture-{number}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            launcher.send_signal(signal.SIGTERM)
+            launcher.wait(20)
+            self.wait_for_none()
+            wait_until(lambda: not self.sandbox.status()["without_context"], "the launcher's end")
+
     def test_a_restart_is_another_incarnation_of_the_same_ranks(self):
         """A rank dies. torchrun then starts all ranks of its node again, with a new restart count."""
         for options in (("--rdzv-id", "exp8"), ()):

@@ -2,11 +2,12 @@
 variables are those of "Environment Variables" in torchrun's documentation (docs.pytorch.org,
 torch.distributed.run), on one node.
 
-    fake_torchrun.py [--nproc-per-node N] [--rdzv-id ID] [--max-restarts N] -- COMMAND
+    fake_torchrun.py [--nproc-per-node N] [--rdzv-id ID] [--max-restarts N] [--initialise-cuda] -- COMMAND
 
 If a worker fails, all workers end and start again with TORCHELASTIC_RESTART_COUNT increased by one, at
-most --max-restarts times."""
+most --max-restarts times. --initialise-cuda calls cuInit in the launcher, as `import torch` does with KINETO_USE_DAEMON."""
 import argparse
+import ctypes
 import os
 import signal
 import subprocess
@@ -17,8 +18,11 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--nproc-per-node", type=int, default=1)
 parser.add_argument("--rdzv-id", default="none")
 parser.add_argument("--max-restarts", type=int, default=0)
+parser.add_argument("--initialise-cuda", action="store_true")
 parser.add_argument("command", nargs="+")
 options = parser.parse_args()
+if options.initialise_cuda and ctypes.CDLL("libcuda.so.1").cuInit(0) != 0:
+    sys.exit("fake_torchrun: cuInit failed")
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
