@@ -1,5 +1,5 @@
-// Fills Hello and Presence with the client's description of its process. The daemon trusts only the kernel's data; it uses
-// the rest for names and order.
+// Fills Hello and Presence with the client's description of its process. The daemon trusts only the kernel's
+// data; it uses the rest for names and order.
 #ifndef LOCKSTEP_CLIENT_IDENTITY_H_
 #define LOCKSTEP_CLIENT_IDENTITY_H_
 

@@ -71,11 +71,12 @@ Daemon::Daemon(Options options, const Clock& clock, const ProcessTable& processe
             .host_name = CleanText(options_.node_name.empty() ? ReadHostName() : options_.node_name, 256),
             .owner = geteuid()},
       jobs_(processes),
-      expected_({.socket = AbsolutePath(options_.socket), .ticks_per_second = sysconf(_SC_CLK_TCK)},
-                {.registered = [this](int32_t pid) { return registry_.HasPid(pid); },
-                 .by_profiler = [this](int32_t pid) { return registry_.HasProfiledPid(pid); },
-                 .reported = [this](int32_t pid) { return attempts_.IsRefused(pid) || attempts_.IsPresent(pid); },
-                 .probed = [this](const ProcessId& process) { return attempts_.HasProbed(process); }}),
+      expected_(
+          {.socket = AbsolutePath(options_.socket), .ticks_per_second = sysconf(_SC_CLK_TCK)},
+          {.registered = [this](int32_t pid) { return registry_.HasPid(pid); },
+           .by_profiler = [this](int32_t pid) { return registry_.HasProfiledPid(pid); },
+           .reported = [this](int32_t pid) { return attempts_.IsRefused(pid) || attempts_.IsPresent(pid); },
+           .probed = [this](const ProcessId& process) { return attempts_.HasProbed(process); }}),
       client_path_(
           *loop_, clock, registry_, clients_, captures_, [this] { OnRanksChanged(); }, log),
       kineto_path_(

@@ -326,8 +326,7 @@ TEST_F(ProgramTest, RunExecutesTheCommandInItsProcess) {
 TEST_F(ProgramTest, RunSetsVariablesAndKeepsExistingOnes) {
   const Result plain = Run("lockstep run -- env");
   EXPECT_EQ(plain.code, 0);
-  for (const char* name :
-       {"CUDA_INJECTION64_PATH=", "NVTX_INJECTION64_PATH=", "NCCL_PROFILER_PLUGIN="}) {
+  for (const char* name : {"CUDA_INJECTION64_PATH=", "NVTX_INJECTION64_PATH=", "NCCL_PROFILER_PLUGIN="}) {
     EXPECT_THAT(plain.out, HasSubstr(std::string("\n") + name));
   }
   EXPECT_THAT(plain.out, Not(HasSubstr("KINETO"))) << "it makes each import of PyTorch initialise CUDA";

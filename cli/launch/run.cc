@@ -68,6 +68,8 @@ constexpr Variable kNccl = {kNcclPlugin, "the collective of each kernel", "LOCKS
 // CUDA loads the other tool; the client is preloaded nevertheless.
 constexpr Variable kCudaWithPreload = {
     kCudaInjection, "activity before NCCL's first communicator, where the preloaded client starts,", nullptr};
+// NCCL copies the path to a buffer of this length and its terminating zero (2.28.9).
+constexpr size_t kLongestNcclPlugin = 254;
 constexpr char kKineto[] = "KINETO_USE_DAEMON";
 constexpr char kSocket[] = "LOCKSTEP_SOCKET";
 
@@ -192,7 +194,12 @@ void Prepare(const RunFlags& flags) {
   const bool cupti = flags.mode != "nccl";
   if (cupti) environment.Set(flags.preload ? kCudaWithPreload : kCuda, *library);
   environment.Set(kNvtx, *library);
-  environment.Set(kNccl, *library);
+  if (library->size() <= kLongestNcclPlugin)
+    environment.Set(kNccl, *library);
+  else
+    PrintMessage(absl::StrCat("NCCL cuts paths of plugins at ", kLongestNcclPlugin, " characters, and ",
+                              *library, " has ", library->size(), ": ", kNccl.missing,
+                              " will be missing; install Lockstep in another folder"));
   if (flags.mode == "auto" || flags.mode == "kineto")
     SetKineto(flags.mode, environment, daemon->client_socket);
   const char* socket = std::getenv(kSocket);

@@ -1,5 +1,5 @@
 // Measures the conversion of CUPTI records to ring records, in ns per record. The baseline only steps through
-// the buffer, in the same run. The buffer has 4 MiB with alternating kernels and calls and 64 kernel names,
+// the buffer, in the same run. The buffer has 1 MiB with alternating kernels and calls and 64 kernel names,
 // as in a training step.
 #include <benchmark/benchmark.h>
 

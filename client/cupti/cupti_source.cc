@@ -142,7 +142,8 @@ bool CuptiSource::NameHolder(Sentence* to, HolderName* name) const {
 
 bool CuptiSource::CheckVersion(Sentence* why) const {
   if (version_ == cupti::kVersion_13_0) {
-    *why << "CUPTI 13.0.0 deadlocks when kernel records are disabled: use CUDA 13.0 Update 1 or later";
+    *why << "CUPTI 13.0.0 deadlocks when kernel records are disabled: use CUDA 13.0 Update 1 or later (for "
+            "PyTorch's wheels: pip install -U nvidia-cuda-cupti)";
     return false;
   }
   return true;

@@ -10,8 +10,8 @@ bool Arena::Reserve(size_t bytes) {
   void* base =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return false;
-  // CUPTI keeps its pointers in a forked child, and may write there. The child needs pages at these places, but
-  // not the parent's contents.
+  // CUPTI keeps its pointers in a forked child, and may write there. The child needs pages at these places,
+  // but not the parent's contents.
   if (::madvise(base, bytes, MADV_WIPEONFORK) != 0) ::madvise(base, bytes, MADV_DONTFORK);
   base_ = static_cast<std::byte*>(base);
   bytes_ = bytes;

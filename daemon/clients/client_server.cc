@@ -226,7 +226,8 @@ absl::Status ClientServer::OnPresence(Connection& connection, const ring::Presen
   if (!info.ok() || connection.present) return absl::OkStatus();
   connection.present = true;
   connection.process = info->id;
-  attempts_.NotePresent({.uid = connection.peer.uid, .process = info->id, .program = FieldText(presence.program)});
+  attempts_.NotePresent(
+      {.uid = connection.peer.uid, .process = info->id, .program = FieldText(presence.program)});
   return absl::OkStatus();
 }
 

@@ -75,7 +75,7 @@ class ConnectionAttempts {
   std::deque<ProcessId> probe_order_;  // oldest first
   std::deque<Entry> refused_;          // the least recent first
   std::map<ProcessId, Present> present_;
-  size_t dropped_ = 0;                 // number of refusals dropped for lack of room
+  size_t dropped_ = 0;  // number of refusals dropped for lack of room
 };
 
 }  // namespace lockstep::daemon

@@ -1,4 +1,5 @@
-// The functions by which the simulated libcudart tells its libcuda what a program does. It finds them by name.
+// The functions by which the simulated libcudart tells its libcuda what a program does. It finds them by
+// name.
 #ifndef LOCKSTEP_SIM_DRIVER_STACK_DRIVER_H_
 #define LOCKSTEP_SIM_DRIVER_STACK_DRIVER_H_
 

@@ -65,9 +65,9 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 3280);
 
-// The process has loaded the client, but has no CUDA context yet. It may be a launcher or a loader worker. The
-// daemon does not answer, and shows the process in its status. Hello follows on the same connection when the
-// first context exists. The message exists since 1.6; an older daemon refuses it.
+// The process has loaded the client, but has no CUDA context yet. It may be a launcher or a loader worker.
+// The daemon does not answer, and shows the process in its status. Hello follows on the same connection when
+// the first context exists. The message exists since 1.6; an older daemon refuses it.
 struct Presence {
   MessageHeader header;
   // All fields are as in Hello.

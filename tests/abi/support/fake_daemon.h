@@ -54,9 +54,7 @@ class FakeDaemon {
   }
 
   // Waits for a client's Hello. `offered` receives the client's segment, if it has one.
-  bool AcceptHello(int milliseconds = 5000) {
-    return Accept(milliseconds) && ReceiveHello(milliseconds);
-  }
+  bool AcceptHello(int milliseconds = 5000) { return Accept(milliseconds) && ReceiveHello(milliseconds); }
   // Waits for a client's Presence. Its Hello comes later on the same connection (ReceiveHello).
   bool AcceptPresence(int milliseconds = 5000) {
     return Accept(milliseconds) && Receive(ring::MessageType::kPresence, &presence, milliseconds);
