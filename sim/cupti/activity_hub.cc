@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/read_clock.h"
 #include "sim/cupti/record_size.h"
 
 namespace lockstep::sim {
@@ -16,6 +17,8 @@ namespace {
 
 namespace cupti = foreign::cupti;
 using cupti::ActivityKind;
+
+constexpr int64_t kNsPerMs = 1'000'000;
 
 void SetStamps(uint8_t* record, ActivityKind kind, int64_t start_ns, int64_t end_ns) {
   const auto start = static_cast<uint64_t>(start_ns), end = static_cast<uint64_t>(end_ns);
@@ -76,7 +79,15 @@ void ActivityHub::SetEnabled(ActivityKind kind, bool enabled, int64_t now) {
   const auto k = static_cast<uint32_t>(kind);
   if (k >= kKinds) return;
   const bool before = enabled_[k].exchange(enabled, std::memory_order_relaxed);
-  if (kind == ActivityKind::kConcurrentKernel && enabled && !before) ++sessions_;
+  if (kind != ActivityKind::kConcurrentKernel || !enabled || before) return;
+  ++sessions_;
+  if (settings_.finalize_ms != 0 && finalize_at_.load() == 0)
+    finalize_at_.store(now + int64_t{settings_.finalize_ms} * kNsPerMs);
+}
+
+bool ActivityHub::Finalized() {
+  const int64_t at = finalize_at_.load();
+  return at != 0 && ReadClockNs(CLOCK_MONOTONIC) >= at;
 }
 
 void ActivityHub::SetCallEnabled(cupti::CallbackDomain domain, uint32_t cbid, bool enabled, int64_t now) {
@@ -88,7 +99,7 @@ void ActivityHub::SetCallEnabled(cupti::CallbackDomain domain, uint32_t cbid, bo
 
 bool ActivityHub::Wants(ActivityKind kind) const {
   const auto k = static_cast<uint32_t>(kind);
-  return k < kKinds && enabled_[k].load(std::memory_order_relaxed);
+  return k < kKinds && enabled_[k].load(std::memory_order_relaxed) && !Finalized();
 }
 
 bool ActivityHub::WantsCall(cupti::CallbackDomain domain, uint32_t cbid) const {
@@ -157,7 +168,12 @@ void ActivityHub::Write(const Ready& ready, SimOutcome outcome) {
   Buffer& current = current_[ready.lane];
   if (ready.delivery == Delivery::kDrop || faulty || !MakeRoom(&current, size)) {
     if (current.data == nullptr) current_.erase(ready.lane);
-    dropped_.fetch_add(1, std::memory_order_relaxed);
+    if (settings_.late_drops_ms == 0) {
+      dropped_.fetch_add(1, std::memory_order_relaxed);
+    } else {
+      MutexLock lock(&drops_);
+      late_drops_.emplace_back(ReadClockNs(CLOCK_MONOTONIC) + int64_t{settings_.late_drops_ms} * kNsPerMs, 1);
+    }
     Note(ready.stamp_ns, kind, SimOutcome::kDropped, 1);
     return;
   }
@@ -190,24 +206,30 @@ bool ActivityHub::MakeRoom(Buffer* current, size_t bytes) {
                     (current->max_records != 0 && current->records >= current->max_records);
   if (current->data != nullptr && !full) return true;
   if (current->data != nullptr) ReturnBuffer(current);
+  const Buffer fresh = RequestBuffer();
+  if (fresh.data == nullptr) return false;
+  *current = fresh;
+  if (bytes <= fresh.bytes) return true;
+  ReturnBuffer(current);
+  return false;
+}
+
+ActivityHub::Buffer ActivityHub::RequestBuffer() {
   cupti::BufferRequested requested;
   {
     MutexLock lock(&state_);
     requested = requested_;
   }
-  if (requested == nullptr) return false;
   Buffer fresh;
+  if (requested == nullptr) return fresh;
   requested(&fresh.data, &fresh.bytes, &fresh.max_records);
   if (fresh.data == nullptr && settings_.version < cupti::kVersion_12_9) {
     std::fprintf(stderr, "simulated CUPTI %u: a tool refused a buffer, which crashes CUPTI before 12.9\n",
                  settings_.version);
     std::abort();
   }
-  if (fresh.data == nullptr) return false;
-  *current = fresh;
-  if (bytes <= fresh.bytes) return true;
-  ReturnBuffer(current);
-  return false;
+  if (fresh.data != nullptr && settings_.zeroing) std::memset(fresh.data, 0, fresh.bytes);
+  return fresh;
 }
 
 void ActivityHub::ReturnBuffer(Buffer* current) {
@@ -221,9 +243,16 @@ void ActivityHub::ReturnBuffer(Buffer* current) {
 
 void ActivityHub::ReturnAllBuffers() {
   for (auto& lane : current_) {
-    if (lane.second.data != nullptr) ReturnBuffer(&lane.second);
+    Buffer& buffer = lane.second;
+    // An empty buffer stays.
+    if (buffer.data == nullptr || (settings_.keep_buffers && buffer.used == 0)) continue;
+    ReturnBuffer(&buffer);
+    if (settings_.keep_buffers) buffer = RequestBuffer();
   }
-  current_.clear();
+  if (settings_.keep_buffers)
+    std::erase_if(current_, [](const auto& lane) { return lane.second.data == nullptr; });
+  else
+    current_.clear();
 }
 
 uint32_t ActivityHub::LaneOfCaller() const {
@@ -254,6 +283,7 @@ void ActivityHub::WriteInFlight(int64_t now) {
 }
 
 void ActivityHub::FlushAll(Flush flush, int64_t now) {
+  if (Finalized()) return;
   Pump(now);
   {
     MutexLock writing(&writing_);
@@ -267,7 +297,13 @@ void ActivityHub::FlushAll(Flush flush, int64_t now) {
 }
 
 uint64_t ActivityHub::TakeDropped(int64_t realtime_ns) {
-  const uint64_t dropped = dropped_.exchange(0, std::memory_order_relaxed);
+  uint64_t dropped = dropped_.exchange(0, std::memory_order_relaxed);
+  if (settings_.late_drops_ms != 0) {
+    MutexLock lock(&drops_);
+    const int64_t now = ReadClockNs(CLOCK_MONOTONIC);
+    for (; !late_drops_.empty() && late_drops_.front().first <= now; late_drops_.pop_front())
+      dropped += late_drops_.front().second;
+  }
   Note(realtime_ns, ActivityKind::kInvalid, SimOutcome::kDroppedRead, dropped);
   return dropped;
 }
@@ -298,15 +334,15 @@ void ActivityHub::RunWorker() {
   while (true) {
     work_.Wait(&state_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_) { return stop_ || !full_.empty(); });
     if (stop_) return;
-    const Buffer buffer = full_.front();
-    full_.pop_front();
+    const Buffer buffer = settings_.reorder ? full_.back() : full_.front();
+    settings_.reorder ? full_.pop_back() : full_.pop_front();
     const cupti::BufferCompleted completed = completed_;
     delivering_ = true;
     {
       MutexUnlock unlocked(&state_);
       if (settings_.late_buffers_ms != 0)
         std::this_thread::sleep_for(std::chrono::milliseconds(settings_.late_buffers_ms));
-      if (completed != nullptr) completed(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
+      if (completed != nullptr && !Finalized()) completed(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
     }
     delivering_ = false;
     if (full_.empty()) quiet_.SignalAll();

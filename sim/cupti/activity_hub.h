@@ -17,6 +17,7 @@
 #include <map>
 #include <queue>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -27,7 +28,8 @@ namespace lockstep::sim {
 
 class ActivityHub {
  public:
-  explicit ActivityHub(const CuptiSettings& settings) : settings_(settings) {}
+  explicit ActivityHub(const CuptiSettings& settings)
+      : settings_(settings), per_thread_(!settings.one_buffer) {}
   ~ActivityHub();
 
   // Called on behalf of the tool.
@@ -44,7 +46,9 @@ class ActivityHub {
   // Disables all kinds and discards the records in flight.
   void Reset();
   Timebase& timebase() { return timebase_; }
-  void SetPerThreadBuffers(bool on) { per_thread_.store(on, std::memory_order_relaxed); }
+  void SetPerThreadBuffers(bool on) {
+    per_thread_.store(on && !settings_.one_buffer, std::memory_order_relaxed);
+  }
 
   // Called on behalf of the rank; core.h defines these functions.
   bool Wants(foreign::cupti::ActivityKind kind) const;
@@ -89,6 +93,9 @@ class ActivityHub {
   void Write(const Ready& ready, SimOutcome outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   void ShowFaults(Bytes* bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   bool MakeRoom(Buffer* current, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  // Requests a buffer from the tool. Its data is null if there is none.
+  Buffer RequestBuffer();
+  bool Finalized();
   void ReturnBuffer(Buffer* current) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   void ReturnAllBuffers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   void WriteInFlight(int64_t now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
@@ -100,6 +107,10 @@ class ActivityHub {
   enum : uint8_t { kAsKind = 0, kOn = 1, kOff = 2 };
   std::atomic<uint8_t> calls_[2][kCallbackIds] = {};
   std::atomic<uint64_t> dropped_{0};
+  // Drops that a tool may not know yet: the CLOCK_MONOTONIC time, and the number.
+  Mutex drops_;
+  std::deque<std::pair<int64_t, uint64_t>> late_drops_ ABSL_GUARDED_BY(drops_);
+  std::atomic<int64_t> finalize_at_{0};  // CLOCK_MONOTONIC; 0: not known yet
 
   // Taken before state_. Admits one writer at a time, also while the tool supplies a buffer.
   Mutex writing_;
@@ -110,7 +121,7 @@ class ActivityHub {
 
   const CuptiSettings settings_;
   Timebase timebase_;  // thread-safe
-  std::atomic<bool> per_thread_{true};
+  std::atomic<bool> per_thread_;
   std::atomic<uint32_t> sessions_{0};  // number of times that kernel records were switched on
 
   Mutex state_;

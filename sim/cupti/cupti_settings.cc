@@ -11,6 +11,13 @@ bool Number(std::string_view text, uint32_t* out) {
   return error == std::errc() && end == text.data() + text.size() && *out > 0;
 }
 
+bool BecomeHostile(CuptiSettings* settings) {
+  settings->keep_buffers = settings->zeroing = settings->reorder = settings->graph_correlation = true;
+  settings->late_drops_ms = 50;
+  settings->late_buffers_ms = 5;
+  return true;
+}
+
 bool ApplyFault(std::string_view fault, CuptiSettings* settings) {
   const size_t equals = fault.find('=');
   const std::string_view name = fault.substr(0, equals);
@@ -18,12 +25,19 @@ bool ApplyFault(std::string_view fault, CuptiSettings* settings) {
     if (name == "graph_before_cupti") return settings->graph_before_cupti = true;
     if (name == "graph_correlation") return settings->graph_correlation = true;
     if (name == "exclusive") return settings->exclusive = true;
+    if (name == "keep_buffers") return settings->keep_buffers = true;
+    if (name == "zeroing") return settings->zeroing = true;
+    if (name == "reorder") return settings->reorder = true;
+    if (name == "one_buffer") return settings->one_buffer = true;
+    if (name == "hostile") return BecomeHostile(settings);
     return false;
   }
   const std::string_view value = fault.substr(equals + 1);
   if (name == "zero_stamps") return Number(value, &settings->zero_stamps);
   if (name == "drop") return Number(value, &settings->drop);
   if (name == "late_buffers") return Number(value, &settings->late_buffers_ms);
+  if (name == "late_drops") return Number(value, &settings->late_drops_ms);
+  if (name == "finalize") return Number(value, &settings->finalize_ms);
   return false;
 }
 

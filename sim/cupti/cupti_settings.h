@@ -12,6 +12,16 @@
 //     late_buffers=MS             a completed buffer is returned MS milliseconds late
 //     exclusive                   while a subscriber exists, registration for activity buffers fails, as
 //                                 under Nsight
+//     keep_buffers                for each buffer that it returns, it requests another one at once, and keeps
+//                                 it until it has a record (pytorch#195471)
+//     zeroing                     it fills a buffer with zeros on the thread that needs it
+//     reorder                     of several buffers that are ready, the newest is returned first
+//     one_buffer                  threads share a buffer, as before 13.0 and after Kineto
+//     late_drops=MS               dropped records are counted MS milliseconds later
+//     finalize=MS                 MS milliseconds after kernel records are switched on, another tool calls
+//                                 cuptiFinalize: nothing is recorded from then on, and no buffer returns
+//     hostile                     keep_buffers, zeroing, reorder, late_drops=50, late_buffers=5 and
+//                                 graph_correlation together: what a capture must survive without a loss
 #ifndef LOCKSTEP_SIM_CUPTI_CUPTI_SETTINGS_H_
 #define LOCKSTEP_SIM_CUPTI_CUPTI_SETTINGS_H_
 
@@ -29,6 +39,12 @@ struct CuptiSettings {
   uint32_t zero_stamps = 0;  // 0 means never
   uint32_t drop = 0;         // 0 means never
   uint32_t late_buffers_ms = 0;
+  bool keep_buffers = false;
+  bool zeroing = false;
+  bool reorder = false;
+  bool one_buffer = false;
+  uint32_t late_drops_ms = 0;
+  uint32_t finalize_ms = 0;  // 0 means never
 
   // Either text may be null. `*error` receives the text with an invalid value, or null if all values are
   // valid.

@@ -1,0 +1,85 @@
+"""Tests captures with a CUPTI that behaves as the real one may (docs/simulation.md, the fault `hostile`): the report
+is right, nothing is lost, and nothing takes longer."""
+import json
+import pathlib
+import sys
+import tempfile
+import time
+import unittest
+
+SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
+sys.path.insert(0, str(SUPPORT))
+from live_job import LiveJob, report_of  # noqa: E402
+from sandbox import Sandbox  # noqa: E402
+from waiting import wait_until  # noqa: E402
+
+BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+WINDOW_S = 1.5
+
+
+class Ranks(unittest.TestCase):
+    def captures(self, faults, count, check, ranks=4):
+        """Runs `count` captures of a job with a slow GPU, and calls check(number, folder, done, seconds) for each."""
+        with tempfile.TemporaryDirectory() as work:
+            args = ["--fault", "slow_gpu", "--fault-rank", "2", "--fault-magnitude", "0.3", "--forever"]
+            with LiveJob(BIN, work, ranks=ranks, rank_args=args, env={"SIMGPU_CUPTI_FAULTS": faults}) as job:
+                job.wait_for_ranks()
+                for number in range(count):
+                    folder = pathlib.Path(work) / f"capture-{number}"
+                    began = time.monotonic()
+                    done = job.trace(folder, "--duration", f"{WINDOW_S}s")
+                    with self.subTest(f"{faults}, capture {number}"):
+                        check(number, folder, done, time.monotonic() - began)
+
+    def assert_whole(self, number, folder, done, seconds):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = report_of(folder)
+        self.assertEqual([s["ranks"] for s in report["stragglers"]][:1], [[2]], report["verdict"])
+        self.assertEqual([loss for loss in report["capture"]["losses"] if loss["records"] > 0], [])
+        self.assertFalse(report["capture"]["partial"])
+        # The ranks start together 0.5 s after the request. A client that waits for an empty buffer takes 2.5 s more.
+        self.assertLess(seconds, WINDOW_S + 4)
+
+    def test_a_hostile_cupti_costs_nothing(self):
+        self.captures("hostile", 3, self.assert_whole)
+
+    def test_each_fault_alone_costs_nothing(self):
+        for fault in ("keep_buffers", "zeroing", "reorder", "one_buffer", "late_buffers=20"):
+            self.captures(fault, 1, self.assert_whole, ranks=3)
+
+    def test_drops_that_are_counted_late_are_counted(self):
+        def check(_, folder, done, seconds):
+            self.assertEqual(done.returncode, 0, done.stderr)
+            losses = {loss["stage"]: loss["records"] for loss in report_of(folder)["capture"]["losses"]}
+            self.assertGreater(losses.get("cupti", 0), 0, losses)
+        self.captures("drop=50,late_drops=30", 1, check, ranks=3)
+
+    def test_cupti_finalized_by_another_tool_in_the_window(self):
+        def check(_, folder, done, seconds):
+            self.assertIn(done.returncode, (1, 7), done.stderr)
+            if done.returncode == 7:
+                self.assertTrue(report_of(folder)["capture"]["partial"])
+            self.assertLess(seconds, WINDOW_S + 8)
+        self.captures("finalize=1200", 1, check, ranks=3)
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        self.sandbox = Sandbox(BIN)
+        self.addCleanup(self.sandbox.close)
+
+    def test_children_that_use_cuda_in_a_window_are_not_harmed(self):
+        for faults in ("", "hostile"):
+            with self.subTest(faults):
+                program = self.sandbox.start([*self.sandbox.lockstep("run", "--"), BIN / "lockstep_cuda_fork", "6"],
+                                             env=self.sandbox.gpu_env(SIMGPU_CUPTI_FAULTS=faults))
+                self.sandbox.wait_for_ranks(1)
+                done = self.sandbox.run("trace", "--duration", "1500ms", "-o", self.sandbox.folder / f"forks-{len(faults)}")
+                self.assertEqual(done.returncode, 0, done.stderr + program.output.read_text())
+                self.assertEqual(program.wait(60), 0, program.output.read_text())
+                self.assertIn("children", program.output.read_text())
+                wait_until(lambda: not self.sandbox.status()["ranks"], "the program's end", lambda: json.dumps(self.sandbox.status()))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
