@@ -21,7 +21,7 @@ class Ranks(unittest.TestCase):
     def captures(self, faults, count, check, ranks=4):
         """Runs `count` captures of a job with a slow GPU, and calls check(number, folder, done, seconds) for each."""
         with tempfile.TemporaryDirectory() as work:
-            args = ["--fault", "slow_gpu", "--fault-rank", "2", "--fault-magnitude", "0.3", "--forever"]
+            args = ["--fault", "slow_gpu", "--fault-rank", "2", "--fault-size", "0.3", "--forever"]
             with LiveJob(BIN, work, ranks=ranks, rank_args=args, env={"SIMGPU_CUPTI_FAULTS": faults}) as job:
                 job.wait_for_ranks()
                 for number in range(count):
