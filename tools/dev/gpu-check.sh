@@ -1,4 +1,4 @@
-# ./dev gpu-check [--bundle DIR] [--out DIR] [--simulate] [--only SECTIONS] [--limit SECONDS]
+# ./dev gpu-check [--bundle DIR] [--out DIR] [--simulate] [--only SECTIONS] [--limit SECONDS] [--plan]
 . tools/dev/lib.sh
 bundle= out=build/gpu-check simulate=0 more=()
 while [ $# -gt 0 ]; do
@@ -6,10 +6,12 @@ while [ $# -gt 0 ]; do
     --bundle) bundle=${2:?"--bundle needs a folder"}; shift ;;
     --out) out=${2:?"--out needs a folder"}; shift ;;
     --simulate) simulate=1 ;;
+    --plan) exec python3 tools/gpu_check/gpu_check.py --plan ;;
     --only|--limit) more+=("$1" "${2:?"$1 needs a value"}"); shift ;;
-    *) echo "usage: ./dev gpu-check [--bundle DIR] [--out DIR] [--simulate] [--only SECTIONS] [--limit SECONDS]
+    *) echo "usage: ./dev gpu-check [--bundle DIR] [--out DIR] [--simulate] [--only SECTIONS] [--limit SECONDS] [--plan]
   What a machine with a GPU has to show: OUT/results.md, OUT/results.json, OUT/gpu_check.tar.gz (OUT: build/gpu-check). docs/gpu-check.md.
   --bundle DIR  an unpacked bundle: then nothing is installed or built, and bash and python3 (with PyTorch) are all it needs
+  --plan        prints the calls that run every section within ten minutes each
   --simulate    over the simulated CUPTI: tests the check itself where no GPU is" >&2
        case "$1" in -h|--help) exit 0 ;; *) exit 2 ;; esac ;;
   esac

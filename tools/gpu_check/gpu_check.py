@@ -43,15 +43,39 @@ SECTIONS = [
     Section("same", "A15", same_program, 15, 40), Section("long", "A16", long_capture, 25, 60), Section("jax", "A14", jax, 15, 60)]
 
 
+# Time of one call. The rest of ten minutes is for the first imports, and for the archive.
+CALL_S = 450
+
+
+def plan(limit):
+    """Returns lists of sections, each as long as the limits of its sections permit. The most important ones come first."""
+    calls, used = [[]], 0
+    for section in SECTIONS:
+        if calls[-1] and used + section.limit > limit:
+            calls.append([])
+            used = 0
+        calls[-1].append(section.name)
+        used += section.limit
+    return calls
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bundle", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent,
                         help="the unpacked bundle (the one this lies in)")
-    parser.add_argument("--out", required=True, type=pathlib.Path, help="folder for the table and the archive")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for the table and the archive")
     parser.add_argument("--simulate", type=pathlib.Path, metavar="DIR", help="folder with lockstep-sim-rank")
     parser.add_argument("--only", help="sections, by comma: " + ", ".join(section.name for section in SECTIONS))
-    parser.add_argument("--limit", type=float, default=540, help="total time in seconds (%(default)s)")
+    parser.add_argument("--limit", type=float, default=CALL_S, help="total time in seconds, without the first imports (%(default)s)")
+    parser.add_argument("--plan", action="store_true", help="run nothing: print calls that fit into the limit each, and together run "
+                        "every section")
     args = parser.parse_args()
+    if args.plan:
+        for names in plan(args.limit):
+            print(f"./dev gpu-check --bundle BUNDLE --out OUT --limit {args.limit:.0f} --only {','.join(names)}")
+        sys.exit(0)
+    if not args.out:
+        parser.error("--out is missing")
     known = [section.name for section in SECTIONS]
     args.only = args.only.split(",") if args.only else known
     unknown = [name for name in args.only if name not in known]
@@ -90,14 +114,23 @@ def run_section(section, setup, table):
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+def warm(setup, table):
+    table.section, table.id = "facts", "A1"
+    if setup.simulate:
+        return
+    for module, seconds in setup.warm(["torch", "jax"]).items():
+        table.fact(f"first import of {module}", f"{seconds:.1f} s" if seconds else "missing, or too slow")
+
+
 def main():
     args = parse()
     out = args.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     work = pathlib.Path(tempfile.mkdtemp(prefix="gpu-check-"))
     setup = Setup(args.bundle.resolve(), work, args.simulate.resolve() if args.simulate else None)
-    setup.deadline = time.monotonic() + args.limit
     table = Table(out, bool(args.simulate))
+    warm(setup, table)
+    setup.deadline = time.monotonic() + args.limit
     signal.signal(signal.SIGALRM, out_of_time)
     signal.signal(signal.SIGTERM, terminated)
     try:

@@ -5,6 +5,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+WARM_LIMIT_S = 180
 
 
 class Setup:
@@ -36,9 +37,25 @@ class Setup:
         if self.simulate:
             return False
         if module not in self.modules:
-            done = subprocess.run([self.python, "-c", f"import {module}"], capture_output=True)
-            self.modules[module] = done.returncode == 0
+            self.warm([module])
         return self.modules[module]
+
+    def warm(self, modules):
+        """Imports the modules, all at the same time. The first import reads gigabytes, so it must not count as part of a check.
+        Returns the seconds of each import; None: the module is missing or took too long."""
+        began = time.monotonic()
+        found = {}
+        running = {name: subprocess.Popen([self.python, "-c", f"import {name}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                   for name in modules}
+        for name, process in running.items():
+            try:
+                self.modules[name] = process.wait(max(1, WARM_LIMIT_S - (time.monotonic() - began))) == 0
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                self.modules[name] = False
+            found[name] = time.monotonic() - began if self.modules[name] else None
+        return found
 
     def script(self, name, *args):
         # faulthandler prints Python's position after a crash.

@@ -51,5 +51,12 @@ def within_noise(measured, control):
     return measured.low <= max(1.0, control.high)
 
 
+def smallest_visible(measured, control=None):
+    """Returns the smallest slowdown (0.01 is 1 %) whose interval would lie above 1 and above the control's, if it were as wide as
+    the measured one."""
+    least = max(1.0, control.high) if control else 1.0
+    return max(0.0, least + (measured.value - measured.low) - 1)
+
+
 def text(interval):
     return f"{interval.value:.4f} [{interval.low:.4f}, {interval.high:.4f}]"

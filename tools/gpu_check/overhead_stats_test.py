@@ -2,7 +2,7 @@
 import random
 import unittest
 
-from overhead_stats import Interval, Pair, quantile, ratio, relative, within_noise
+from overhead_stats import Interval, Pair, quantile, ratio, relative, smallest_visible, within_noise
 
 
 def turns(count, base_ns, factor, generator, spread=0.02, common_slowdown=0.0):
@@ -63,6 +63,16 @@ class Verdict(unittest.TestCase):
         self.assertTrue(within_noise(Interval(1.01, 1.005, 1.02), control))
         self.assertFalse(within_noise(Interval(1.02, 1.01, 1.03), control))
         self.assertTrue(within_noise(Interval(0.98, 0.97, 0.99), Interval(0.99, 0.98, 0.995)), "faster is no slowdown")
+
+    def test_names_the_smallest_slowdown_that_would_show(self):
+        control = Interval(1.002, 0.998, 1.006)
+        measured = Interval(1.00, 0.99, 1.01)
+        least = smallest_visible(measured, control)
+        self.assertAlmostEqual(least, 0.016)
+        just_above, just_below = (Interval(1 + s, 1 + s - 0.01, 1 + s + 0.01) for s in (least + 1e-6, least - 1e-6))
+        self.assertFalse(within_noise(just_above, control))
+        self.assertTrue(within_noise(just_below, control))
+        self.assertAlmostEqual(smallest_visible(measured), 0.01)
 
     def test_divides_one_ratio_by_another(self):
         found = relative(Interval(1.02, 1.01, 1.03), Interval(1.06, 1.05, 1.07))

@@ -19,7 +19,7 @@ PROFILES = {KINETO: "cuda", KINETO_CPU: "cpu+cuda"}
 LONG, LAUNCH_BOUND = 0.02, 0.10
 TORCH = {"products": LONG, "tiny": LAUNCH_BOUND, "transformer": LAUNCH_BOUND, "transformer_graph": LAUNCH_BOUND}
 PLAIN = {"long_kernels": LONG, "tiny_kernels": LAUNCH_BOUND, "tiny_graph": LAUNCH_BOUND}
-ROUNDS, STEPS = 6, 35  # 210 steps of each program
+ROUNDS, STEPS = 5, 50  # 250 steps of each program, and 200 if one round is lost
 LEAST_STEPS = 200
 STARTS_WITHIN_S = 90
 
@@ -135,7 +135,7 @@ class Overhead:
                             f"program takes {overhead_stats.text(control)} of it")
             for arm in (IDLE, PREPARED, AFTER):
                 self.judge(workload, arm, ratios, lambda found, control=control: overhead_stats.within_noise(found, control),
-                           f"within noise of none: down to 1 or to the second bare program's {max(1, control.high):.4f}")
+                           f"within noise of none: down to 1 or to the second bare program's {max(1, control.high):.4f}", control)
             for arm in ACTIVITIES:
                 self.judge(workload, arm, ratios, lambda found, most=most: found.value <= 1 + most, f"at most {1 + most:.2f}")
             for arm in PROFILES:
@@ -143,13 +143,15 @@ class Overhead:
             self.compare(workload, ratios)
         self.table.left_out("capturing with all driver calls", "no capture records more of the driver than its launches (docs/triggers.md)")
 
-    def judge(self, workload, arm, ratios, is_good, goal):
+    def judge(self, workload, arm, ratios, is_good, goal, control=None):
         found, label = ratios.get((workload, arm)), f"{workload}: {arm}"
         if found is None:
             self.table.left_out(label, "it had no turn" + ("" if "kineto" in self.workers or arm not in PROFILES else
                                                                    ": there is no PyTorch"))
             return
         figure = f"{overhead_stats.text(found)} of bare; {self.details(workload, arm)}"
+        if control:
+            figure += f"; a slowdown below {100 * overhead_stats.smallest_visible(found, control):.2f} % would not show"
         enough = sum(len(p.steps) for p in self.turns.pairs[workload, arm]) >= LEAST_STEPS
         if is_good is None:
             self.table.fact(label, figure)
@@ -184,5 +186,6 @@ class Overhead:
             self.table.left_out(label, "PyTorch is missing" if "kineto" not in self.workers else "one of them had no turn")
             return
         found = overhead_stats.relative(ours, theirs)
-        self.table.judge(label, found.low <= 1, f"{overhead_stats.text(found)} of its step, CUDA activities only",
+        self.table.judge(label, found.low <= 1, f"{overhead_stats.text(found)} of its step, CUDA activities only; a difference below "
+                         f"{100 * overhead_stats.smallest_visible(found):.2f} % would not show",
                          "at most 1, within the interval")
