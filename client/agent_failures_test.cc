@@ -137,6 +137,27 @@ TEST_F(AgentTest, ReportsAProfilerThatReplacesTheClockInTheWindow) {
   EXPECT_EQ(daemon_.end->Lost(ring::LossReason::kContested, RecordKind::kPad), 1u);
 }
 
+TEST_F(AgentTest, ConvertsStampsOfTheProcessorsCounter) {
+  cupti_.ticks = true;
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  const int64_t t0 = StartWindow(1, Nanos::Millis(300));
+  kSystemTiming.pause(Nanos::Millis(100));
+  const int64_t real = kSystemTiming.realtime().ns();
+  const auto ticks = static_cast<int64_t>(ReadTicks());
+  cupti_.Emit(MakeKernel(ticks, ticks + 1000, 7));
+  cupti_.Emit(MakeKernel(real, real + 1000, 8));  // an older CUPTI leaves the device's stamps
+  const auto done = daemon_.WaitForState();
+  ASSERT_TRUE(done && done->state == ClientState::kDone);
+  EXPECT_THAT(done->text, testing::HasSubstr("the stamps were converted, within"));
+  const auto kernels = daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel);
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_LT(std::abs(kernels[0].start_ns - real), 1'000'000);
+  EXPECT_GT(kernels[0].end_ns, kernels[0].start_ns);
+  EXPECT_EQ(kernels[1].start_ns, real);
+  EXPECT_GE(kernels[0].start_ns, t0);
+}
+
 TEST_F(AgentTest, APreparedCuptiIsEnabledBrieflyAndRecordsNothing) {
   static std::atomic<bool> context{false};
   context = false;

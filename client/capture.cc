@@ -50,7 +50,7 @@ bool Capture::OpenCupti(const CaptureRequest& request, const ring::ClientSegment
   }
   cupti_refused_ = !cupti_.Arm(api_, request.activities, callbacks_, cupti_memory_, segment, why);
   if (cupti_refused_) return false;
-  clock_.Use(api_.GetTimestamp);
+  clock_.Use(api_.GetTimestamp, &cupti_.ticks());
   return true;
 }
 

@@ -83,7 +83,46 @@ void Converter::ReadWindow() {
   t1_ = window_->t1();
 }
 
+void Converter::ToHostClock(cupti::Activity* record) const {
+  const auto pair = [this](auto* r) {
+    r->start = options_.ticks->ToHost(r->start);
+    r->end = options_.ticks->ToHost(r->end);
+  };
+  switch (record->kind) {
+    case cupti::ActivityKind::kKernel:
+    case cupti::ActivityKind::kConcurrentKernel:
+      return pair(reinterpret_cast<cupti::Kernel10*>(record));
+    case cupti::ActivityKind::kRuntime:
+    case cupti::ActivityKind::kDriver:
+      return pair(reinterpret_cast<cupti::Api*>(record));
+    case cupti::ActivityKind::kMemcpy:
+      return pair(reinterpret_cast<cupti::Memcpy6*>(record));
+    case cupti::ActivityKind::kMemcpyPeer:
+      return pair(reinterpret_cast<cupti::MemcpyPeer4*>(record));
+    case cupti::ActivityKind::kMemset:
+      return pair(reinterpret_cast<cupti::Memset4*>(record));
+    case cupti::ActivityKind::kSynchronization:
+      return pair(reinterpret_cast<cupti::Synchronization2*>(record));
+    case cupti::ActivityKind::kOverhead:
+      return pair(reinterpret_cast<cupti::Overhead3*>(record));
+    case cupti::ActivityKind::kMemory: {
+      auto* memory = reinterpret_cast<cupti::Memory4*>(record);
+      memory->timestamp = options_.ticks->ToHost(memory->timestamp);
+      return;
+    }
+    case cupti::ActivityKind::kCudaEvent: {
+      if (options_.sizes.cuda_event < cupti::kCudaEventBytesWithTimestamp) return;
+      auto* event = reinterpret_cast<cupti::CudaEvent2*>(record);
+      event->device_timestamp = options_.ticks->ToHost(event->device_timestamp);
+      return;
+    }
+    default:
+      return;
+  }
+}
+
 void Converter::ConvertOne(cupti::Activity* record) {
+  if (options_.ticks != nullptr && options_.ticks->active()) ToHostClock(record);
   switch (record->kind) {
     case cupti::ActivityKind::kKernel:
     case cupti::ActivityKind::kConcurrentKernel:
@@ -239,6 +278,7 @@ void Converter::NotifyTrigger(const cupti::Api& from) {
   // Earlier records are already discarded, so a window that this call opens begins now, not at the call.
   uint64_t now = 0;
   if (api_->GetTimestamp(&now) != cupti::Result::kSuccess) return;
+  if (options_.ticks != nullptr) now = options_.ticks->ToHost(now);
   if (from.cbid == (driver ? cupti::driver_cbid::kProfilerStart : cupti::runtime_cbid::kProfilerStart)) {
     options_.trigger->OnProfilerStart(called, HostTime(static_cast<int64_t>(now)));
   } else if (from.cbid == (driver ? cupti::driver_cbid::kProfilerStop : cupti::runtime_cbid::kProfilerStop)) {

@@ -16,6 +16,7 @@
 #include "client/cupti/record_sizes.h"
 #include "client/record/arena.h"
 #include "client/record/interner.h"
+#include "client/record/tick_clock.h"
 #include "client/record/timing.h"
 #include "client/record/tracks.h"
 #include "client/record/trigger.h"
@@ -32,7 +33,8 @@ struct ConverterOptions {
   // CUPTI 13.0 and 13.1 give a graph's kernels the correlation of another launch, in every session except the
   // process's first. If false, the correlations of graphs are dropped.
   bool graph_correlation = true;
-  Trigger* trigger = nullptr;  // receives calls of the profiler API; null: ignores them
+  const TickClock* ticks = nullptr;  // converts stamps if it is active; null: none do
+  Trigger* trigger = nullptr;        // receives calls of the profiler API; null: ignores them
 };
 
 class Converter {
@@ -61,6 +63,8 @@ class Converter {
 
   void ReadWindow();
   void ConvertOne(foreign::cupti::Activity* record);
+  // Replaces the record's stamps by those of the host's clock.
+  void ToHostClock(foreign::cupti::Activity* record) const;
   void Kernel(const foreign::cupti::Kernel10& from);
   void Memcpy(const foreign::cupti::Memcpy6& from);
   void MemcpyPeer(const foreign::cupti::MemcpyPeer4& from);

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/read_clock.h"
 #include "wire/ring/handshake.h"
 
 namespace lockstep::client {
@@ -150,15 +151,22 @@ bool CuptiSource::CheckVersion(Sentence* why) const {
 }
 
 CuptiSource::Clock CuptiSource::ReadClockDomain() const {
-  uint64_t ns = 0;
-  if (api_.GetTimestamp(&ns) != Result::kSuccess) return Clock::kUnknown;
-  const Nanos difference = HostTime(static_cast<int64_t>(ns)) - timing_.realtime();
-  return difference > kSameClock || difference < Nanos(-kSameClock.ns()) ? Clock::kForeign : Clock::kHosts;
+  uint64_t stamp = 0;
+  const uint64_t before = ReadTicks();
+  if (api_.GetTimestamp(&stamp) != Result::kSuccess) return Clock::kUnknown;
+  const uint64_t after = ReadTicks();
+  const Nanos difference = HostTime(static_cast<int64_t>(stamp)) - timing_.realtime();
+  if (difference <= kSameClock && difference >= Nanos(-kSameClock.ns())) return Clock::kHosts;
+  return before <= stamp && stamp <= after ? Clock::kTicks : Clock::kForeign;
 }
 
 bool CuptiSource::CheckClock(Sentence* why) {
   switch (ReadClockDomain()) {
     case Clock::kHosts:
+      ticks_.End();
+      return true;
+    case Clock::kTicks:
+      ticks_.Begin(timing_);
       return true;
     case Clock::kUnknown:
       *why << "cuptiGetTimestamp failed: CUPTI cannot be used in this process";
@@ -167,8 +175,9 @@ bool CuptiSource::CheckClock(Sentence* why) {
       // A profiler that has ended leaves its clock behind, so there may be no subscriber.
       held_ = true;
       holder_ << "a profiler that replaced its clock";
-      *why << "CUPTI's time stamps are not from the host's clock in this process: another profiler, such as "
-              "torch.profiler, replaced it";
+      *why
+          << "CUPTI's time stamps are neither from the host's clock nor from the processor's counter in this "
+             "process: another profiler replaced the clock";
       break;
   }
   held_ |= NameHolder(why, &holder_);
@@ -178,8 +187,17 @@ bool CuptiSource::CheckClock(Sentence* why) {
 void CuptiSource::CheckOtherProfilers() {
   // The other profiler replaces CUPTI's callbacks, so that lent buffers never return, or it replaces the
   // clock.
-  const bool clock = ReadClockDomain() == Clock::kForeign;
-  if (!clock && !records_outstanding()) return;
+  ticks_.Refresh();
+  const Clock now = ReadClockDomain();
+  const bool clock = now == Clock::kForeign || (now == Clock::kTicks && !ticks_.active());
+  if (!clock && !records_outstanding()) {
+    if (ticks_.active())
+      note_ << "CUPTI stamps with the processor's counter, as torch.profiler leaves it: the stamps were "
+               "converted, "
+               "within "
+            << static_cast<uint64_t>(ticks_.error().ns()) << " ns";
+    return;
+  }
   ring::CountLoss(segment_->header(), LossReason::kContested, RecordKind::kPad, 1);
   note_ << (clock ? "another profiler replaced CUPTI's clock in the window"
                   : "CUPTI did not return all buffers: another profiler may have registered its own")
@@ -224,6 +242,7 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
     *why << "CUPTI " << version_ << " has an unknown record layout: use a newer Lockstep";
     return false;
   }
+  options.ticks = &ticks_;
   options.trigger = &trigger_;
   options.driver_records = (activities & ring::kActivityDriver) != 0;
   options.decided_by_api =
@@ -292,6 +311,7 @@ void CuptiSource::DescribeObjects() {
 }
 
 void CuptiSource::Flush() {
+  ticks_.Refresh();
   api_.FlushAll(0);
   CountDropped();
 }

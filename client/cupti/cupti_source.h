@@ -16,6 +16,7 @@
 #include "client/cupti/enabled_activities.h"
 #include "client/record/buffer_pool.h"
 #include "client/record/text.h"
+#include "client/record/tick_clock.h"
 #include "client/record/timing.h"
 #include "client/record/trigger.h"
 #include "wire/foreign/cupti.h"
@@ -90,12 +91,15 @@ class CuptiSource {
   // empty if the name is unknown.
   bool held() const { return held_; }
   const HolderName& holder() const { return holder_; }
-  // A problem of the window that only its end showed; empty: none.
+  // Converts CUPTI's stamps if they are not the host's.
+  const TickClock& ticks() const { return ticks_; }
+  // A remark on the window: a problem that only its end showed, or how its stamps were converted; empty:
+  // none.
   const Sentence& note() const { return note_; }
 
  private:
   bool CheckVersion(Sentence* why) const;
-  enum class Clock : uint8_t { kHosts, kForeign, kUnknown };
+  enum class Clock : uint8_t { kHosts, kTicks, kForeign, kUnknown };
   Clock ReadClockDomain() const;
   bool CheckClock(Sentence* why);
   // Finds the holder of CUPTI's only subscriber place. Returns false if the place is free. It occupies a free
@@ -126,6 +130,7 @@ class CuptiSource {
   bool held_ = false;
   HolderName holder_;
   Sentence note_;
+  TickClock ticks_;
   uint32_t sessions_ = 0;     // number of sessions that were armed or prepared
   bool undescribed_ = false;  // the devices of this capture are not reported yet
   EnabledActivities enabled_;

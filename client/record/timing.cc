@@ -1,8 +1,18 @@
 #include "client/record/timing.h"
 
-#include <x86intrin.h>
+#include "base/read_clock.h"
+#include "client/record/tick_clock.h"
 
 namespace lockstep::client {
+
+HostTime ActivityClock::now() const {
+  const auto fn = fn_.load(std::memory_order_acquire);
+  uint64_t stamp;
+  if (fn == nullptr || fn(&stamp) != foreign::cupti::Result::kSuccess)
+    return HostTime(ReadClock(CLOCK_REALTIME));
+  const TickClock* ticks = ticks_.load(std::memory_order_relaxed);
+  return HostTime(static_cast<int64_t>(ticks == nullptr ? stamp : ticks->ToHost(stamp)));
+}
 
 void TakeClockSnapshot(const ActivityClock& clock, int tries, ring::ClockRecord* out) {
   int64_t best_gap = INT64_MAX;
@@ -11,7 +21,7 @@ void TakeClockSnapshot(const ActivityClock& clock, int tries, ring::ClockRecord*
     const int64_t before = ReadClock(CLOCK_REALTIME);
     const int64_t monotonic = ReadClock(CLOCK_MONOTONIC);
     const int64_t raw = ReadClock(CLOCK_MONOTONIC_RAW);
-    const uint64_t tsc = __rdtsc();
+    const uint64_t tsc = ReadTicks();
     const int64_t cupti = clock.is_cupti() ? clock.now().ns() : 0;
     const int64_t after = ReadClock(CLOCK_REALTIME);
     const int64_t gap = after - before;

@@ -13,6 +13,8 @@
 
 namespace lockstep::client {
 
+class TickClock;
+
 inline int64_t ReadClock(clockid_t id) {
   timespec t;
   ::clock_gettime(id, &t);
@@ -41,19 +43,18 @@ inline constexpr Timing kSystemTiming = {
 class ActivityClock {
  public:
   constexpr ActivityClock() = default;
-  void Use(foreign::cupti::GetTimestampFn fn) { fn_.store(fn, std::memory_order_release); }
-
-  HostTime now() const {
-    const auto fn = fn_.load(std::memory_order_acquire);
-    uint64_t ns;
-    if (fn != nullptr && fn(&ns) == foreign::cupti::Result::kSuccess)
-      return HostTime(static_cast<int64_t>(ns));
-    return HostTime(ReadClock(CLOCK_REALTIME));
+  // `ticks` converts if CUPTI stamps with the processor's counter.
+  void Use(foreign::cupti::GetTimestampFn fn, const TickClock* ticks) {
+    ticks_.store(ticks, std::memory_order_relaxed);
+    fn_.store(fn, std::memory_order_release);
   }
+
+  HostTime now() const;
   bool is_cupti() const { return fn_.load(std::memory_order_acquire) != nullptr; }
 
  private:
   std::atomic<foreign::cupti::GetTimestampFn> fn_{nullptr};
+  std::atomic<const TickClock*> ticks_{nullptr};
 };
 
 // The window [T0, T1) of the running capture. It is closed while a capture is only armed. The agent's thread

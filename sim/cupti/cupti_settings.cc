@@ -29,6 +29,7 @@ bool ApplyFault(std::string_view fault, CuptiSettings* settings) {
     if (name == "zeroing") return settings->zeroing = true;
     if (name == "reorder") return settings->reorder = true;
     if (name == "one_buffer") return settings->one_buffer = true;
+    if (name == "tsc_clock") return settings->tsc_clock = true;
     if (name == "hostile") return BecomeHostile(settings);
     return false;
   }

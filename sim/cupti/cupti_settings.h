@@ -20,6 +20,7 @@
 //     late_drops=MS               dropped records are counted MS milliseconds later
 //     finalize=MS                 MS milliseconds after kernel records are switched on, another tool calls
 //                                 cuptiFinalize: nothing is recorded from then on, and no buffer returns
+//     tsc_clock                   torch.profiler has run and ended: stamps are the processor's counter
 //     hostile                     keep_buffers, zeroing, reorder, late_drops=50, late_buffers=5 and
 //                                 graph_correlation together: what a capture must survive without a loss
 #ifndef LOCKSTEP_SIM_CUPTI_CUPTI_SETTINGS_H_
@@ -43,6 +44,7 @@ struct CuptiSettings {
   bool zeroing = false;
   bool reorder = false;
   bool one_buffer = false;
+  bool tsc_clock = false;
   uint32_t late_drops_ms = 0;
   uint32_t finalize_ms = 0;  // 0 means never
 

@@ -49,6 +49,8 @@ uint32_t IdIn(const void* record) {
 
 CuptiLibrary::CuptiLibrary() : settings(KnobsOfEnvironment()), hub(settings) {
   hub.SetPerThreadBuffers(settings.version >= cupti::kVersion_13_0);
+  if (settings.tsc_clock)
+    hub.timebase().Register([] { return ReadTicks(); }, Timebase::DeviceStamps::kFollow);
 }
 
 CuptiLibrary& CuptiLibrary::Get() {

@@ -47,6 +47,12 @@ class Ranks(unittest.TestCase):
         for fault in ("keep_buffers", "zeroing", "reorder", "one_buffer", "late_buffers=20"):
             self.captures(fault, 1, self.assert_whole, ranks=3)
 
+    def test_a_job_after_torch_profiler_is_captured(self):
+        def check(number, folder, done, seconds):
+            self.assert_whole(number, folder, done, seconds)
+            self.assertIn("the stamps were converted, within", done.stderr + (folder / "report.txt").read_text())
+        self.captures("tsc_clock", 2, check, ranks=3)
+
     def test_drops_that_are_counted_late_are_counted(self):
         def check(_, folder, done, seconds):
             self.assertEqual(done.returncode, 0, done.stderr)

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/read_clock.h"
 #include "client/cupti/cupti_api.h"
 #include "wire/foreign/cupti.h"
 
@@ -40,7 +41,9 @@ class FakeCupti {
     CuptiApi api;
     api.GetVersion = [](uint32_t* v) { return g_fake->Ok("cuptiGetVersion", [&] { *v = g_fake->version; }); };
     api.GetTimestamp = [](uint64_t* ns) {
-      return g_fake->Ok("cuptiGetTimestamp", [&] { *ns = g_fake->now != 0 ? g_fake->now : RealtimeNs(); });
+      return g_fake->Ok("cuptiGetTimestamp", [&] {
+        *ns = g_fake->ticks ? ReadTicks() : g_fake->now != 0 ? g_fake->now : RealtimeNs();
+      });
     };
     api.RegisterCallbacks = [](foreign::cupti::BufferRequested requested,
                                foreign::cupti::BufferCompleted completed) {
@@ -179,7 +182,8 @@ class FakeCupti {
 
   // ---- settings and results of a test ----
   uint32_t version = foreign::cupti::kVersion_13_0U1;
-  uint64_t now = 0;  // 0 means the host's CLOCK_REALTIME
+  uint64_t now = 0;    // 0 means the host's CLOCK_REALTIME
+  bool ticks = false;  // stamps are the processor's counter, as after torch.profiler
   size_t dropped = 0;
   std::string holder;  // name of the current subscriber; empty means none
   int subscribed = 0;
