@@ -17,7 +17,7 @@ constexpr Nanos kArmedWait = Nanos::Millis(100);
 // The interval between checks for a CUDA context. It is short, because work soon follows a new context.
 // Capturing and instantiating a graph takes longer than this.
 constexpr Nanos kBetweenContextLooks = Nanos::Millis(5);
-// The same for a process that is no rank yet: at first, and if it has waited for kLikelyToStart. Launchers
+// The same for a process that is not a rank yet: at first, and if it has waited for kLikelyToStart. Launchers
 // wait until their job ends.
 constexpr Nanos kBetweenRankLooks = Nanos::Millis(20), kBetweenLateLooks = Nanos::Millis(250);
 constexpr Nanos kLikelyToStart = Nanos::Seconds(60);

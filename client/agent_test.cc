@@ -11,6 +11,7 @@
 #include <string>
 
 #include "client/agent_fixture.h"
+#include "tests/abi/support/emulation.h"
 
 namespace lockstep::client {
 namespace {
@@ -33,7 +34,8 @@ TEST_F(AgentTest, IdentifiesItselfFromItsEnvironment) {
   const std::string identity = daemon_.hello.identity;
   EXPECT_NE(("\n" + identity).find("\nOMPI_COMM_WORLD_RANK=5\n"), std::string::npos) << identity;
   EXPECT_EQ(identity.find("SLURM_JOB_ID"), std::string::npos) << "a value could pass for another variable";
-  EXPECT_THAT(std::string(daemon_.hello.program), testing::HasSubstr("lockstep_client"));
+  EXPECT_THAT(std::string(daemon_.hello.program),
+              testing::HasSubstr(IsEmulated() ? "qemu" : "lockstep_client"));
 }
 
 std::atomic<bool> g_has_context{false};
@@ -50,7 +52,8 @@ TEST_F(AgentWithoutContextTest, IsPresentAndBecomesARankOnTheSameConnection) {
   StartThread();
   ASSERT_TRUE(daemon_.AcceptPresence());
   EXPECT_EQ(daemon_.presence.claimed_pid, ::getpid());
-  EXPECT_THAT(std::string(daemon_.presence.program), testing::HasSubstr("lockstep_client"));
+  EXPECT_THAT(std::string(daemon_.presence.program),
+              testing::HasSubstr(IsEmulated() ? "qemu" : "lockstep_client"));
   EXPECT_FALSE(daemon_.ReceiveHello(100)) << "a launcher would become a rank";
   g_has_context = true;
   ASSERT_TRUE(daemon_.ReceiveHello());

@@ -60,6 +60,9 @@ endfunction()
 
 function(lockstep_bench name)
   cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
+  if(LOCKSTEP_ONLY_CLIENT)  # Google Benchmark is there for this machine's processor only
+    return()
+  endif()
   add_executable(${name} EXCLUDE_FROM_ALL ${arg_SRCS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_DEPS} benchmark::benchmark)

@@ -3,6 +3,7 @@ option(LOCKSTEP_ASSERTS "keep assert() in optimised builds" OFF)
 option(LOCKSTEP_LINT "run clang-tidy while compiling" OFF)
 option(LOCKSTEP_FUZZ "build the fuzzers (clang only)" OFF)
 option(LOCKSTEP_UNITY "compile a target's sources together: a build from nothing takes a third of the time" OFF)
+option(LOCKSTEP_ONLY_CLIENT "build only the client, the ring, and their tests, as for another processor" OFF)
 set(LOCKSTEP_SANITIZE "" CACHE STRING "value for -fsanitize=, empty for none")
 set(LOCKSTEP_CUDA_INCLUDE "/usr/local/cuda/include" CACHE PATH
     "CUDA headers: only tests read them, to compare our own declarations with the real ones")
@@ -52,7 +53,9 @@ if(LOCKSTEP_CCACHE)
 endif()
 find_program(LOCKSTEP_MOLD mold)
 find_program(LOCKSTEP_LLD ld.lld)
-if(LOCKSTEP_MOLD AND NOT LOCKSTEP_SANITIZE)
+if(CMAKE_CROSSCOMPILING)
+  # The cross compiler's own linker.
+elseif(LOCKSTEP_MOLD AND NOT LOCKSTEP_SANITIZE)
   add_link_options(-fuse-ld=mold)
 elseif(LOCKSTEP_LLD AND LOCKSTEP_ASSERTS)
   # Links in a fifth of the time. Released programs are linked by binutils, as on a machine without lld.

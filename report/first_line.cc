@@ -28,7 +28,7 @@ constexpr double kUnownedShare = 0.2, kUnownedOfStep = 0.02;
 constexpr double kMostOthers = 0.5, kNotableWait = 0.01;
 // A loss below this share of the step can wait until the morning.
 constexpr double kWakeFrom = 0.05;
-// If what leads can wait, another loss must cost this share of the step to page somebody at night.
+// If what leads can wait, another loss must cost this share of the step to page a team at night.
 constexpr double kWakeBeside = 0.1;
 // A team is also paged for a further straggler that costs this share of the leading loss.
 constexpr double kAlsoPaged = 0.1;

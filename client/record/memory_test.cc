@@ -18,6 +18,7 @@
 #include "client/record/range_stack.h"
 #include "client/record/text.h"
 #include "tests/abi/support/daemon_end.h"
+#include "tests/abi/support/emulation.h"
 
 namespace lockstep::client {
 namespace {
@@ -51,6 +52,7 @@ TEST(BufferPoolTest, CountsLentBuffersThatHoldRecords) {
 
 // CUPTI keeps its pointers to lent buffers in a child.
 TEST(ArenaTest, AForkedChildMayWriteToItAndSeesNothingOfTheParent) {
+  if (IsEmulated()) GTEST_SKIP() << "qemu does not emulate MADV_WIPEONFORK";
   Arena arena;
   ASSERT_TRUE(arena.Reserve(1 << 20));
   const Memory part = arena.Take(1 << 16);

@@ -88,7 +88,7 @@ class ClientServer {
     EventLoop::TimerId hello_timer = 0;
     bool registered = false;
     bool received_packet = false;  // a packet has arrived
-    bool present = false;          // it has no CUDA context yet, and is no rank
+    bool present = false;          // it has no CUDA context yet, and is not a rank
     std::string who;               // shown for a refused client
     ProcessId process;
     std::shared_ptr<DaemonSegment> segment;

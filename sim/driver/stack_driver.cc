@@ -1,6 +1,6 @@
-// The part of libcuda.so.1 in the simulated stack: its version, its presence in /proc after CUDA's
-// initialisation, and which devices have a context. libcudart loads it, as the real libcudart does, and tells
-// it about contexts. The device is in libcudart.
+// The part of libcuda.so.1 in the simulated stack. It has the version, and the devices with a context, and it
+// shows in /proc that CUDA is initialised. libcudart loads it, as the real libcudart does, and reports
+// contexts. The device is in libcudart.
 //
 // cuInit alone loads $CUDA_INJECTION64_PATH and creates no context, as in a launcher that only looks for
 // devices.

@@ -1,6 +1,6 @@
-/* A rank that forks children which use CUDA, as a loader worker does by mistake. Each child sets device memory
- * and exits. CUPTI's pointers to the tool's buffers survive the fork. The program ends with 1 if a child was
- * killed by a signal.
+/* A rank that forks children which use CUDA, as a loader worker does by mistake. Each child sets device
+ * memory and exits. CUPTI's pointers to the tool's buffers survive the fork. The program ends with 1 if a
+ * child was killed by a signal.
  *
  * usage: cuda_fork SECONDS */
 #include <dlfcn.h>

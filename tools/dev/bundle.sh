@@ -8,21 +8,43 @@
 #   gpu-check/ the files of ./dev gpu-check, for machines without this repository; with train_loop if nvcc built it
 . tools/dev/lib.sh
 
-preset=release built= out=build level=19
+preset=release built= out=build level=19 arch=x86_64
 while [ $# -gt 0 ]; do
   case "$1" in
     --preset) preset=${2:?"--preset needs a name"}; shift ;;
     --built) built=${2:?"--built needs a folder"}; shift ;;
     --out) out=${2:?"--out needs a folder"}; shift ;;
     --level) level=${2:?"--level needs a number"}; shift ;;
-    *) echo "usage: ./dev bundle [--preset release|dev] [--built DIR] [--out DIR] [--level N]
+    --arch) arch=${2:?"--arch needs a processor"}; shift ;;
+    *) echo "usage: ./dev bundle [--preset release|dev] [--built DIR] [--out DIR] [--level N] [--arch x86_64|aarch64]
   Writes OUT/lockstep-<version>-x86_64.tar.zst and the folder it unpacks to (OUT: build).
   --built DIR   of the programs in DIR/bin and DIR/lib as they are: installs and builds nothing
-  --level N     of zstd (19); a smaller one is faster" >&2
+  --level N     of zstd (19); a smaller one is faster
+  --arch ARCH   aarch64: only the client for ARM processors (docs/bundle.md says what is missing)" >&2
        case "$1" in -h|--help) exit 0 ;; *) exit 2 ;; esac ;;
   esac
   shift
 done
+
+case "$arch" in
+  x86_64) ;;
+  aarch64)
+    install build aarch64
+    configure_and_build aarch64 lockstep_client
+    name=lockstep-$(cat VERSION)-aarch64
+    rm -rf "${out:?}/$name"
+    mkdir -p "$out/$name"/{lib,include,licenses,docs}
+    aarch64-linux-gnu-strip --strip-unneeded -o "$out/$name/lib/liblockstep_client.so" build/aarch64/lib/liblockstep_client.so
+    cp client/lockstep.h "$out/$name/include/"
+    cp LICENSE "$out/$name/licenses/lockstep"
+    cp README.md VERSION "$out/$name/"
+    cp docs/bundle.md docs/triggers.md "$out/$name/docs/"
+    tar -C "$out" --sort=name --owner=0 --group=0 --numeric-owner --mtime='UTC 2026-01-01' -cf - "$name" |
+      zstd -q "-$level" -T0 -f -o "$out/$name.tar.zst"
+    echo "$out/$name.tar.zst: the client only; daemon and CLI for ARM processors have to be built on one (docs/bundle.md)"
+    exit ;;
+  *) die "--arch $arch: only x86_64 and aarch64 are known" ;;
+esac
 
 if [ -z "$built" ]; then
   install build

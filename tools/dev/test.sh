@@ -6,13 +6,13 @@ if [ "${1:-}" = --help ]; then
   echo "usage: ./dev test [--all] [ctest options]"
   echo "  without --all: builds once, runs every test without further needs, and lists the skipped tests"
   echo "  --all: also the checks of ./dev check, clang-tidy on what changed since the last tag (for three minutes), address,"
-  echo "         undefined-behaviour and thread sanitizers, and half a minute of each fuzzer"
+  echo "         undefined-behaviour and thread sanitizers, half a minute of each fuzzer, and the client for ARM processors"
   exit
 fi
 
 install build
 if [ $all = 1 ]; then
-  install check all
+  install check all aarch64
   say "checking the sources"
   bash tools/dev/check.sh
   say "checking what changed since the last tag (clang-tidy)"
@@ -36,6 +36,9 @@ for preset in asan tsan; do
   ctest --preset "$preset" "$@" || failed=1
 done
 bash tools/dev/fuzz.sh --seconds "${LOCKSTEP_FUZZ_SECONDS:-30}" || failed=1
+say "building and testing the client for ARM processors (aarch64)"
+configure_and_build aarch64
+ctest --preset aarch64 "$@" || failed=1
 say "testing"
 ctest --preset unity "$@" || failed=1
 echo "left out: GPU tests (label gpu): ./dev gpu-check runs them on a machine with a GPU" >&2

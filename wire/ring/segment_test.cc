@@ -13,6 +13,7 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/abi/support/emulation.h"
 #include "wire/ring/client_segment.h"
 #include "wire/ring/socket_io.h"
 #include "wire/ring/writer.h"
@@ -107,6 +108,7 @@ TEST(ClientSegmentTest, RefusesImpossibleHeaders) {
 }
 
 TEST(ClientSegmentTest, IsNotInheritedByAForkedChild) {
+  if (IsEmulated()) GTEST_SKIP() << "qemu does not emulate MADV_DONTFORK";
   Segment segment = Make({.ring_count = 1});
   ClientSegment client;
   ASSERT_EQ(client.Attach(segment.fd(), segment.bytes()), AttachError::kNone);
