@@ -85,7 +85,7 @@ void ActivityHub::SetEnabled(ActivityKind kind, bool enabled, int64_t now) {
     finalize_at_.store(now + int64_t{settings_.finalize_ms} * kNsPerMs);
 }
 
-bool ActivityHub::Finalized() {
+bool ActivityHub::Finalized() const {
   const int64_t at = finalize_at_.load();
   return at != 0 && ReadClockNs(CLOCK_MONOTONIC) >= at;
 }

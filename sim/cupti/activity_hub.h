@@ -95,7 +95,7 @@ class ActivityHub {
   bool MakeRoom(Buffer* current, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   // Requests a buffer from the tool. Its data is null if there is none.
   Buffer RequestBuffer();
-  bool Finalized();
+  bool Finalized() const;
   void ReturnBuffer(Buffer* current) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   void ReturnAllBuffers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   void WriteInFlight(int64_t now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
