@@ -349,6 +349,38 @@ TEST_F(ClientServerTest, LimitsTheClientsOfAUser) {
   FAIL() << "the places of those that left were not given on";
 }
 
+TEST_F(ClientServerTest, AProcessWithoutAContextIsPresentAndNotARank) {
+  options_.hello_timeout = Nanos::Millis(50);
+  Open();
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  auto presence = FakeClient::Make<ring::Presence>(ring::MessageType::kPresence);
+  std::strcpy(presence.program, "torchrun");
+  ASSERT_TRUE(client.Send(presence));
+  EXPECT_EQ(client.Receive(milliseconds(200)), FakeClient::Got::kNothing) << "it may wait for ever";
+  const auto presences = [&] {
+    std::vector<std::string> found;
+    OnLoop([&] { found = attempts_.Presences(getuid()); });
+    return found;
+  };
+  EXPECT_EQ(presences(), (std::vector<std::string>{"pid " + std::to_string(getpid()) + " (torchrun)"}));
+  EXPECT_EQ(Registered(), 0u);
+  ASSERT_TRUE(client.Register("LOCKSTEP_JOB=j\n"));
+  EXPECT_EQ(Registered(), 1u);
+  EXPECT_TRUE(presences().empty());
+  client.Disconnect();
+  ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
+
+  FakeClient launcher;
+  ASSERT_TRUE(launcher.Connect(path_));
+  ASSERT_TRUE(launcher.Send(presence));
+  EXPECT_EQ(launcher.Receive(milliseconds(50)), FakeClient::Got::kNothing);
+  EXPECT_EQ(presences().size(), 1u);
+  launcher.Disconnect();
+  for (int i = 0; i < 100 && !presences().empty(); ++i) std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_TRUE(presences().empty());
+}
+
 TEST_F(ClientServerTest, DropsASilentClient) {
   options_.hello_timeout = Nanos::Millis(50);
   Open();

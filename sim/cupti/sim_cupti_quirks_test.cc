@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -29,12 +30,16 @@ using cupti::Result;
 int64_t MonoNow() { return ReadClockNs(CLOCK_MONOTONIC); }
 
 bool g_refuse = false;
+uint8_t g_fill = 0;
+uint8_t* g_last_requested = nullptr;
 std::vector<std::vector<uint8_t>> g_buffers;
 
 void QuirkRequested(uint8_t** buffer, size_t* bytes, size_t* max_records) {
   *max_records = 0;
   *bytes = 4096;
   *buffer = g_refuse ? nullptr : static_cast<uint8_t*>(aligned_alloc(8, *bytes));
+  if (*buffer != nullptr) std::memset(*buffer, g_fill, *bytes);
+  g_last_requested = *buffer;
 }
 void QuirkCompleted(cupti::Context, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   g_buffers.emplace_back(buffer, buffer + valid);
@@ -45,6 +50,7 @@ class Quirks : public ::testing::Test {
  protected:
   void TearDown() override {
     g_refuse = false;
+    g_fill = 0;
     g_buffers.clear();
     std::filesystem::remove_all(folder_);
   }
@@ -271,6 +277,72 @@ TEST_F(Quirks, GraphsHaveWrongCorrelationsFromTheSecondSessionOnRequest) {
   for (const auto& k : All<cupti::Kernel10>(ActivityKind::kConcurrentKernel))
     correlations.push_back(k.correlation_id);
   EXPECT_EQ(correlations, (std::vector<uint32_t>{40, 50, 41, 50}));
+}
+
+TEST_F(Quirks, KeepsEmptyBuffersOnRequest) {
+  Open(nullptr, "keep_buffers");
+  Enable(ActivityKind::kConcurrentKernel);
+  RunKernel(1);
+  Flush();
+  Flush();
+  EXPECT_EQ(g_buffers.size(), 1u) << "the next buffer is empty and stays";
+  RunKernel(2);
+  Flush();
+  EXPECT_EQ(g_buffers.size(), 2u);
+  EXPECT_EQ(All<cupti::Kernel10>(ActivityKind::kConcurrentKernel).size(), 2u);
+}
+
+TEST_F(Quirks, FillsBuffersWithZerosOnRequest) {
+  Open(nullptr, "zeroing");
+  Enable(ActivityKind::kConcurrentKernel);
+  g_fill = 0xAB;
+  RunKernel(1);
+  EXPECT_EQ(g_last_requested[4095], 0);
+}
+
+TEST_F(Quirks, CountsDropsLateOnRequest) {
+  Open(nullptr, "drop=1,late_drops=60");
+  Enable(ActivityKind::kConcurrentKernel);
+  RunKernel(1);
+  Flush();
+  const auto dropped = [this] {
+    size_t count = 0;
+    Find<cupti::ActivityGetNumDroppedRecordsFn>("cuptiActivityGetNumDroppedRecords")(nullptr, 0, &count);
+    return count;
+  };
+  EXPECT_EQ(dropped(), 0u);
+  std::this_thread::sleep_for(std::chrono::milliseconds(80));
+  EXPECT_EQ(dropped(), 1u);
+  EXPECT_EQ(dropped(), 0u);
+}
+
+TEST_F(Quirks, AnotherToolFinalizesItOnRequest) {
+  Open(nullptr, "finalize=30");
+  Enable(ActivityKind::kConcurrentKernel);
+  RunKernel(1);
+  Flush();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(core_->wants(ActivityKind::kConcurrentKernel));
+  RunKernel(2);
+  Flush();
+  EXPECT_EQ(All<cupti::Kernel10>(ActivityKind::kConcurrentKernel).size(), 1u);
+}
+
+TEST_F(Quirks, StampsWithTheProcessorsCounterOnRequest) {
+  Open(nullptr, "tsc_clock");
+  uint64_t stamp = 0;
+  const uint64_t before = ReadTicks();
+  Find<cupti::GetTimestampFn>("cuptiGetTimestamp")(&stamp);
+  EXPECT_LE(before, stamp);
+  EXPECT_LE(stamp, ReadTicks());
+  Enable(ActivityKind::kConcurrentKernel);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  RunKernel(1);
+  Flush();
+  const auto kernels = All<cupti::Kernel10>(ActivityKind::kConcurrentKernel);
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_GT(kernels[0].end, before);
+  EXPECT_LT(kernels[0].end, ReadTicks());
 }
 
 TEST_F(Quirks, ReportsAndDumpsALaterStream) {
