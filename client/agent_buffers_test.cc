@@ -86,6 +86,7 @@ TEST_F(AgentTest, ABufferWithRecordsThatCuptiKeepsIsALoss) {
   const auto done = daemon_.WaitForState();
   ASSERT_EQ(done->state, ClientState::kDone);
   EXPECT_EQ(daemon_.end->Lost(LossReason::kContested, RecordKind::kPad), 1u);
+  EXPECT_EQ(done->cut, ring::Cut::kTaken);
 }
 
 TEST_F(AgentTest, CountsOnlyCuptisDropsInTheWindow) {

@@ -198,6 +198,7 @@ void CuptiSource::CheckOtherProfilers() {
             << static_cast<uint64_t>(ticks_.error().ns()) << " ns";
     return;
   }
+  taken_ = true;
   ring::CountLoss(segment_->header(), LossReason::kContested, RecordKind::kPad, 1);
   note_ << (clock ? "another profiler replaced CUPTI's clock in the window"
                   : "CUPTI did not return all buffers: another profiler may have registered its own")
@@ -251,6 +252,7 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
       version_ < cupti::kVersion_13_0 || version_ >= cupti::kVersion_13_1U1 || sessions_ == 0;
   ++sessions_;
   note_ = Sentence();
+  taken_ = false;
   undescribed_ = (activities & kDeviceWork) != 0;
   segment_ = &segment;
   records_ = 0;

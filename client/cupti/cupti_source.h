@@ -91,6 +91,8 @@ class CuptiSource {
   // empty if the name is unknown.
   bool held() const { return held_; }
   const HolderName& holder() const { return holder_; }
+  // True if another tool took CUPTI's clock or buffers in the last window.
+  bool taken() const { return taken_; }
   // Converts CUPTI's stamps if they are not the host's.
   const TickClock& ticks() const { return ticks_; }
   // A remark on the window: a problem that only its end showed, or how its stamps were converted; empty:
@@ -130,6 +132,7 @@ class CuptiSource {
   bool held_ = false;
   HolderName holder_;
   Sentence note_;
+  bool taken_ = false;
   TickClock ticks_;
   uint32_t sessions_ = 0;     // number of sessions that were armed or prepared
   bool undescribed_ = false;  // the devices of this capture are not reported yet

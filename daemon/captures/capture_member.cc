@@ -206,7 +206,8 @@ void CaptureMember::OnClientState(const ring::State& state) {
         window_ = {HostTime(state.t0_realtime_ns), HostTime(state.t1_realtime_ns)};
       }
       if (state.cut == ring::Cut::kProgramEnded) state_.set_cut("its program ended inside the window");
-      if (state.cut == ring::Cut::kEndMissed) state_.set_cut(FieldText(state.text));
+      if (state.cut == ring::Cut::kEndMissed || state.cut == ring::Cut::kTaken)
+        state_.set_cut(FieldText(state.text));
       End(v1::RankState::DONE, FieldText(state.text));
       return;
     case ring::ClientState::kWaiting:
