@@ -317,7 +317,7 @@ class KinetoTest(unittest.TestCase):
                    lambda: json.dumps(job.status()["ranks"], indent=1) + job.log_text())
         refused = job.cli("trace", "--via", "cupti", "--ranks", "0", "--duration", "500ms", "-o", self.work / "cupti")
         self.assertEqual(refused.returncode, 1, refused.stderr)
-        self.assertRegex(refused.stderr, "rank 0 failed: .*replaced it; --via auto captures it by PyTorch's own profiler")
+        self.assertRegex(refused.stderr, "rank 0 failed: .*replaced the clock; --via auto captures it by PyTorch's own profiler")
         self.assertFalse((self.work / "cupti").exists())
         done = job.cli("trace", "--duration", "1s", "-o", self.work / "capture")
         print(done.stderr, file=sys.stderr)
