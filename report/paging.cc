@@ -52,6 +52,7 @@ void Pager::AddStraggler(const StragglerRow& straggler) {
   AddTeams(teams);
   for (const Team team : teams) {
     if (team != Team::kHardware && team != Team::kCluster) continue;
+    if (straggler.cause == "common") continue;  // no host is to blame
     for (const std::string& host : straggler.hosts) AddNew(host, places_[team].hosts);
     if (!straggler.hosts.empty()) continue;
     for (const RankId rank : straggler.ranks) AddNew(rank, places_[team].ranks_of_unnamed_hosts);
@@ -85,6 +86,7 @@ std::vector<Pager::Team> Pager::TeamsFor(const std::string& cause) {
     if (cause == hardware) return {Team::kHardware};
   }
   if (cause == "congestion") return {Team::kNetwork};
+  if (cause == "common") return {Team::kTraining, Team::kCluster};
   if (cause == "cpu_contention" || cause == "host_launch") return {Team::kCluster, Team::kTraining};
   if (cause == "data_loader") return {Team::kTraining, Team::kCluster};
   return {Team::kTraining};
