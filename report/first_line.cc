@@ -361,10 +361,26 @@ class LineMaker {
     } else if (s.gain_ns_per_step) {
       line.text += " Fixing it gains " + GainText(r_, *s.gain_ns_per_step, s.gain_interval) + " per step";
     }
-    if (const size_t others = r_.stragglers.size() - line.entries.size(); others > 0)
-      line.text += absl::StrFormat("; %d smaller below", others);
+    line.text += OthersText(line.entries);
     if (unowned > 0) line.text += "; " + UnownedText(unowned);
     return line;
+  }
+
+  // "; 3 smaller below, the largest costs 5%"
+  std::string OthersText(const std::vector<uint32_t>& leading) const {
+    double largest = 0;
+    size_t others = 0;
+    for (uint32_t i = 0; i < r_.stragglers.size(); ++i) {
+      if (std::find(leading.begin(), leading.end(), i) != leading.end()) continue;
+      largest = std::max(largest, CostOf(r_.stragglers[i]));
+      ++others;
+    }
+    if (others == 0) return "";
+    std::string text = absl::StrFormat("; %d smaller below", others);
+    if (r_.slowdown.step_ns)
+      absl::StrAppend(&text, others > 1 ? ", the largest costs " : ", which costs ",
+                      Percent(largest / *r_.slowdown.step_ns));
+    return text;
   }
 
   // Fixing the first straggler alone gains little if others delay the job as much. Returns the smallest fix
