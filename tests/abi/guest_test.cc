@@ -28,7 +28,8 @@ using ring::RecordKind;
 // The guest program, with its standard streams connected to the test.
 class Guest {
  public:
-  explicit Guest(const std::string& mode, std::vector<std::pair<std::string, std::string>> environment) {
+  explicit Guest(const std::string& mode,
+                 const std::vector<std::pair<std::string, std::string>>& environment) {
     int in[2];
     int out[2];
     EXPECT_EQ(::pipe2(in, O_CLOEXEC), 0);
