@@ -42,7 +42,34 @@ TEST_F(AgentTest, ACuptiWithoutADriverFailsWithASentence) {
   const auto state = daemon_.WaitForState();
   ASSERT_EQ(state->state, ClientState::kFailed);
   EXPECT_THAT(state->text,
-              testing::HasSubstr("999 (CUPTI_ERROR_UNKNOWN): CUPTI cannot be used in this process"));
+              testing::HasSubstr("999 (CUPTI_ERROR_UNKNOWN): the driver does not work in this process"));
+}
+
+TEST_F(AgentTest, ArmsOnceTheDriverIsReady) {
+  ConnectAndWelcome();
+  uint64_t capture = 1;
+  for (const cupti::Result early : {cupti::Result::kNotInitialized, cupti::Result::kUnknown}) {
+    cupti_.Locked([&](FakeCupti& f) { f.fail["cuptiActivityEnable"] = early; });
+    ASSERT_TRUE(daemon_.Arm(capture++));
+    EXPECT_EQ(daemon_.WaitForState()->state, ClientState::kFailed);
+    EXPECT_TRUE(cupti_.NothingEnabled());
+  }
+  cupti_.Locked([](FakeCupti& f) { f.fail.clear(); });
+  ArmAndExpectArmed(capture);
+}
+
+TEST_F(AgentTest, SaysThatTheGpuMayBeLost) {
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  const int64_t t0 = StartWindow(1, Nanos::Millis(150));
+  cupti_.Emit(MakeKernel(t0 + 10, t0 + 11, 99));
+  cupti_.Locked([](FakeCupti& f) { f.fail["cuptiActivityFlushAll"] = cupti::Result::kUnknown; });
+  const auto done = daemon_.WaitForState();
+  ASSERT_TRUE(done && done->state == ClientState::kDone);
+  EXPECT_EQ(done->cut, ring::Cut::kTaken);
+  EXPECT_THAT(done->text,
+              testing::HasSubstr("999 in the window, so records are missing: the GPU may be lost"));
+  EXPECT_EQ(daemon_.end->Lost(ring::LossReason::kContested, RecordKind::kPad), 1u);
 }
 
 TEST_F(AgentTest, NoCuptiFailsWithASentenceButNvtxAloneWorks) {
@@ -103,12 +130,12 @@ TEST_F(AgentTest, NamesTheHolderOfAnUnusableCupti) {
   EXPECT_EQ(state->refusal, ring::Refusal::kHeld);
   EXPECT_STREQ(state->holder, "NVIDIA Nsight Systems");
   EXPECT_TRUE(cupti_.NothingEnabled());
-  // The client does not use CUPTI again, and still reports the reason.
-  ASSERT_TRUE(daemon_.Arm(2));
-  const auto again = daemon_.WaitForState();
-  ASSERT_EQ(again->state, ClientState::kFailed);
-  EXPECT_EQ(again->refusal, ring::Refusal::kHeld);
-  EXPECT_STREQ(again->holder, "NVIDIA Nsight Systems");
+  // The other tool ends.
+  cupti_.Locked([](FakeCupti& f) {
+    f.holder.clear();
+    f.fail.clear();
+  });
+  ArmAndExpectArmed(2);
 }
 
 TEST_F(AgentTest, UnsubscribesFromCuptiAtOnce) {

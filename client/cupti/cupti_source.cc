@@ -34,6 +34,12 @@ constexpr size_t kQuickBufferBytes = 64u << 10;
 constexpr uint32_t kDeviceWork = ring::kActivityKernel | ring::kActivityMemcpy | ring::kActivityMemset |
                                  ring::kActivitySync | ring::kActivityMemory;
 
+// True for errors that a driver gives before it is ready, or while another tool uses CUPTI.
+bool MayPass(Result result) {
+  return result == Result::kNotInitialized || result == Result::kNotReady || result == Result::kUnknown ||
+         result == Result::kNotCompatible;
+}
+
 }  // namespace
 
 // ---- CUPTI's threads ----
@@ -107,13 +113,14 @@ bool CuptiSource::Fail(const char* function, Result result, Sentence* why) {
   if (api_.GetResultString != nullptr) api_.GetResultString(result, &text);
   *why << function << " failed with " << static_cast<uint32_t>(result);
   if (text != nullptr) *why << " (" << text << ")";
-  if (result == Result::kUnknown) *why << ": CUPTI cannot be used in this process";
+  if (result == Result::kUnknown)
+    *why << ": the driver does not work in this process (nvidia-smi shows the state of the GPU)";
   if (result == Result::kInsufficientPrivileges ||
       result == Result::kVirtualizedDeviceInsufficientPrivileges) {
     *why << ": the driver permits profiling to administrators only";
   }
   held_ = NameHolder(why, &holder_) || result == Result::kMultipleSubscribersNotSupported;
-  dormant_ = *why;
+  if (!held_ && !MayPass(result)) dormant_ = *why;
   return false;
 }
 
@@ -184,7 +191,14 @@ bool CuptiSource::CheckClock(Sentence* why) {
   return false;
 }
 
-void CuptiSource::CheckOtherProfilers() {
+void CuptiSource::CheckWindow() {
+  if (flush_error_ != Result::kSuccess && records_outstanding()) {
+    taken_ = true;
+    ring::CountLoss(segment_->header(), LossReason::kContested, RecordKind::kPad, 1);
+    note_ << "cuptiActivityFlushAll failed with " << static_cast<uint32_t>(flush_error_)
+          << " in the window, so records are missing: the GPU may be lost (nvidia-smi shows its state)";
+    return;
+  }
   // The other profiler replaces CUPTI's callbacks, so that lent buffers never return, or it replaces the
   // clock.
   ticks_.Refresh();
@@ -253,6 +267,7 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
   ++sessions_;
   note_ = Sentence();
   taken_ = false;
+  flush_error_ = Result::kSuccess;
   undescribed_ = (activities & kDeviceWork) != 0;
   segment_ = &segment;
   records_ = 0;
@@ -312,9 +327,14 @@ void CuptiSource::DescribeObjects() {
   enabled_.EnableObjects();
 }
 
+void CuptiSource::FlushAll(uint32_t flags) {
+  const Result result = api_.FlushAll(flags);
+  if (result != Result::kSuccess) flush_error_ = result;
+}
+
 void CuptiSource::Flush() {
   ticks_.Refresh();
-  api_.FlushAll(0);
+  FlushAll(0);
   CountDropped();
 }
 
@@ -322,7 +342,7 @@ void CuptiSource::WaitForWindow(MonoTime since) {
   MonoTime last_inside = since;
   uint32_t inside = converter_.buffers_inside();
   do {
-    api_.FlushAll(0);
+    FlushAll(0);
     const MonoTime now = timing_.monotonic();
     if (converter_.buffers_inside() != inside) {
       inside = converter_.buffers_inside();
@@ -342,15 +362,14 @@ void CuptiSource::Drain() {
   WaitForWindow(since);
   enabled_.UndoAll();
   // CUPTI returns a buffer only when all its records are complete.
-  for (api_.FlushAll(0); records_outstanding() && timing_.monotonic() - since < kCompleteLimit;
-       api_.FlushAll(0)) {
+  for (FlushAll(0); records_outstanding() && timing_.monotonic() - since < kCompleteLimit; FlushAll(0)) {
     timing_.pause(kBetweenLooks);
   }
-  api_.FlushAll(cupti::kFlushForced);
+  FlushAll(cupti::kFlushForced);
   since = timing_.monotonic();
   while (records_outstanding() && timing_.monotonic() - since < kForcedLimit) timing_.pause(kBetweenLooks);
   CountDropped();
-  CheckOtherProfilers();
+  CheckWindow();
   Finish();
 }
 
@@ -358,7 +377,7 @@ void CuptiSource::Abort() {
   if (!armed_) return;
   collecting_.store(false);
   enabled_.UndoAll();
-  api_.FlushAll(cupti::kFlushForced);
+  FlushAll(cupti::kFlushForced);
   const MonoTime since = timing_.monotonic();
   while (records_outstanding() && timing_.monotonic() - since < kForcedLimit) timing_.pause(kBetweenLooks);
   Finish();

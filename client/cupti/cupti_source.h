@@ -61,8 +61,8 @@ class CuptiSource {
 
   // ---- the agent's thread ----
   // Enables the records that `activities` (ring::Activities) requests, and discards them until the window
-  // opens. Returns false with `why` if it failed and everything is undone. After a CUPTI error this source
-  // stays unused until the process ends.
+  // opens. Returns false with `why` if it failed and everything is undone. After an error that
+  // cannot pass, such as missing privileges, this source stays unused until the process ends.
   bool Arm(const CuptiApi& api, uint32_t activities, const CuptiCallbacks& callbacks,
            const CuptiMemory& memory, const ring::ClientSegment& segment, Sentence* why);
   bool armed() const { return armed_.load(); }
@@ -91,7 +91,7 @@ class CuptiSource {
   // empty if the name is unknown.
   bool held() const { return held_; }
   const HolderName& holder() const { return holder_; }
-  // True if another tool took CUPTI's clock or buffers in the last window.
+  // True if CUPTI was lost in the last window: another tool took its clock or buffers, or it failed.
   bool taken() const { return taken_; }
   // Converts CUPTI's stamps if they are not the host's.
   const TickClock& ticks() const { return ticks_; }
@@ -109,8 +109,9 @@ class CuptiSource {
   bool FindHolder(HolderName* name) const;
   // Appends the holder to a sentence.
   bool NameHolder(Sentence* to, HolderName* name) const;
-  // Checks after a window whether another profiler has taken CUPTI's clock or callbacks.
-  void CheckOtherProfilers();
+  // Checks after a window whether CUPTI failed, or another profiler has taken its clock or callbacks.
+  void CheckWindow();
+  void FlushAll(uint32_t flags);
   bool Enable(uint32_t activities, Sentence* why);
   bool Fail(const char* function, foreign::cupti::Result result, Sentence* why);
   void WarmBuffers();
@@ -133,6 +134,7 @@ class CuptiSource {
   HolderName holder_;
   Sentence note_;
   bool taken_ = false;
+  foreign::cupti::Result flush_error_ = foreign::cupti::Result::kSuccess;  // the last one of this session
   TickClock ticks_;
   uint32_t sessions_ = 0;     // number of sessions that were armed or prepared
   bool undescribed_ = false;  // the devices of this capture are not reported yet

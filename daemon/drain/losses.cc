@@ -30,7 +30,9 @@ Words Explain(ring::LossReason reason) {
       return {"client", "too many of them were open at the same time"};
     case ring::LossReason::kContested:
       return {"cupti",
-              "another profiler took over CUPTI in the window; the number of lost records is not known"};
+              "CUPTI was lost in the window, to another profiler or with its GPU; the number of lost records "
+              "is not "
+              "known"};
   }
   return {"client", "unknown reason"};
 }

@@ -81,13 +81,21 @@ void ActivityHub::SetEnabled(ActivityKind kind, bool enabled, int64_t now) {
   const bool before = enabled_[k].exchange(enabled, std::memory_order_relaxed);
   if (kind != ActivityKind::kConcurrentKernel || !enabled || before) return;
   ++sessions_;
-  if (settings_.finalize_ms != 0 && finalize_at_.load() == 0)
-    finalize_at_.store(now + int64_t{settings_.finalize_ms} * kNsPerMs);
+  int64_t never = 0;
+  first_enabled_.compare_exchange_strong(never, now);
 }
 
-bool ActivityHub::Finalized() const {
-  const int64_t at = finalize_at_.load();
-  return at != 0 && ReadClockNs(CLOCK_MONOTONIC) >= at;
+bool ActivityHub::DeviceLost() const {
+  const int64_t first = first_enabled_.load();
+  return settings_.device_lost_ms != 0 && first != 0 &&
+         ReadClockNs(CLOCK_MONOTONIC) >= first + int64_t{settings_.device_lost_ms} * kNsPerMs;
+}
+
+bool ActivityHub::Ended() const {
+  const int64_t first = first_enabled_.load();
+  const bool finalized = settings_.finalize_ms != 0 && first != 0 &&
+                         ReadClockNs(CLOCK_MONOTONIC) >= first + int64_t{settings_.finalize_ms} * kNsPerMs;
+  return finalized || DeviceLost();
 }
 
 void ActivityHub::SetCallEnabled(cupti::CallbackDomain domain, uint32_t cbid, bool enabled, int64_t now) {
@@ -99,7 +107,7 @@ void ActivityHub::SetCallEnabled(cupti::CallbackDomain domain, uint32_t cbid, bo
 
 bool ActivityHub::Wants(ActivityKind kind) const {
   const auto k = static_cast<uint32_t>(kind);
-  return k < kKinds && enabled_[k].load(std::memory_order_relaxed) && !Finalized();
+  return k < kKinds && enabled_[k].load(std::memory_order_relaxed) && !Ended();
 }
 
 bool ActivityHub::WantsCall(cupti::CallbackDomain domain, uint32_t cbid) const {
@@ -164,7 +172,10 @@ void ActivityHub::Write(const Ready& ready, SimOutcome outcome) {
   Bytes bytes = ready.bytes;
   const ActivityKind kind = bytes.kind();
   const size_t size = RecordSize(kind, settings_.version);
-  const bool faulty = settings_.drop != 0 && ++written_ % settings_.drop == 0;
+  ++written_;
+  if (IsNth(settings_.vanish) || (settings_.no_external && kind == ActivityKind::kExternalCorrelation))
+    return;
+  const bool faulty = IsNth(settings_.drop);
   Buffer& current = current_[ready.lane];
   if (ready.delivery == Delivery::kDrop || faulty || !MakeRoom(&current, size)) {
     if (current.data == nullptr) current_.erase(ready.lane);
@@ -179,18 +190,33 @@ void ActivityHub::Write(const Ready& ready, SimOutcome outcome) {
   }
   timebase_.Apply(bytes.data);
   ShowFaults(&bytes);
-  std::memcpy(current.data + current.used, bytes.data, size);
-  current.used += size;
-  ++current.records;
+  Append(bytes, size, &current);
+  if (IsNth(settings_.twice) && MakeRoom(&current, size)) Append(bytes, size, &current);
   Note(ready.stamp_ns, kind, outcome, 1);
+}
+
+void ActivityHub::Append(const Bytes& bytes, size_t size, Buffer* current) {
+  std::memcpy(current->data + current->used, bytes.data, size);
+  current->used += size;
+  ++current->records;
 }
 
 void ActivityHub::ShowFaults(Bytes* bytes) {
   const bool later_session = sessions_.load(std::memory_order_relaxed) > 1;
   if (bytes->kind() == ActivityKind::kConcurrentKernel) {
     auto* kernel = reinterpret_cast<cupti::Kernel10*>(bytes->data);
-    if (settings_.zero_stamps != 0 && ++kernels_ % settings_.zero_stamps == 0)
+    ++kernels_;
+    if (settings_.stretch_percent != 0 || settings_.early_us != 0) {
+      const int64_t early = int64_t{settings_.early_us} * 1000;
+      const auto start = static_cast<int64_t>(kernel->start), end = static_cast<int64_t>(kernel->end);
+      SetStamps(bytes->data, bytes->kind(), start - early,
+                end - early + (end - start) * settings_.stretch_percent / 100);
+    }
+    if (settings_.zero_stamps != 0 && kernels_ % settings_.zero_stamps == 0)
       SetStamps(bytes->data, bytes->kind(), 0, 0);
+    if (settings_.instant != 0 && kernels_ % settings_.instant == 0) kernel->end = kernel->start;
+    if (settings_.correlation != 0 && kernels_ % settings_.correlation == 0)
+      kernel->correlation_id += 1'000'000'000;
     if (settings_.graph_correlation && later_session && kernel->graph_id != 0) ++kernel->correlation_id;
   } else if (bytes->kind() == ActivityKind::kRuntime || bytes->kind() == ActivityKind::kDriver) {
     auto* call = reinterpret_cast<cupti::Api*>(bytes->data);
@@ -283,7 +309,7 @@ void ActivityHub::WriteInFlight(int64_t now) {
 }
 
 void ActivityHub::FlushAll(Flush flush, int64_t now) {
-  if (Finalized()) return;
+  if (Ended()) return;
   Pump(now);
   {
     MutexLock writing(&writing_);
@@ -342,7 +368,7 @@ void ActivityHub::RunWorker() {
       MutexUnlock unlocked(&state_);
       if (settings_.late_buffers_ms != 0)
         std::this_thread::sleep_for(std::chrono::milliseconds(settings_.late_buffers_ms));
-      if (completed != nullptr && !Finalized()) completed(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
+      if (completed != nullptr && !Ended()) completed(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
     }
     delivering_ = false;
     if (full_.empty()) quiet_.SignalAll();

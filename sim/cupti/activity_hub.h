@@ -45,6 +45,8 @@ class ActivityHub {
   uint64_t TakeDropped(int64_t realtime_ns);
   // Disables all kinds and discards the records in flight.
   void Reset();
+  // True once the fault device_lost has begun.
+  bool DeviceLost() const;
   Timebase& timebase() { return timebase_; }
   void SetPerThreadBuffers(bool on) {
     per_thread_.store(on && !settings_.one_buffer, std::memory_order_relaxed);
@@ -91,11 +93,18 @@ class ActivityHub {
 
   bool StillWanted(const Ready& ready) const;
   void Write(const Ready& ready, SimOutcome outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  // Changes the fields that faults make wrong.
   void ShowFaults(Bytes* bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  void Append(const Bytes& bytes, size_t size, Buffer* current) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  // True for every `period`th of the records so far; never if it is 0.
+  bool IsNth(uint32_t period) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_) {
+    return period != 0 && written_ % period == 0;
+  }
   bool MakeRoom(Buffer* current, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   // Requests a buffer from the tool. Its data is null if there is none.
   Buffer RequestBuffer();
-  bool Finalized() const;
+  // True once nothing is recorded or returned any more.
+  bool Ended() const;
   void ReturnBuffer(Buffer* current) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   void ReturnAllBuffers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   void WriteInFlight(int64_t now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
@@ -110,7 +119,8 @@ class ActivityHub {
   // Drops that a tool may not know yet: the CLOCK_MONOTONIC time, and the number.
   Mutex drops_;
   std::deque<std::pair<int64_t, uint64_t>> late_drops_ ABSL_GUARDED_BY(drops_);
-  std::atomic<int64_t> finalize_at_{0};  // CLOCK_MONOTONIC; 0: not known yet
+  // CLOCK_MONOTONIC time at which kernel records were first switched on; 0: not yet.
+  std::atomic<int64_t> first_enabled_{0};
 
   // Taken before state_. Admits one writer at a time, also while the tool supplies a buffer.
   Mutex writing_;

@@ -30,15 +30,27 @@ bool ApplyFault(std::string_view fault, CuptiSettings* settings) {
     if (name == "reorder") return settings->reorder = true;
     if (name == "one_buffer") return settings->one_buffer = true;
     if (name == "tsc_clock") return settings->tsc_clock = true;
+    if (name == "no_objects") return settings->no_objects = true;
+    if (name == "no_external") return settings->no_external = true;
     if (name == "hostile") return BecomeHostile(settings);
     return false;
   }
   const std::string_view value = fault.substr(equals + 1);
   if (name == "zero_stamps") return Number(value, &settings->zero_stamps);
   if (name == "drop") return Number(value, &settings->drop);
+  if (name == "vanish") return Number(value, &settings->vanish);
+  if (name == "twice") return Number(value, &settings->twice);
+  if (name == "correlation") return Number(value, &settings->correlation);
+  if (name == "instant") return Number(value, &settings->instant);
+  if (name == "stretch") return Number(value, &settings->stretch_percent);
+  if (name == "early") return Number(value, &settings->early_us);
   if (name == "late_buffers") return Number(value, &settings->late_buffers_ms);
   if (name == "late_drops") return Number(value, &settings->late_drops_ms);
   if (name == "finalize") return Number(value, &settings->finalize_ms);
+  if (name == "device_lost") return Number(value, &settings->device_lost_ms);
+  if (name == "not_initialized") return Number(value, &settings->not_initialized);
+  if (name == "unknown") return Number(value, &settings->unknown);
+  if (name == "rival") return settings->exclusive = Number(value, &settings->rival_ms);
   return false;
 }
 

@@ -33,6 +33,7 @@ thread_local std::map<cupti::ExternalCorrelationKind, std::vector<uint64_t>> t_e
 Result Enable(ActivityKind kind, bool enabled) {
   if (!Usable()) return Result::kUnknown;
   if (RecordSize(kind, Lib().settings.version) == 0) return Result::kInvalidKind;
+  if (Result refusal; enabled && Lib().RefusesToEnable(&refusal)) return refusal;
   Lib().hub.SetEnabled(kind, enabled, ReadClockNs(CLOCK_MONOTONIC));
   return Result::kSuccess;
 }
@@ -115,6 +116,9 @@ LOCKSTEP_SIM_EXPORT Result cuptiGetResultString(Result result, const char** text
     case Result::kMaxLimitReached:
       *text = "CUPTI_ERROR_MAX_LIMIT_REACHED";
       break;
+    case Result::kNotInitialized:
+      *text = "CUPTI_ERROR_NOT_INITIALIZED";
+      break;
     case Result::kQueueEmpty:
       *text = "CUPTI_ERROR_QUEUE_EMPTY";
       break;
@@ -157,8 +161,10 @@ LOCKSTEP_SIM_EXPORT Result cuptiGetCallbackName(cupti::CallbackDomain domain, ui
 LOCKSTEP_SIM_EXPORT Result cuptiActivityRegisterCallbacks(cupti::BufferRequested requested,
                                                           cupti::BufferCompleted completed) {
   if (requested == nullptr || completed == nullptr) return Result::kInvalidParameter;
-  if (sim::Lib().settings.exclusive && sim::Lib().subscribed()) return Result::kNotCompatible;
-  if (sim::Usable()) sim::Lib().hub.Register(requested, completed);
+  const bool usable = sim::Usable();
+  if (sim::Lib().settings.exclusive && (sim::Lib().subscribed() || sim::Lib().HasRival()))
+    return Result::kNotCompatible;
+  if (usable) sim::Lib().hub.Register(requested, completed);
   return Result::kSuccess;
 }
 

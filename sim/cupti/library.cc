@@ -60,9 +60,11 @@ CuptiLibrary& CuptiLibrary::Get() {
 
 bool CuptiLibrary::Usable() {
   if (!attached_.load(std::memory_order_acquire)) FindDevice();
-  const bool usable = attached_.load(std::memory_order_acquire);
-  if (usable) used_.store(true, std::memory_order_relaxed);
-  return usable;
+  if (!attached_.load(std::memory_order_acquire) || hub.DeviceLost()) return false;
+  used_.store(true, std::memory_order_relaxed);
+  int64_t never = 0;
+  first_used_.compare_exchange_strong(never, ReadClockNs(CLOCK_MONOTONIC));
+  return true;
 }
 
 void CuptiLibrary::FindDevice() {
@@ -118,6 +120,7 @@ void CuptiLibrary::RemoveObject(ActivityKind kind, uint32_t id) {
 }
 
 void CuptiLibrary::Dump(ActivityKind kind) {
+  if (settings.no_objects) return;
   MutexLock lock(&mutex_);
   const int64_t now = ReadClockNs(CLOCK_MONOTONIC), stamp = ReadClockNs(CLOCK_REALTIME);
   for (const Object& o : objects_) {
@@ -145,12 +148,27 @@ bool CuptiLibrary::HasContext() { return FirstId(ActivityKind::kContext) != 0; }
 // ---- the subscriber ----
 
 const std::string* CuptiLibrary::Subscribe(const Subscriber& subscriber, void** handle) {
+  static const std::string* const rival = new std::string("Rival");
+  if (HasRival()) return rival;
   MutexLock lock(&mutex_);
   if (subscribed_.load(std::memory_order_relaxed)) return &subscriber_.name;
   subscriber_ = subscriber;
   *handle = &subscriber_;
   subscribed_.store(true, std::memory_order_release);
   return nullptr;
+}
+
+bool CuptiLibrary::HasRival() const {
+  return settings.rival_ms != 0 &&
+         ReadClockNs(CLOCK_MONOTONIC) < first_used_.load() + int64_t{settings.rival_ms} * 1'000'000;
+}
+
+bool CuptiLibrary::RefusesToEnable(cupti::Result* result) {
+  const uint32_t most = settings.not_initialized + settings.unknown;
+  if (most == 0 || refused_.load() >= most) return false;
+  *result = refused_.fetch_add(1) < settings.not_initialized ? cupti::Result::kNotInitialized
+                                                             : cupti::Result::kUnknown;
+  return true;
 }
 
 bool CuptiLibrary::Holds(const void* subscriber) {

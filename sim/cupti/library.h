@@ -51,6 +51,10 @@ class CuptiLibrary {
   const std::string* Subscribe(const Subscriber& subscriber, void** handle);
   bool Unsubscribe(const void* subscriber);
   bool Holds(const void* subscriber);
+  // True while the other tool of the fault rival is subscribed.
+  bool HasRival() const;
+  // True if a request to enable a kind must fail with `*result`, by the faults not_initialized and unknown.
+  bool RefusesToEnable(foreign::cupti::Result* result);
   bool subscribed() const { return subscribed_.load(std::memory_order_acquire); }
   void EnableCall(foreign::cupti::CallbackDomain domain, uint32_t cbid, bool enable);
   void EnableDomain(foreign::cupti::CallbackDomain domain, bool enable);
@@ -77,6 +81,8 @@ class CuptiLibrary {
 
   std::atomic<bool> attached_{false};
   std::atomic<bool> used_{false};
+  std::atomic<int64_t> first_used_{0};  // CLOCK_MONOTONIC; 0: not yet
+  std::atomic<uint32_t> refused_{0};    // requests to enable a kind
   Mutex mutex_;
   std::vector<Object> objects_ ABSL_GUARDED_BY(mutex_);
   Subscriber subscriber_ ABSL_GUARDED_BY(mutex_);

@@ -68,9 +68,8 @@ class Quirks : public ::testing::Test {
     const SimDevice device{3, "Simulated GPU", nullptr, 0, 4};
     core_->attach(&device);
     EXPECT_FALSE(core_->used());
-    EXPECT_EQ(Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks")(QuirkRequested,
-                                                                                         QuirkCompleted),
-              Result::kSuccess);
+    Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks")(QuirkRequested,
+                                                                               QuirkCompleted);
     EXPECT_TRUE(core_->used());
   }
   template <typename Fn>
@@ -326,6 +325,70 @@ TEST_F(Quirks, AnotherToolFinalizesItOnRequest) {
   RunKernel(2);
   Flush();
   EXPECT_EQ(All<cupti::Kernel10>(ActivityKind::kConcurrentKernel).size(), 1u);
+}
+
+TEST_F(Quirks, LosesAndRepeatsRecordsOnRequest) {
+  Open(nullptr, "vanish=4,twice=5");
+  Enable(ActivityKind::kConcurrentKernel);
+  for (uint32_t i = 1; i <= 10; ++i) RunKernel(i);
+  Flush();
+  std::multimap<uint32_t, int> found;
+  for (const auto& k : All<cupti::Kernel10>(ActivityKind::kConcurrentKernel))
+    found.emplace(k.correlation_id, 0);
+  EXPECT_EQ(found.count(4) + found.count(8), 0u);
+  EXPECT_EQ(found.count(5), 2u);
+  EXPECT_EQ(found.count(10), 2u);
+  EXPECT_EQ(found.size(), 10u);
+}
+
+TEST_F(Quirks, MakesKernelsWrongOnRequest) {
+  Open(nullptr, "stretch=50,early=100,correlation=2");
+  Enable(ActivityKind::kConcurrentKernel);
+  const int64_t before = ReadClockNs(CLOCK_REALTIME);
+  RunKernel(1);
+  RunKernel(2);
+  Flush();
+  const auto kernels = All<cupti::Kernel10>(ActivityKind::kConcurrentKernel);
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(kernels[0].end - kernels[0].start, 1500u);
+  EXPECT_LT(kernels[0].start, static_cast<uint64_t>(before - 90'000));
+  EXPECT_EQ(kernels[0].correlation_id, 1u);
+  EXPECT_NE(kernels[1].correlation_id, 2u);
+}
+
+TEST_F(Quirks, LosesItsDeviceOnRequest) {
+  Open(nullptr, "device_lost=30");
+  Enable(ActivityKind::kConcurrentKernel);
+  RunKernel(1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(core_->wants(ActivityKind::kConcurrentKernel));
+  EXPECT_EQ(Find<cupti::ActivityFlushAllFn>("cuptiActivityFlushAll")(0), Result::kUnknown);
+  EXPECT_EQ(Find<cupti::ActivityEnableFn>("cuptiActivityEnable")(ActivityKind::kMemcpy), Result::kUnknown);
+  EXPECT_TRUE(g_buffers.empty());
+}
+
+TEST_F(Quirks, RefusesToEnableKindsAtFirstOnRequest) {
+  Open(nullptr, "not_initialized=1,unknown=1");
+  const auto enable = Find<cupti::ActivityEnableFn>("cuptiActivityEnable");
+  EXPECT_EQ(enable(ActivityKind::kMemcpy), Result::kNotInitialized);
+  EXPECT_EQ(enable(ActivityKind::kMemcpy), Result::kUnknown);
+  EXPECT_EQ(enable(ActivityKind::kMemcpy), Result::kSuccess);
+}
+
+TEST_F(Quirks, HasARivalForAWhileOnRequest) {
+  Open(nullptr, "rival=200");
+  const auto register_callbacks = Find<cupti::ActivityRegisterCallbacksFn>("cuptiActivityRegisterCallbacks");
+  EXPECT_EQ(register_callbacks(QuirkRequested, QuirkCompleted), Result::kNotCompatible);
+  const auto subscribe = Find<cupti::SubscribeV2Fn>("cuptiSubscribe_v2");
+  void* handle = nullptr;
+  char holder[64] = {};
+  cupti::SubscriberParams params{sizeof params, "test", holder, sizeof holder};
+  const cupti::CallbackFn callback = [](void*, cupti::CallbackDomain, uint32_t, const void*) {};
+  EXPECT_EQ(subscribe(&handle, callback, nullptr, &params), Result::kMultipleSubscribersNotSupported);
+  EXPECT_EQ(std::string(holder), std::string(cupti::kSubscriberPrefix) + "Rival");
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  EXPECT_EQ(register_callbacks(QuirkRequested, QuirkCompleted), Result::kSuccess);
+  EXPECT_EQ(subscribe(&handle, callback, nullptr, &params), Result::kSuccess);
 }
 
 TEST_F(Quirks, StampsWithTheProcessorsCounterOnRequest) {

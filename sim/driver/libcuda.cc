@@ -111,6 +111,10 @@ class Driver {
     s.captured = {};
     return true;
   }
+  bool Destroy(uint64_t graph) {
+    MutexLock lock(&mutex_);
+    return graphs_.erase(graph) == 1;
+  }
   // Returns 0 if the stream was not capturing.
   uint64_t EndCapture(uint64_t stream) {
     MutexLock lock(&mutex_);
@@ -344,6 +348,12 @@ LOCKSTEP_SIM_EXPORT int cuStreamEndCapture(void* stream, void** graph) {
 LOCKSTEP_SIM_EXPORT int cuGraphInstantiateWithFlags(void** executable, void* graph, uint64_t) {
   const uint64_t made = TheDriver().Instantiate(Number(graph));
   return made == 0 ? kInvalidValue : StoreHandle(executable, made);
+}
+LOCKSTEP_SIM_EXPORT int cuGraphDestroy(void* graph) {
+  return TheDriver().Destroy(Number(graph)) ? kSuccess : kInvalidValue;
+}
+LOCKSTEP_SIM_EXPORT int cuGraphExecDestroy(void* executable) {
+  return TheDriver().Destroy(Number(executable)) ? kSuccess : kInvalidValue;
 }
 LOCKSTEP_SIM_EXPORT int cuGraphLaunch(void* executable, void* stream) {
   const int64_t start_real = lockstep::ReadClockNs(CLOCK_REALTIME);

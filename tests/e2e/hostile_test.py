@@ -69,6 +69,37 @@ class Ranks(unittest.TestCase):
             self.assertLess(seconds, WINDOW_S + 8)
         self.captures("finalize=1200", 1, check, ranks=3)
 
+    def test_a_lost_device_is_not_taken_for_a_slow_rank(self):
+        def check(number, folder, done, _):
+            if number == 0:
+                self.assertEqual(done.returncode, 7, done.stderr)
+                report = report_of(folder)
+                self.assertTrue(report["verdict"].startswith("PARTIAL "), report["verdict"])
+                self.assertIn("the GPU may be lost", report["capture"]["incomplete"][0]["reason"])
+            else:
+                self.assertNotEqual(done.returncode, 0, done.stdout)
+                self.assertIn("999 (CUPTI_ERROR_UNKNOWN): the driver does not work", done.stderr + done.stdout)
+        self.captures("device_lost=1200", 2, check, ranks=3)
+
+    def test_a_cupti_that_is_not_ready_yet_is_used_later(self):
+        def check(number, folder, done, seconds):
+            if number < 2:
+                self.assertNotEqual(done.returncode, 0, done.stdout)
+                self.assertIn(("failed with 15 (CUPTI_ERROR_NOT_INITIALIZED)", "failed with 999")[number], done.stderr + done.stdout)
+            else:
+                self.assert_whole(number, folder, done, seconds)
+        self.captures("not_initialized=1,unknown=1", 3, check, ranks=3)
+
+    def test_another_tool_that_comes_and_goes(self):
+        def check(number, folder, done, seconds):
+            if number == 0:
+                self.assertNotEqual(done.returncode, 0, done.stdout)
+                self.assertIn("CUPTI's subscriber in this process is Rival", done.stderr + done.stdout)
+                time.sleep(4)
+            else:
+                self.assert_whole(number, folder, done, seconds)
+        self.captures("rival=4000", 2, check, ranks=3)
+
 
 class Programs(unittest.TestCase):
     def setUp(self):

@@ -38,7 +38,7 @@ enum class LossReason : uint8_t {
   kTooLarge = 4,      // a string above kMaxStringBytes (cut); a larger record or too deep a range (dropped)
   kUnknownKind = 5,   // CUPTI delivered a record that this client does not convert
   kNoPlace = 6,       // more were open at a time than the client has places for; since minor version 1
-  kContested = 7,     // another profiler took CUPTI; the number is unknown, so 1, under kPad
+  kContested = 7,     // CUPTI was lost in the window; the number is unknown, so 1, under kPad
 };
 inline constexpr size_t kLossReasons = 8;
 
