@@ -6,6 +6,7 @@
 #include <nvtx3/nvToolsExtPayload.h>
 
 #include <cstddef>
+#include <string>
 #include <type_traits>
 
 #include "sim/cupti/record_size.h"
@@ -325,6 +326,66 @@ TEST(CuptiDeclarations, TheCallbackApiEqualsTheHeader) {
   EXPECT_SAME_FIELD(cupti::SubscriberParams, name, CUpti_SubscriberParams, subscriberName);
   EXPECT_SAME_FIELD(cupti::SubscriberParams, holder, CUpti_SubscriberParams, oldSubscriberName);
   EXPECT_SAME_FIELD(cupti::SubscriberParams, holder_bytes, CUpti_SubscriberParams, oldSubscriberSize);
+}
+
+// "4 <- 8* 8* 4": the widths in bytes of a function's result and arguments; * marks pointers.
+template <typename T>
+std::string PassedAs() {
+  if constexpr (std::is_void_v<T>)
+    return "void";
+  else
+    return std::to_string(sizeof(T)) + (std::is_pointer_v<T> ? "*" : std::is_floating_point_v<T> ? "f" : "");
+}
+template <typename R, typename... A>
+std::string Passes(R (*)(A...)) {
+  std::string text = PassedAs<R>() + " <-";
+  ((text += " " + PassedAs<A>()), ...);
+  return text;
+}
+#define EXPECT_SAME_FUNCTION(ours, theirs)                                                              \
+  EXPECT_EQ(Passes(static_cast<cupti::ours>(nullptr)), Passes(static_cast<decltype(&theirs)>(nullptr))) \
+      << #theirs
+
+TEST(CuptiDeclarations, FunctionsPassWhatTheHeaderSays) {
+  EXPECT_SAME_FUNCTION(GetVersionFn, cuptiGetVersion);
+  EXPECT_SAME_FUNCTION(GetResultStringFn, cuptiGetResultString);
+  EXPECT_SAME_FUNCTION(GetTimestampFn, cuptiGetTimestamp);
+  EXPECT_SAME_FUNCTION(SetThreadIdTypeFn, cuptiSetThreadIdType);
+  EXPECT_SAME_FUNCTION(GetThreadIdTypeFn, cuptiGetThreadIdType);
+  EXPECT_SAME_FUNCTION(GetCallbackNameFn, cuptiGetCallbackName);
+  EXPECT_SAME_FUNCTION(ActivityRegisterCallbacksFn, cuptiActivityRegisterCallbacks);
+  EXPECT_SAME_FUNCTION(ActivityEnableFn, cuptiActivityEnable);
+  EXPECT_SAME_FUNCTION(ActivityEnableAndDumpFn, cuptiActivityEnableAndDump);
+  EXPECT_SAME_FUNCTION(ActivityDisableFn, cuptiActivityDisable);
+  EXPECT_SAME_FUNCTION(ActivityFlushAllFn, cuptiActivityFlushAll);
+  EXPECT_SAME_FUNCTION(ActivityFlushPeriodFn, cuptiActivityFlushPeriod);
+  EXPECT_SAME_FUNCTION(ActivityGetNextRecordFn, cuptiActivityGetNextRecord);
+  EXPECT_SAME_FUNCTION(ActivityGetNumDroppedRecordsFn, cuptiActivityGetNumDroppedRecords);
+  EXPECT_SAME_FUNCTION(ActivitySetAttributeFn, cuptiActivitySetAttribute);
+  EXPECT_SAME_FUNCTION(ActivityGetAttributeFn, cuptiActivityGetAttribute);
+  EXPECT_SAME_FUNCTION(ActivityPushExternalCorrelationIdFn, cuptiActivityPushExternalCorrelationId);
+  EXPECT_SAME_FUNCTION(ActivityPopExternalCorrelationIdFn, cuptiActivityPopExternalCorrelationId);
+  EXPECT_SAME_FUNCTION(ActivityEnableRuntimeApiFn, cuptiActivityEnableRuntimeApi);
+  EXPECT_SAME_FUNCTION(ActivityEnableDriverApiFn, cuptiActivityEnableDriverApi);
+  EXPECT_SAME_FUNCTION(ActivityEnableAllSyncRecordsFn, cuptiActivityEnableAllSyncRecords);
+  EXPECT_SAME_FUNCTION(ActivityRegisterTimestampCallbackFn, cuptiActivityRegisterTimestampCallback);
+  EXPECT_SAME_FUNCTION(SubscribeFn, cuptiSubscribe);
+  EXPECT_SAME_FUNCTION(SubscribeV2Fn, cuptiSubscribe_v2);
+  EXPECT_SAME_FUNCTION(UnsubscribeFn, cuptiUnsubscribe);
+  EXPECT_SAME_FUNCTION(EnableCallbackFn, cuptiEnableCallback);
+  EXPECT_SAME_FUNCTION(EnableDomainFn, cuptiEnableDomain);
+  EXPECT_SAME_FUNCTION(GetDeviceIdFn, cuptiGetDeviceId);
+  EXPECT_SAME_FUNCTION(GetContextIdFn, cuptiGetContextId);
+  EXPECT_SAME_FUNCTION(GetStreamIdExFn, cuptiGetStreamIdEx);
+  EXPECT_SAME_FUNCTION(FinalizeFn, cuptiFinalize);
+  EXPECT_EQ(Passes(static_cast<cupti::BufferRequested>(nullptr)),
+            Passes(static_cast<CUpti_BuffersCallbackRequestFunc>(nullptr)));
+  EXPECT_EQ(Passes(static_cast<cupti::BufferCompleted>(nullptr)),
+            Passes(static_cast<CUpti_BuffersCallbackCompleteFunc>(nullptr)));
+  EXPECT_EQ(Passes(static_cast<cupti::TimestampCallback>(nullptr)),
+            Passes(static_cast<CUpti_TimestampCallbackFunc>(nullptr)));
+  EXPECT_EQ(Passes(static_cast<cupti::CallbackFn>(nullptr)),
+            Passes(static_cast<CUpti_CallbackFunc>(nullptr)));
 }
 
 TEST(CuptiDeclarations, RecordSizesOfEarlierReleasesEqualTheirStructs) {
