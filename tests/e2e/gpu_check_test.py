@@ -50,13 +50,13 @@ class GpuCheck(unittest.TestCase):
                        check=True, stdout=subprocess.DEVNULL)
         cls.bundle = next(cls.work.glob("lockstep-*-x86_64"))
 
-    def run_check(self, *args, end_when=None):
+    def run_check(self, *args, end_when=None, env=None):
         """Runs the check and returns a Run. It sends SIGTERM when a file `end_when` is in the check's folder."""
         out = pathlib.Path(tempfile.mkdtemp(prefix="out", dir=self.work))
         began = time.monotonic()
         # The test runs the bundle's copy, as a user without the repository does.
         process = subprocess.Popen([sys.executable, self.bundle / "gpu-check" / "gpu_check.py", "--out", out, *args], text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(self.work)})
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(self.work), **(env or {})})
         if end_when:
             wait_until(lambda: any(self.work.glob(f"*/{end_when}")) or any(self.work.glob(f"*/*/{end_when}")), end_when)
             process.terminate()
@@ -76,7 +76,7 @@ class GpuCheck(unittest.TestCase):
 
     def test_every_possible_check_passes_on_the_simulated_stack(self):
         # Three parts run at the same time, because most of their time is waiting.
-        parts = ("facts,cuda,graphs,overhead", "entries,forks,threads,same,long,latency,torch,jax", "robustness,ranks,nccl")
+        parts = ("facts,cuda,graphs,overhead", "entries,forks,threads,same,long,latency,torch,processes,top,jax", "robustness,ranks,nccl")
         with concurrent.futures.ThreadPoolExecutor() as pool:
             runs = list(pool.map(lambda only: self.run_check("--simulate", str(BIN), "--only", only), parts))
         print(f"gpu-check --simulate: {[f'{len(run.rows)} rows in {run.seconds:.0f} s' for run in runs]}", flush=True)
@@ -88,20 +88,20 @@ class GpuCheck(unittest.TestCase):
             run.assert_consistent(self)
         self.assertEqual(self.left_behind(), [])
         passed = collections.Counter((row["section"], row["verdict"]) for row in rows)
-        for section, least in (("facts", 2), ("cuda", 15), ("graphs", 24), ("latency", 3), ("threads", 8), ("long", 5), ("ranks", 10),
+        for section, least in (("facts", 2), ("cuda", 15), ("graphs", 26), ("latency", 5), ("top", 3), ("threads", 8), ("long", 5), ("ranks", 10),
                                ("nccl", 10), ("robustness", 11), ("entries", 9), ("forks", 12), ("same", 10), ("repository", 6)):
             self.assertGreaterEqual(passed[section, "PASS"], least, section)
         # A graph can be invisible in two ways. Both also occur in the second capture of a process.
         self.assertEqual(sum("unrecorded launches are reported" in row["check"] for row in rows), 2)
         # Every check has a row, even if it was left out.
-        self.assertEqual({row["id"] for row in rows}, {f"A{n}" for n in range(1, 17)})
+        self.assertEqual({row["id"] for row in rows}, {f"A{n}" for n in range(1, 19)})
         overhead = [row for row in rows if row["section"] == "overhead" and row["verdict"] == "fact" and " of bare;" in row["measured"]]
         self.assertEqual(len(overhead), 3 * 5, "three workloads, five arms")
         for row in overhead:
             self.assertRegex(row["measured"], r"^\d+\.\d{4} \[\d+\.\d{4}, \d+\.\d{4}\] of bare; median step \d+\.\d us of 8, [+-]")
         # Checks that the simulated stack cannot run must be left out.
         self.assertEqual({row["section"] for row in rows if row["verdict"] == "LEFT OUT"},
-                         {"torch", "jax", "overhead", "graphs", "latency", "forks"})
+                         {"torch", "jax", "overhead", "graphs", "latency", "forks", "processes"})
         names = set.union(*(run.names for run in runs))
         for name in ("facts/uname.txt", "cuda/lockstepd.log", "cuda/loop.out", "cuda/loop.jsonl", "cuda/capture-1/report.json",
                      "cuda/capture-1/records/manifest.json", "killed-daemon/lockstepd.log", "on-demand/lockstepd.log",
@@ -109,6 +109,13 @@ class GpuCheck(unittest.TestCase):
             self.assertIn(f"gpu_check/{name}", names)
         golden = {name.split("/")[6] for name in names if name.startswith("gpu_check/repository/tests/golden/gpu/") and "/records/" in name}
         self.assertEqual(golden, {"kernels-and-copies", "graphs", "graphs-not-visible", "ranks-2", "ranks-3", "train-loop"})
+
+    def test_a_fault_of_cupti_makes_checks_fail(self):
+        """tests/e2e/gpu_check_faults.py does the same for every check."""
+        run = self.run_check("--simulate", str(BIN), "--only", "cuda", env={"SIMGPU_CUPTI_FAULTS": "drop=40"})
+        self.assertEqual(run.code, 1)
+        failed = {row["check"] for row in run.rows if row["verdict"] == "FAIL"}
+        self.assertLessEqual({"capture 1: nothing lost", "capture 1: every launch has its one kernel"}, failed)
 
     def test_a_time_limit_keeps_results_and_ends_all_processes(self):
         run = self.run_check("--simulate", str(BIN), "--only", "cuda,threads", end_when="cuda/lockstepd.log")

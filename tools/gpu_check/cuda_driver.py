@@ -27,6 +27,7 @@ turn:
 PROBE = b"lockstep_probe"
 NON_BLOCKING = ctypes.c_uint(1)
 THREAD_LOCAL = ctypes.c_int(1)  # calls of other threads do not break such a capture
+GLOBAL = ctypes.c_int(0)  # some calls of any thread break it; it is CUDA's default
 
 
 class Driver:
@@ -101,14 +102,18 @@ class Stream:
             if code != 0:
                 raise SystemExit(f"CUDA: cuLaunchKernel returned {code}")
 
-    def graph(self, count):
+    def graph(self, count, mode=THREAD_LOCAL):
         """Returns an executable graph with `count` launches."""
         graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
-        self.cuda.cuStreamBeginCapture_v2(self.handle, THREAD_LOCAL)
+        self.cuda.cuStreamBeginCapture_v2(self.handle, mode)
         self.launch(count)
         self.cuda.cuStreamEndCapture(self.handle, ctypes.byref(graph))
         self.cuda.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_uint64(0))
+        self.cuda.cuGraphDestroy(graph)
         return executable
+
+    def destroy(self, executable):
+        self.cuda.cuGraphExecDestroy(executable)
 
     def replay(self, executable):
         self.cuda.cuGraphLaunch(executable, self.handle)

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-from cuda_driver import Device, Stream
+from cuda_driver import GLOBAL, Device, Stream
 
 COPY_BYTES = 4096
 
@@ -45,6 +45,10 @@ class Lane(threading.Thread):
         host = ctypes.create_string_buffer(COPY_BYTES)
         size, burst, milliseconds = ctypes.c_size_t(COPY_BYTES), 0, ctypes.c_float()
         while not self.end.is_set():
+            if args.new_graphs:
+                if graph is not None:
+                    stream.destroy(graph)
+                graph = stream.graph(args.launches, GLOBAL)
             if graph is None and self.make_graph.is_set():
                 graph = stream.graph(args.launches)
                 self.report({"event": "graph", "thread": self.number, "at_ns": time.time_ns()})
@@ -69,12 +73,21 @@ class Lane(threading.Thread):
             time.sleep(args.pause_ms / 1000)
 
 
-def fork_child():
-    """Forks like a data loader's worker: a copy of the process that uses no CUDA. Returns the child's exit
-    code."""
+def fork_child(device, uses_cuda):
+    """Forks like a data loader's worker. CUDA refuses the calls of a child that uses it by mistake. Returns the child's exit
+    code; it is negative if a signal ended the child."""
     pid = os.fork()
     if pid == 0:
+        signal.alarm(10)
         sum(range(200_000))
+        if uses_cuda:
+            free, total, memory, event = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_uint64(), ctypes.c_void_p()
+            for _ in range(20):
+                device.cuda.lib.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+                device.cuda.lib.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(4096))
+                device.cuda.lib.cuMemsetD8Async(memory, ctypes.c_ubyte(1), ctypes.c_size_t(4096), None)
+                device.cuda.lib.cuEventCreate(ctypes.byref(event), ctypes.c_uint(0))
+                device.cuda.lib.cuEventDestroy_v2(event)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
@@ -88,7 +101,9 @@ def main():
     parser.add_argument("--cycles", type=int, default=30000, help="of the GPU's clock, for each kernel")
     parser.add_argument("--pause-ms", type=float, default=20, help="between bursts, so that none straddles its neighbour's stamps")
     parser.add_argument("--graph", action="store_true", help="each burst is one CUDA graph; without this from SIGUSR1 on")
+    parser.add_argument("--new-graphs", action="store_true", help="each burst makes its own graph, with a capture of mode global")
     parser.add_argument("--forks", action="store_true", help="also fork short-lived children, one after another")
+    parser.add_argument("--children-use-cuda", action="store_true", help="each of these children calls CUDA")
     parser.add_argument("--leave-mb", type=int, help="take all of the GPU's memory but so much")
     parser.add_argument("--log", required=True)
     args = parser.parse_args()
@@ -116,7 +131,7 @@ def main():
         deadline = time.monotonic() + args.seconds
         while time.monotonic() < deadline and not end.is_set() and all(lane.is_alive() for lane in lanes):
             if args.forks:
-                report({"event": "child", "exit": fork_child()})
+                report({"event": "child", "exit": fork_child(device, args.children_use_cuda)})
             end.wait(0.1)
         end.set()
         for lane in lanes:

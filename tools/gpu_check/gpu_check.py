@@ -27,6 +27,7 @@ from section_jax import jax
 from section_latency import latency
 from section_long import long_capture
 from section_overhead import overhead
+from section_processes import processes, top
 from section_ranks import nccl, ranks
 from section_robustness import forks, robustness
 from section_same import same_program
@@ -36,11 +37,11 @@ from section_torch import torch
 Section = collections.namedtuple("Section", "name id function least limit")
 # The most important sections come first. A section without enough time is left out, and its row says so.
 SECTIONS = [
-    Section("facts", "A1", facts, 10, 90), Section("cuda", "A3", cuda, 25, 90), Section("graphs", "A5", graphs, 20, 60),
+    Section("facts", "A1", facts, 10, 90), Section("cuda", "A3", cuda, 25, 90), Section("graphs", "A5", graphs, 20, 80),
     Section("overhead", "A7", overhead, 40, 190), Section("ranks", "A10", ranks, 40, 110), Section("torch", "A6", torch, 30, 90),
-    Section("robustness", "A13", robustness, 40, 80), Section("latency", "A8", latency, 10, 30), Section("nccl", "A11", nccl, 30, 80),
+    Section("processes", "A17", processes, 40, 110), Section("robustness", "A13", robustness, 40, 80), Section("latency", "A8", latency, 10, 30), Section("nccl", "A11", nccl, 30, 80),
     Section("entries", "A2", entries, 20, 40), Section("forks", "A13", forks, 10, 40), Section("threads", "A8", threads, 20, 50),
-    Section("same", "A15", same_program, 15, 40), Section("long", "A16", long_capture, 25, 60), Section("jax", "A14", jax, 15, 60)]
+    Section("same", "A15", same_program, 15, 40), Section("long", "A16", long_capture, 25, 60), Section("top", "A18", top, 15, 80), Section("jax", "A14", jax, 15, 60)]
 
 
 # Time of one call. The rest of ten minutes is for the first imports, and for the archive.

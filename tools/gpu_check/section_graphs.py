@@ -9,7 +9,7 @@ from helpers import cuda_loop, registers, traced
 from session import Session
 
 # Faults of CUPTI 13.0, for the simulation only.
-AS_CUPTI_13_0 = {"SIMGPU_CUPTI_FAULTS": "graph_before_cupti,graph_correlation"}
+AS_CUPTI_13_0 = {"SIMGPU_CUPTI_FAULTS": f"graph_before_cupti,graph_correlation,{os.environ.get('SIMGPU_CUPTI_FAULTS', '')}"}
 MAY_RUN_LATER_NS = 100_000_000
 # Columns: preparation before the graph is made, value of LOCKSTEP_PREPARE, whether the graph's kernels must
 # be visible.
@@ -43,7 +43,27 @@ def graphs(setup, table):
                     check_replays(table, capture, workload.events("burst"), f"graph made {name}: {which} capture", must_be_seen)
             if made[0][1] is not None and number < 2:
                 setup.kept.append((("graphs-not-visible", "graphs")[number], made[0][1].folder))
+    begin_while_capturing(setup, table)
     table.left_out("graphs as one record each (GRAPH_TRACE)", "the client records nodes; nothing of ours asks CUPTI for whole graphs")
+
+
+def begin_while_capturing(setup, table):
+    """Begins captures of Lockstep while the program captures streams. CUDA ends a capture of mode global if any thread makes
+    certain calls, and the program then fails."""
+    with Session(setup, "graphs-global") as session:
+        workload = session.workload("loop", cuda_loop(setup, session, "loop", "--launches", "50", "--pause-ms", "0", "--new-graphs"),
+                                    session.under_run())
+        if not registers(table, session, workload, label="new graphs all the time: the client reaches the daemon"):
+            return
+        time.sleep(0.5)
+        made = 0
+        for number in range(3 if setup.simulate else 8):
+            code, _, _ = session.trace(f"capture-{number}", "--formats", "none", "--duration", "300ms")
+            made += code == 0
+        runs = workload.running()
+        code = workload.stop()
+        table.check("captures begin while streams are captured: no stream capture fails", made > 0 and runs and code == 0,
+                    f"{made} captures, {len(workload.events('burst'))} graphs, exit {code}: {workload.output()}", "exit 0")
 
 
 def check_replays(table, capture, bursts, label, must_be_seen):

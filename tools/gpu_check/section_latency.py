@@ -8,6 +8,7 @@ from helpers import cuda_loop, registers, traced
 from overhead_stats import quantile
 from session import Session
 
+LATEST_END_MS = 2000  # a client that waits for a buffer in vain takes 2.5 s
 SETTLED_NS = 300_000_000
 
 
@@ -25,6 +26,10 @@ def latency(setup, table):
             time.sleep(0.5)
             if capture is None:
                 return
+            table.id = "A8"
+            late_ms = (capture.answered_ns - capture.t1) / 1e6
+            table.check(f"{which} capture: it ends soon after its window", late_ms < LATEST_END_MS, f"{late_ms:.0f} ms after it",
+                        f"less than {LATEST_END_MS} ms: CUPTI holds no buffer that the client waits for")
             fact_stalls(table, workload.events("burst"), capture, asked, which)
             if which == "first":
                 check_clocks(table, capture)
