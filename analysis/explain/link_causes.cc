@@ -1,9 +1,12 @@
 #include "analysis/explain/link_causes.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analysis/explain/nccl_evidence.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -63,11 +66,15 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
                              : link.leaves_host              ? "that leave the host"
                              : link.kind == LinkKind::kGroup ? "in one group"
                                                              : "with others";
+    std::vector<TransferOwner> owners;
+    for (uint32_t o : link.owners) owners.push_back(classes.owners[o]);
+    std::vector<std::string> of_nccl = NcclEvidence(input.capture, owners, link.rank_indices);
     if (link.has_no_peers) {
       e.evidence.push_back(
           absl::StrFormat("transfers of %s take %.2fx as long as in its fast steps%s; no other group does "
                           "the same, so nothing says which member",
                           absl::StrJoin(names, ", "), link.ratio, when));
+      std::move(of_nccl.begin(), of_nccl.end(), std::back_inserter(e.evidence));
       out.push_back(std::move(e));
       continue;
     }
@@ -85,6 +92,7 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
                             link.inside_normal == 1 ? "" : "s", whose, link.inside_normal == 1 ? "is" : "are",
                             link.is_certain ? "" : ", which makes it less certain");
     e.evidence.push_back(std::move(evidence));
+    std::move(of_nccl.begin(), of_nccl.end(), std::back_inserter(e.evidence));
     out.push_back(std::move(e));
   }
   return out;
