@@ -1,8 +1,9 @@
 # lockstep_library(<name> SRCS … [PUBLIC …] DEPS … [TESTS …] [LABELS …] [TEST_DEPS …])
 #   Adds a static library, and a test program <name>_test from TESTS. Sources are relative to the calling folder. PUBLIC lists the
 #   headers that other rooms may include. All other headers are private to their room (tools/check_layers.py reads the lists).
-# lockstep_test(<name> SRCS … DEPS … [LABELS …] [READS_REPOSITORY])
-#   Adds a test program. READS_REPOSITORY defines LOCKSTEP_SOURCE_DIR and LOCKSTEP_GOLDEN_DIR for it.
+# lockstep_test(<name> SRCS … DEPS … [LABELS …] [READS_REPOSITORY] [ONE_THREAD])
+#   Adds a test program. READS_REPOSITORY defines LOCKSTEP_SOURCE_DIR and LOCKSTEP_GOLDEN_DIR for it. With ONE_THREAD, the thread
+#   sanitizer leaves it out, because its code starts no thread, or another test runs the same threads.
 # lockstep_bench(<name> SRCS … DEPS …)
 #   Adds a Google Benchmark program. `./dev bench` runs all of them.
 # lockstep_fuzzer(<name> SRCS … DEPS …)
@@ -33,7 +34,7 @@ function(lockstep_library name)
 endfunction()
 
 function(lockstep_test name)
-  cmake_parse_arguments(arg "READS_REPOSITORY" "" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "READS_REPOSITORY;ONE_THREAD" "" "SRCS;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${arg_SRCS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_DEPS} GTest::gmock_main)
@@ -47,7 +48,7 @@ function(lockstep_test name)
   # One ctest entry per program, because hundreds of entries would spend more time on starting than on testing.
   add_test(NAME ${name} COMMAND ${name})
   # The evaluation runs code that the other tests run, only more often.
-  if(NOT arg_LABELS MATCHES "inject|e2e|abi|evaluation")
+  if(NOT arg_LABELS MATCHES "inject|e2e|abi|evaluation" AND NOT (arg_ONE_THREAD AND LOCKSTEP_SANITIZE STREQUAL "thread"))
     list(APPEND arg_LABELS sanitized)
     set_property(GLOBAL APPEND PROPERTY lockstep_sanitized ${name})
   endif()
