@@ -1,12 +1,38 @@
 #include "daemon/node_control.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/job_name.h"
 #include "daemon/node/version.h"
 
 namespace lockstep::daemon {
+namespace {
+
+// Warns of ranks with several processes that use a GPU, such as a rank and its helper.
+void AddSharedRanks(v1::DaemonStatus& daemon) {
+  std::map<std::tuple<uint32_t, std::string, int32_t>, std::vector<int32_t>> pids;  // by user, job and rank
+  for (const v1::Rank& rank : daemon.ranks()) {
+    if (rank.rank() >= 0) pids[{rank.uid(), rank.job(), rank.rank()}].push_back(rank.process().pid());
+  }
+  for (auto& [key, of_rank] : pids) {
+    const auto& [user, job, rank] = key;
+    if (of_rank.size() < 2) continue;
+    std::sort(of_rank.begin(), of_rank.end());
+    daemon.add_warnings(absl::StrCat("rank ", rank, " of job ", job, " has ", of_rank.size(),
+                                     " processes that use a GPU (pids ", absl::StrJoin(of_rank, ", "),
+                                     "): each is captured as a rank; start a helper with env -u "
+                                     "CUDA_INJECTION64_PATH to leave it out"));
+  }
+}
+
+}  // namespace
 
 NodeControl::NodeControl(NodeInfo node, Registry& registry, const ExpectedProcesses& expected,
                          const ConnectionAttempts& attempts, const Captures& captures,
@@ -46,6 +72,7 @@ v1::StatusReply NodeControl::Status(uid_t caller, const v1::StatusRequest& reque
                           SelectsJob(request.job(), {rank.job(), rank.job_source(), rank.scheduler_job()});
     if (selected) *daemon.add_ranks() = std::move(rank);
   }
+  AddSharedRanks(daemon);
   links_.AddStatus(caller, daemon);
   AddMissing(caller, daemon);
   for (v1::CaptureStatus& capture : captures_.Status()) {

@@ -45,7 +45,7 @@ while real.poll() is None:
     time.sleep(0.1)
 sys.exit(real.returncode)
 """
-LEAKS = DAEMON.replace("DO", 'kept.append(b"x" * (16 << 20))')
+LEAKS = DAEMON.replace("DO", 'kept.append(b"x" * (32 << 20))')
 LEAVES = DAEMON.replace("DO", """ranks = subprocess.run([os.path.join(os.path.dirname(__file__), "lockstep"), "status", "--format", "json"], capture_output=True).stdout
     gone = seen and b'"rank":' not in ranks
     seen = seen or b'"rank":' in ranks
@@ -68,7 +68,8 @@ FAULTS = [
     Fault("no-objects", "CUPTI does not dump existing objects", "cuda", cupti="no_objects"),
     Fault("no-external", "CUPTI gives no external correlations", "nccl,ranks", cupti="no_external"),
     Fault("lost-gpu", "the GPU is lost 0.3 s after the first capture began", "cuda,graphs,latency,long,same", cupti="device_lost=300"),
-    Fault("slow-buffers", "CUPTI returns each buffer 1.5 s late", "latency", cupti="late_buffers=1500"),
+    Fault("slow-end", "`lockstep trace` ends 2.5 s late", "latency",
+          wrap={"bin/lockstep": '[ "$1" = trace ] && { "@REAL@" "$@"; code=$?; sleep 2.5; exit $code; }'}),
     Fault("no-top", "`lockstep top` fails", "top", wrap={"bin/lockstep": '[ "$1" = top ] && exit 1'}),
     Fault("old-nccl", "NCCL has no profiler plugin", "nccl,ranks", env={"SIMGPU_NCCL_VERSION": "22100"}),
     Fault("gpu-times", "the program's own GPU times are wrong", "cuda,entries,forks,threads,graphs",

@@ -118,6 +118,17 @@ class Programs(unittest.TestCase):
                 self.assertIn("children", program.output.read_text())
                 wait_until(lambda: not self.sandbox.status()["ranks"], "the program's end", lambda: json.dumps(self.sandbox.status()))
 
+    def test_two_processes_of_a_rank_are_explained(self):
+        fork = BIN / "lockstep_cuda_fork"
+        both = self.sandbox.start([*self.sandbox.lockstep("run", "--"), "sh", "-c", f"{fork} 6 & {fork} 6; wait"],
+                                  env=self.sandbox.gpu_env(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0"))
+        self.sandbox.wait_for_ranks(2)
+        pids = sorted(rank["pid"] for rank in self.sandbox.status()["ranks"])
+        warnings = self.sandbox.status()["warnings"]
+        self.assertEqual(len(warnings), 1, warnings)
+        self.assertIn(f"has 2 processes that use a GPU (pids {pids[0]}, {pids[1]})", warnings[0])
+        self.assertEqual(both.wait(60), 0, both.output.read_text())
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
