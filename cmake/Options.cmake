@@ -7,6 +7,8 @@ option(LOCKSTEP_ONLY_CLIENT "build only the client, the ring, and their tests, a
 set(LOCKSTEP_SANITIZE "" CACHE STRING "value for -fsanitize=, empty for none")
 set(LOCKSTEP_CUDA_INCLUDE "/usr/local/cuda/include" CACHE PATH
     "CUDA headers: only tests read them, to compare our own declarations with the real ones")
+set(LOCKSTEP_NCCL_PROFILER_INCLUDE "" CACHE PATH
+    "plugins/profiler/example/nccl of NCCL's repository: only a test reads it, to compare our own declarations")
 
 add_compile_options(-Wall -Wextra $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local> -Wno-missing-field-initializers)
 if(LOCKSTEP_WERROR)
