@@ -169,19 +169,24 @@ void PerfettoPackets::EndPacket(ProtoBytes::Open packet) {
   out_.FlushIfLarge();
 }
 
-void PerfettoPackets::WriteText(uint32_t field, uint64_t number, std::string_view text) {
+// A packet has one message of new texts. Perfetto's reader keeps only the last one of several.
+void PerfettoPackets::WriteNewTexts() {
+  if (new_texts_.empty()) return;
   const auto interned = out_.BeginLong(packet_field::kInterned);
-  const auto entry = out_.BeginShort(field);
-  out_.Uint(interned_field::kIid, number);
-  out_.Text(interned_field::kText, ValidUtf8(text));
-  out_.End(entry);
+  for (const NewText& fresh : new_texts_) {
+    const auto entry = out_.BeginShort(fresh.field);
+    out_.Uint(interned_field::kIid, fresh.number);
+    out_.Text(interned_field::kText, ValidUtf8(fresh.text));
+    out_.End(entry);
+  }
   out_.End(interned);
+  new_texts_.clear();
 }
 
 uint64_t PerfettoPackets::NameNumber(NameId name, std::string_view text) {
   const uint64_t number = uint64_t{name.value()} + 1;
   if (name.value() >= named_.size()) named_.resize(name.value() + 1);
-  if (!named_[name.value()]) WriteText(interned_field::kNames, number, text);
+  if (!named_[name.value()]) new_texts_.push_back({interned_field::kNames, number, text});
   named_[name.value()] = true;
   return number;
 }
@@ -189,7 +194,7 @@ uint64_t PerfettoPackets::NameNumber(NameId name, std::string_view text) {
 uint64_t PerfettoPackets::Intern(Interned& interned, uint32_t field, std::string_view text) {
   bool fresh = false;
   const uint64_t number = interned.Number(text, fresh);
-  if (fresh) WriteText(field, number, text);
+  if (fresh) new_texts_.push_back({field, number, text});
   return number;
 }
 
@@ -213,6 +218,7 @@ void PerfettoPackets::BeginSlice(JobTime at, const Slice& slice, std::string_vie
   for (size_t i = 0; i < annotations.size(); ++i) {
     annotation_names[i] = Intern(annotation_names_, interned_field::kAnnotationNames, annotations[i].name);
   }
+  WriteNewTexts();
   const auto event = out_.BeginShort(packet_field::kTrackEvent);
   out_.Uint(event_field::kType, kSliceBegin);
   out_.Uint(event_field::kTrack, slice.track.value());

@@ -87,21 +87,29 @@ class PerfettoPackets {
     std::vector<std::string_view> texts_;
   };
 
+  struct NewText {
+    uint32_t field;  // of the message of new texts
+    uint64_t number;
+    std::string_view text;
+  };
+
   // more() writes further fields of the track descriptor.
   template <typename More>
   TrackId Child(TrackId parent, std::string_view name, int32_t order, More more);
   ProtoBytes::Open BeginPacket(JobTime at);
   void EndPacket(ProtoBytes::Open packet);
+  // Return the text's number. A new text must be written before the packet's event.
   uint64_t NameNumber(NameId name, std::string_view text);
   uint64_t Intern(Interned& interned, uint32_t field, std::string_view text);
-  void WriteText(uint32_t field, uint64_t number, std::string_view text);
+  void WriteNewTexts();
   void WriteAnnotation(const Annotation& annotation, uint64_t name_number);
 
   ProtoBytes out_;
   uint32_t sequence_ = 0;
   bool sequence_begun_ = false;
   uint64_t tracks_ = 0;
-  std::vector<bool> named_;  // by NameId: written in this sequence
+  std::vector<bool> named_;         // by NameId: written in this sequence
+  std::vector<NewText> new_texts_;  // of the current packet
   Interned categories_;
   Interned annotation_names_;
 };
