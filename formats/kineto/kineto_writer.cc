@@ -4,8 +4,10 @@
 #include <cctype>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -59,7 +61,10 @@ class KinetoWriter {
   absl::Status Write() {
     WriteKinetoHeader(capture_, rank_, clock_, base_, shift_ + base_, out_);
     Names();
-    for (size_t i = 0; i < rank_.ranges.size(); ++i, Advance()) Range(rank_.ranges[i], EndBefore(i));
+    for (size_t i = 0; i < rank_.ranges.size(); ++i) {
+      if (Abuts(i)) shortened_.insert({rank_.ranges[i].thread, rank_.ranges[i].end});
+    }
+    for (size_t i = 0; i < rank_.ranges.size(); ++i, Advance()) Range(rank_.ranges[i]);
     for (size_t i = 0; i < rank_.api_calls.size(); ++i, Advance()) Call(rank_.api_calls[i]);
     for (uint32_t i = 0; i < rank_.activities.size(); ++i, Advance()) Activity(i);
     for (size_t i = 0; i < rank_.syncs.size(); ++i, Advance()) SyncRow(rank_.syncs[i]);
@@ -139,26 +144,31 @@ class KinetoWriter {
             absl::StrCat("thread ", thread.value()));
   }
 
-  // Returns the written end of a range. A step that ends where the next one begins is written one nanosecond
-  // shorter, because added up as doubles the two would overlap.
-  HostTime EndBefore(size_t index) const {
+  // True if the range is a step that ends where the next one begins.
+  bool Abuts(size_t index) const {
     const capture::HostRange& range = rank_.ranges[index];
-    if (range.kind != capture::RangeKind::kStep || range.end <= range.start) return range.end;
+    if (range.kind != capture::RangeKind::kStep || range.end <= range.start) return false;
     const auto next = std::find_if(rank_.ranges.begin() + static_cast<ptrdiff_t>(index) + 1,
                                    rank_.ranges.end(), [&](const capture::HostRange& r) {
                                      return r.start > range.end ||
                                             (r.kind == capture::RangeKind::kStep && r.thread == range.thread);
                                    });
-    const bool abuts =
-        next != rank_.ranges.end() && next->kind == capture::RangeKind::kStep && next->start == range.end;
-    return abuts ? range.end - Nanos(1) : range.end;
+    return next != rank_.ranges.end() && next->kind == capture::RangeKind::kStep && next->start == range.end;
   }
 
-  void Range(const capture::HostRange& range, HostTime end) {
+  // Returns the written length of a row of a thread. A step that ends where the next one begins is written
+  // one nanosecond shorter, because added up as doubles the two would overlap. What ends with it must not
+  // extend beyond it.
+  Nanos LengthOf(ThreadId thread, HostTime start, HostTime end) const {
+    const bool shorter = end - start > Nanos(1) && shortened_.contains({thread, end});
+    return shorter ? end - start - Nanos(1) : end - start;
+  }
+
+  void Range(const capture::HostRange& range) {
     Thread(range.thread);
     NewRow().Add("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": ", Quoted{RangeName(range)},
                  ", \"pid\": ", pid_, ", \"tid\": ", range.thread.value(), ", \"ts\": ", Ts(range.start),
-                 ", \"dur\": ", end - range.start, ", \"args\": {");
+                 ", \"dur\": ", LengthOf(range.thread, range.start, range.end), ", \"args\": {");
     const uint64_t id = links_.ExternalId(range);
     if (id != 0) out_.Add("\"External id\": ", id);
     if (const std::string_view open = OpenRange(range); !open.empty())
@@ -179,8 +189,8 @@ class KinetoWriter {
     NewRow().Add("{\"ph\": \"X\", \"cat\": ", call.driver ? "\"cuda_driver\"" : "\"cuda_runtime\"",
                  ", \"name\": ", Quoted{Text(call.name)}, ", \"pid\": ", pid_,
                  ", \"tid\": ", call.thread.value(), ", \"ts\": ", Ts(call.start),
-                 ", \"dur\": ", call.end - call.start, ", \"args\": {\"cbid\": ", call.cbid,
-                 ", \"correlation\": ", id, "}}");
+                 ", \"dur\": ", LengthOf(call.thread, call.start, call.end),
+                 ", \"args\": {\"cbid\": ", call.cbid, ", \"correlation\": ", id, "}}");
     if (!links_.Launches(call.correlation)) return;
     NewRow().Add("{\"ph\": \"s\", \"id\": ", id, ", \"pid\": ", pid_, ", \"tid\": ", call.thread.value(),
                  ", \"ts\": ", Ts(call.start), ", \"cat\": \"ac2g\", \"name\": \"ac2g\"}");
@@ -210,7 +220,7 @@ class KinetoWriter {
     const capture::Collective& c = rank_.collectives[index];
     NewRow().Add("{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": ", Quoted{TorchAnnotation(c.op)},
                  ", \"pid\": ", pid_, ", \"tid\": ", launch.thread.value(), ", \"ts\": ", Ts(launch.start),
-                 ", \"dur\": ", launch.end - launch.start,
+                 ", \"dur\": ", LengthOf(launch.thread, launch.start, launch.end),
                  ", \"args\": {\"External id\": ", launch.correlation.value());
     const int size = capture::ElementBytes(Text(c.datatype));
     if (c.bytes >= 0 && size != 0) {
@@ -362,6 +372,7 @@ class KinetoWriter {
   uint64_t done_ = 0;
   StreamLanes lanes_;
   absl::flat_hash_set<ThreadId> threads_;
+  std::set<std::pair<ThreadId, HostTime>> shortened_;  // ends of rows that are written shorter
   absl::flat_hash_set<uint64_t> stream_rows_;
 };
 

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Exports recorded jobs for Perfetto and reads the files with Perfetto's own importer, ../shared/tools/trace_processor.xz:
-counts, lengths, names and arguments must equal those of the CSV tables, and the importer must report no error.
+"""Exports jobs for Perfetto and reads the files with Perfetto's own importer, ../shared/tools/trace_processor.xz: counts,
+lengths, names and arguments must equal those of the CSV tables, and the importer must report no error. Kineto files are read
+too: the importer must keep all of their rows.
 
 usage: perfetto_consumer_test.py LOCKSTEP"""
 import collections
 import csv
+import gzip
+import json
 import lzma
 import pathlib
 import subprocess
@@ -86,6 +89,18 @@ def compare(label, answers, wanted):
     return not problems
 
 
+def check_kineto(importer, trace, work):
+    """Returns whether the importer keeps every row and instant of a Kineto file."""
+    text = gzip.decompress(trace.read_bytes())
+    plain = work / "plain.json"
+    plain.write_bytes(text)
+    answers = ask(importer, plain, work)
+    rows = sum(event["ph"] in ("X", "i") for event in json.loads(text)["traceEvents"])
+    kept = sum(int(row[2]) for row in answers["row"])
+    print(f"generated job, {trace.name}: {kept} slices of {rows} rows, {len(answers['error'])} errors {answers['error']}")
+    return kept == rows and not answers["error"]
+
+
 def main():
     lockstep = sys.argv[1]
     if not IMPORTER.exists():
@@ -109,6 +124,11 @@ def main():
                 good &= compare(f"{recording}, {name.split('.')[1]}", answers, wanted)
                 total = sum(int(row[2]) for row in answers["row"])
                 print(f"{recording}, {name.split('.')[1]}: {total} slices, {answers['flow'][0][0]} flows, {len(answers['error'])} errors")
+        job = work / "job.timeline"
+        subprocess.run([sys.executable, ROOT / "tests" / "scenario" / "generate.py", "-o", job, "--topology", "hybrid", "--ranks", "8", "--steps",
+                        "8", "--seed", "3"], check=True, capture_output=True)
+        subprocess.run([lockstep, "export", "--format", "kineto", "-o", work / "kineto", job], check=True, capture_output=True)
+        good &= check_kineto(importer, min((work / "kineto").glob("*.json.gz")), work)
     sys.exit(0 if good else 1)
 
 
