@@ -267,7 +267,8 @@ class Explainer {
     std::vector<Explanation> found;
     for (size_t i = 0; i < compared.size(); ++i) {
       const uint32_t r = compared[i];
-      const double beyond = values[i] - chance.middle;
+      // Ranks of a larger stage are compared with each other: other stages may be below the middle.
+      const double beyond = values[i] - (group_effect_[r] > 0 ? std::max(0.0, chance.middle) : chance.middle);
       const double own_typical = excess_.OfRank(r, WorkKind::kKernels).typical_ns;
       if (beyond <= chance.floor || beyond * own_typical < LeastNs() || MayBeSetClock(r)) continue;
       AddSlowKernels(r, beyond, chance, found);
