@@ -216,7 +216,7 @@ class LineMaker {
     if (!ByDesign(shared->kind)) {
       Pager pager;
       pager.AddSharedLoss(shared->kind);
-      line.page += "; then, in the morning, " + pager.Teams();
+      line.page += ", and follow the new report; if that is not possible, in the morning, " + pager.Teams();
     }
     return line;
   }

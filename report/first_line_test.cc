@@ -270,7 +270,9 @@ TEST(FirstLine, ASharedLossLeadsAlsoIfNoRankCouldBeJudged) {
                                HasSubstr("ranks could not be compared: only 0%")));
   // Late launches are known without a comparison, transfers are not.
   EXPECT_EQ(MakeFirstLine(r).page,
-            "nobody yet: capture all ranks; then, in the morning, the training owner.");
+            "nobody yet: capture all ranks, and follow the new report; if that is not possible, in the "
+            "morning, the "
+            "training owner.");
   r.shared_losses = {Shared("exposed_transfer", 70)};
   EXPECT_EQ(MakeFirstLine(r).page, "nobody yet: capture all ranks.");
 }

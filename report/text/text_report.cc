@@ -197,10 +197,15 @@ class Writer {
 
   // Prints what this capture cannot show.
   void NotJudged() {
-    for (const NotJudgedRow& n : r_.not_judged)
+    for (const NotJudgedRow& n : r_.not_judged) {
+      // The shared loss that leads was judged.
+      const bool only_ranks = n.what == kEverything && first_.shared != nullptr;
       page_.AddParagraph(&n == &r_.not_judged[0] ? kAlways : kImportant,
-                         "NOT JUDGED " + n.what + ": " + n.why + ". To judge: " + n.what_would_tell, 2,
-                         Tone::kTitle);
+                         "NOT JUDGED " +
+                             (only_ranks ? std::string("what only a comparison of ranks shows") : n.what) +
+                             ": " + n.why + ". To judge: " + n.what_would_tell,
+                         2, Tone::kTitle);
+    }
   }
 
   void Fixes() {
