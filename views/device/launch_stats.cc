@@ -37,9 +37,14 @@ struct Launches {
   }
 };
 
+// HTA's launch statistics know fewer calls than its queues.
 bool CountsForHta(std::string_view call) {
   return call == "cudaLaunchKernel" || call == "cudaLaunchKernelExC" || call == "cudaMemcpyAsync" ||
          call == "cudaMemsetAsync";
+}
+
+bool QueuesForHta(std::string_view call) {
+  return CountsForHta(call) || call == "cuLaunchKernel" || call == "cuLaunchKernelEx";
 }
 
 class LaunchTable {
@@ -78,7 +83,7 @@ std::map<StreamId, analysis::QueueLevels> QueuesOf(const capture::Capture& captu
   std::vector<DeviceWork> work = DeviceWorkOf(rank, rule);
   if (rule == DeviceRule::kHta) {
     std::erase_if(work, [&](const DeviceWork& w) {
-      return w.launch == nullptr || !CountsForHta(capture.Text(w.launch->name));
+      return w.launch == nullptr || !QueuesForHta(capture.Text(w.launch->name));
     });
   }
   return analysis::QueuesOf(work);

@@ -49,6 +49,7 @@ struct StreamQueue {
   uint64_t longest = 0;
   Nanos full;  // time with kFullQueue or more
 };
+// With kHta, work launched by cuLaunchKernel and cuLaunchKernelEx counts too, as in HTA's queues.
 std::vector<StreamQueue> StreamQueuesOf(const capture::Capture& capture, DeviceRule rule);
 
 // The rate of one kind of copy or set.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string_view>
+
 #include "capture/model/timeline_builder_fixture.h"
 
 namespace lockstep::views {
@@ -49,6 +51,18 @@ TEST(StreamQueues, LengthIsTheLaunchedWorkThatHasNotStarted) {
   // Over 70 us, a waits 10, b 38 and c 66 us.
   EXPECT_NEAR(queues[0].mean, 114.0 / 70, 1e-9);
   EXPECT_EQ(queues[0].full, Nanos());
+}
+
+TEST(StreamQueues, HtaCountsLaunchesOfTheDriverInQueuesOnly) {
+  for (const char* call : {"cuLaunchKernel", "cuLaunchKernelEx", "cuGraphLaunch"}) {
+    TimelineBuilder t;
+    t.Rank(0).Kernel("nccl", 10, 30, 7, 0);
+    capture::Capture capture = t.Build();
+    for (capture::ApiCall& c : capture.ranks[0].api_calls) c.name = capture.strings.Intern(call);
+    const bool counts = std::string_view(call).starts_with("cuLaunch");
+    EXPECT_EQ(StreamQueuesOf(capture, DeviceRule::kHta).size(), counts ? 1u : 0u) << call;
+    EXPECT_TRUE(LaunchStatsOf(capture, LaunchRanks::kTogether, DeviceRule::kHta).empty()) << call;
+  }
 }
 
 TEST(StreamQueues, MeasuresTheTimeOfAFullQueue) {
