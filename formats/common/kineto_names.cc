@@ -104,31 +104,22 @@ std::string_view TorchDatatype(std::string_view datatype) {
   return datatype;
 }
 
-std::string_view TorchElementType(std::string_view datatype) {
-  struct Spelling {
-    std::string_view torch;
-    std::string_view element;
-  };
-  constexpr std::array kSpellings = {
-      Spelling{"Float", "float"},
-      Spelling{"Half", "c10::Half"},
-      Spelling{"BFloat16", "c10::BFloat16"},
-      Spelling{"Double", "double"},
-      Spelling{"Int", "int"},
-      Spelling{"Long", "long int"},
-      Spelling{"Char", "signed char"},
-      Spelling{"Byte", "unsigned char"},
-      Spelling{"Bool", "bool"},
-      Spelling{"UInt32", "unsigned int"},
-      Spelling{"UInt64", "long unsigned int"},
-      Spelling{"Float8_e4m3fn", "c10::Float8_e4m3fn"},
-      Spelling{"Float8_e5m2", "c10::Float8_e5m2"},
-  };
+std::string_view TensorBoardElementType(std::string_view datatype) {
   const std::string_view torch = TorchDatatype(datatype);
-  for (const Spelling& s : kSpellings) {
-    if (s.torch == torch) return s.element;
+  if (torch == "BFloat16") return "c10::BFloat16";
+  if (torch == "Int") return "int";
+  switch (capture::ElementBytes(datatype)) {
+    case 1:
+      return "unsigned char";
+    case 2:
+      return "c10::Half";
+    case 4:
+      return "float";
+    case 8:
+      return "long int";
+    default:
+      return "";
   }
-  return torch;
 }
 
 bool NamesDataLoader(std::string_view name) {

@@ -14,9 +14,10 @@ std::string_view TorchCollectiveName(capture::CollectiveOp op);
 std::string_view TorchAnnotation(capture::CollectiveOp op);
 // Converts "ncclFloat32" to "Float". Other spellings stay as they are.
 std::string_view TorchDatatype(std::string_view datatype);
-// Converts "ncclFloat32" and "Float" to "float", the C++ type in "Input type". TensorBoard's plugin counts no
-// bytes for other spellings.
-std::string_view TorchElementType(std::string_view datatype);
+// Converts "ncclFloat32" and "Float" to "float", the C++ type in "Input type". TensorBoard's plugin knows six
+// types and counts no bytes for others, so these get the name of a known type of the same size. Empty: the
+// size is unknown.
+std::string_view TensorBoardElementType(std::string_view datatype);
 // True for PyTorch's ranges and operators around the wait for the next batch.
 bool NamesDataLoader(std::string_view name);
 

@@ -15,6 +15,7 @@
 #include "base/files/byte_sink.h"
 #include "capture/align/match.h"
 #include "capture/model/timeline_builder_fixture.h"
+#include "formats/common/kineto_names.h"
 #include "formats/kineto/kineto_writer.h"
 
 namespace lockstep::formats {
@@ -241,6 +242,21 @@ TEST_F(ConsumerRules, TensorBoard2CommunicationIsFoundByAnAnnotationWithTheKerne
     ++joined;
   }
   EXPECT_EQ(joined, 2u);
+}
+
+TEST(ConsumerTypes, TensorBoard2EveryTypeHasAKnownTypeOfItsSize) {
+  // The plugin's table (communication.py).
+  const std::map<std::string_view, int> known = {{"long int", 8},      {"float", 4},
+                                                 {"int", 4},           {"c10::Half", 2},
+                                                 {"c10::BFloat16", 2}, {"unsigned char", 1}};
+  for (const char* type : {"ncclInt8", "ncclUint8", "ncclInt32", "ncclUint32", "ncclInt64", "ncclUint64",
+                           "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16", "ncclFloat8e4m3",
+                           "ncclFloat8e5m2", "Char", "Bool", "Double", "Long", "Short"}) {
+    const auto found = known.find(TensorBoardElementType(type));
+    ASSERT_NE(found, known.end()) << type;
+    EXPECT_EQ(found->second, capture::ElementBytes(type)) << type;
+  }
+  EXPECT_EQ(TensorBoardElementType("ComplexDouble"), "");
 }
 
 TEST_F(ConsumerRules, TensorBoard3EveryTraceHasAStepAndACall) {

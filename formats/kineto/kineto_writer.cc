@@ -222,10 +222,10 @@ class KinetoWriter {
                  ", \"pid\": ", pid_, ", \"tid\": ", launch.thread.value(), ", \"ts\": ", Ts(launch.start),
                  ", \"dur\": ", LengthOf(launch.thread, launch.start, launch.end),
                  ", \"args\": {\"External id\": ", launch.correlation.value());
-    const int size = capture::ElementBytes(Text(c.datatype));
-    if (c.bytes >= 0 && size != 0) {
-      out_.Add(", \"Input Dims\": [[", c.bytes / size, "]], \"Input type\": [",
-               Quoted{TorchElementType(Text(c.datatype))}, "]");
+    const std::string_view type = TensorBoardElementType(Text(c.datatype));
+    if (c.bytes >= 0 && !type.empty()) {
+      out_.Add(", \"Input Dims\": [[", c.bytes / capture::ElementBytes(Text(c.datatype)),
+               "]], \"Input type\": [", Quoted{type}, "]");
     }
     out_.Add(", \"lockstep\": \"inferred\"}}");
   }
