@@ -43,7 +43,7 @@ Analysis AnalyzeFinished(const capture::Capture& capture, unsigned asked) {
   report.steps = MakeStepRows(rows);
   report.slowdown = MakeSlowdownRow(rows);
   report.stragglers = MakeStragglerRows(rows);
-  report.shared_losses = MakeSharedLossRows(shared);
+  report.shared_losses = MakeSharedLossRows(shared, capture.ranks.size());
   report.not_judged = MakeNotJudgedRows(rows, shared);
   report.fixes = MakeFixRows(rows);
   report.not_the_cause = diagnosis.not_the_cause;

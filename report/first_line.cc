@@ -28,6 +28,8 @@ constexpr double kUnownedShare = 0.2, kUnownedOfStep = 0.02;
 constexpr double kMostOthers = 0.5, kNotableWait = 0.01;
 // A loss below this share of the step can wait until the morning.
 constexpr double kWakeFrom = 0.05;
+// If what leads is how the job is written, other losses from this share of the step on are mentioned.
+constexpr double kNotableRest = 0.02;
 // If what leads can wait, another loss must cost this share of the step to page a team at night.
 constexpr double kWakeBeside = 0.1;
 // A team is also paged for a further straggler that costs this share of the leading loss.
@@ -108,7 +110,10 @@ class LineMaker {
                                      : !line.entries.empty() && OfDesign(r_.stragglers[line.entries[0]]);
     if (expected < (leads_by_design ? kWakeBeside : kWakeFrom) * step) {
       line.urgency = Urgency::kMorning;
-      if (design >= least) return " (it is how the job is written)";
+      if (design >= least && faults < kNotableRest * step) return " (it is how the job is written)";
+      if (design >= least)
+        return absl::StrFormat(" (most of it is how the job is written, the rest costs %s of the step)",
+                               Percent(faults / step));
       return faults >= least ? " (it is not certain enough to wake anybody)"
                              : absl::StrFormat(" (it costs less than %.0f%% of the step)", 100 * kWakeFrom);
     }
@@ -357,7 +362,8 @@ class LineMaker {
           (fix->entries.size() == 2 ? std::string(" Fixing both gains ")
                                     : absl::StrFormat(" Fixing all %d gains ", fix->entries.size())) +
           GainText(r_, fix->gain_ns_per_step, fix->gain_interval) +
-          " per step, fixing only the first gains " + GainText(r_, *s.gain_ns_per_step, std::nullopt);
+          " per step, fixing only the first gains " + GainText(r_, *s.gain_ns_per_step, std::nullopt) +
+          (fix->entries.size() == 2 ? ", because the other hides it" : ", because the others hide it");
     } else if (s.gain_ns_per_step) {
       line.text += " Fixing it gains " + GainText(r_, *s.gain_ns_per_step, s.gain_interval) + " per step";
     }

@@ -38,7 +38,7 @@ std::vector<CollectiveRow> MakeCollectiveRows(const RowInput& in);
 SlowdownRow MakeSlowdownRow(const RowInput& in);
 std::vector<StragglerRow> MakeStragglerRows(const RowInput& in);
 std::vector<FixRow> MakeFixRows(const RowInput& in);
-std::vector<SharedLossRow> MakeSharedLossRows(const std::vector<analysis::SharedLoss>& losses);
+std::vector<SharedLossRow> MakeSharedLossRows(const std::vector<analysis::SharedLoss>& losses, size_t ranks);
 std::vector<NotJudgedRow> MakeNotJudgedRows(const RowInput& in,
                                             const std::vector<analysis::SharedLoss>& losses);
 std::optional<WaitingRow> MakeWaitingRow(const RowInput& in);

@@ -72,7 +72,7 @@ std::string HowToMatch(const capture::Capture& capture) {
 
 }  // namespace
 
-std::vector<SharedLossRow> MakeSharedLossRows(const std::vector<SharedLoss>& losses) {
+std::vector<SharedLossRow> MakeSharedLossRows(const std::vector<SharedLoss>& losses, size_t ranks) {
   std::vector<SharedLossRow> rows;
   for (const SharedLoss& loss : losses) {
     SharedLossRow row{.kind = std::string(analysis::SharedLossKindName(loss.kind)),
@@ -80,7 +80,7 @@ std::vector<SharedLossRow> MakeSharedLossRows(const std::vector<SharedLoss>& los
                       .share_of_step = loss.share};
     const std::string least = LengthText(loss.least_ns), most = LengthText(loss.most_ns);
     row.evidence.push_back(Seen(loss) + ": " + (least == most ? most : least + " to " + most) +
-                           " per step on each rank");
+                           (ranks == 1 ? " per step" : " per step on each rank"));
     if (loss.silent_ns > 0)
       row.evidence.push_back(absl::StrFormat(
           "for %s of it the hosts did nothing that was recorded: they may wait for input, storage or a lock",
