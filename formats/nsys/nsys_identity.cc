@@ -45,6 +45,7 @@ void NsysIdentity::NameProcesses() {
     std::tuple<RankId, uint32_t> who;
     std::set<DeviceId> devices;
     size_t first = 0;
+    uint32_t number = 0;
   };
   std::map<int64_t, Process> processes;
   int64_t replacement = kFirstReplacementId;
@@ -63,8 +64,10 @@ void NsysIdentity::NameProcesses() {
       std::tie(it, fresh) = processes.try_emplace(global, Process{.who = who, .devices = {}, .first = i});
     }
     it->second.devices.insert(rank.device);
+    if (fresh) it->second.number = static_cast<uint32_t>(processes.size() - 1);
     NsysEntry& entry = entries_[i];
     entry.global_pid = global;
+    entry.process = it->second.number;
     entry.first_of_process = fresh;
     entry.writes_ranges = fresh || !SameRanges(rank.ranges, capture_.ranks[it->second.first].ranges);
   }

@@ -16,7 +16,8 @@ namespace lockstep::formats {
 // device.
 struct NsysEntry {
   int64_t global_pid = 0;
-  Nanos shift;  // from the rank's host clock to the job's clock
+  uint32_t process = 0;  // from 0; entries of one process share it
+  Nanos shift;           // from the rank's host clock to the job's clock
   bool first_of_process = true;
   bool writes_ranges = true;  // false: an earlier entry of the process has the same ranges
 };

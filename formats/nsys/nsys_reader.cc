@@ -21,6 +21,11 @@ enum DeviceColumn : size_t { kStart, kEnd, kDevice, kContext, kStream, kCorrelat
 // Number of columns that a table of activities must have.
 constexpr size_t kNeeded = 3;
 
+// CUPTI's ids have 32 bits. Our own files have the process in the bits above.
+CorrelationId CorrelationOf(TableScan& scan, size_t column) {
+  return CorrelationId(static_cast<uint32_t>(scan.IntegerOr<uint64_t>(column, 0)));
+}
+
 class NsysReader {
  public:
   NsysReader(const SqliteDatabase& database, const RowProgress& progress, HostDetail host)
@@ -79,7 +84,7 @@ class NsysReader {
     if (!times) return std::nullopt;
     capture::DeviceActivity a{.start = times->start, .end = times->end};
     a.stream = StreamId(scan.IntegerOr<uint32_t>(kStream, 0));
-    a.correlation = CorrelationId(scan.IntegerOr<uint32_t>(kCorrelation, 0));
+    a.correlation = CorrelationOf(scan, kCorrelation);
     row_pid_ = scan.IntegerOr<int64_t>(kPid, 0);
     row_device_ = DeviceId(scan.IntegerOr<uint32_t>(kDevice, 0));
     return a;
@@ -219,7 +224,7 @@ class NsysReader {
       if (!times) continue;
       capture::Sync s{.start = times->start, .end = times->end};
       s.stream = StreamId(scan.IntegerOr<uint32_t>(kStream, capture::kNone));
-      s.correlation = CorrelationId(scan.IntegerOr<uint32_t>(kCorrelation, 0));
+      s.correlation = CorrelationOf(scan, kCorrelation);
       const auto type = scan.IntegerOr<int64_t>(kOwn, 0);
       if (type >= 0 && type <= static_cast<int64_t>(capture::SyncType::kContext))
         s.type = static_cast<capture::SyncType>(type);
@@ -236,7 +241,7 @@ class NsysReader {
                                         "streamId",  "correlationId", "globalPid"};
     TableScan scan(database_, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", kColumns, 2, file_.losses);
     while (scan.Next()) {
-      const CorrelationId correlation(scan.IntegerOr<uint32_t>(kCorrelation, 0));
+      const CorrelationId correlation = CorrelationOf(scan, kCorrelation);
       const StreamId stream(scan.IntegerOr<uint32_t>(kStream, 0));
       const auto event = scan.IntegerOr<uint32_t>(1, capture::kNone);
       NsysDevice* device = DeviceOf(scan);
@@ -254,7 +259,7 @@ class NsysReader {
       const auto thread = scan.IntegerOr<int64_t>(2, 0);
       const auto name = scan.IntegerOr<int64_t>(3, 0);
       capture::ApiCall call{.start = times->start, .end = times->end};
-      call.correlation = CorrelationId(scan.IntegerOr<uint32_t>(4, 0));
+      call.correlation = CorrelationOf(scan, 4);
       call.driver = scan.IntegerOr<int64_t>(5, nsys::kRuntimeCall) == nsys::kDriverCall;
       call.thread = ThreadId(nsys::TidOf(thread));
       NsysProcess* process = scan.Usable() ? Find(thread) : nullptr;

@@ -82,6 +82,11 @@ class NsysWriter {
   void ForRanks(const Each& each) {
     for (size_t i = 0; i < capture_.ranks.size() && writer_.ok(); ++i) each(i, capture_.ranks[i]);
   }
+  // Correlations are unique in the file, because scripts join by them alone.
+  int64_t IdOf(size_t rank, CorrelationId correlation) const {
+    const int64_t process = identity_.Of(rank).process;
+    return correlation.value() == 0 ? 0 : process << 32 | int64_t{correlation.value()};
+  }
   int64_t At(size_t rank, HostTime t) const { return identity_.FileTime(rank, t); }
   void Advance() {
     constexpr uint64_t kEvery = 8192;
@@ -237,7 +242,7 @@ class NsysWriter {
         const capture::KernelDetail& d =
             a.detail < rank.kernel_details.size() ? rank.kernel_details[a.detail] : unknown;
         insert.Row(At(i, a.start), At(i, a.end), rank.device.value(), d.context.value(), a.stream.value(),
-                   a.correlation.value(), pid, a.name.value(), ShortName(a.name), d.registers, d.grid[0],
+                   IdOf(i, a.correlation), pid, a.name.value(), ShortName(a.name), d.registers, d.grid[0],
                    d.grid[1], d.grid[2], d.block[0], d.block[1], d.block[2], d.static_shared_bytes,
                    d.dynamic_shared_bytes, UnlessZero(d.graph_node), UnlessZero(d.graph));
         Advance();
@@ -264,7 +269,7 @@ class NsysWriter {
     ForCopies(ActivityKind::kMemcpy, [&](size_t i, const RankData& rank, const capture::DeviceActivity& a,
                                          const capture::CopyDetail& d) {
       insert.Row(At(i, a.start), At(i, a.end), rank.device.value(), d.context.value(), a.stream.value(),
-                 a.correlation.value(), identity_.Of(i).global_pid, d.bytes, d.copy_kind,
+                 IdOf(i, a.correlation), identity_.Of(i).global_pid, d.bytes, d.copy_kind,
                  nsys::MemoryKind(d.src_kind), nsys::MemoryKind(d.dst_kind), UnlessZero(d.graph_node));
     });
   }
@@ -277,7 +282,7 @@ class NsysWriter {
     ForCopies(ActivityKind::kMemset, [&](size_t i, const RankData& rank, const capture::DeviceActivity& a,
                                          const capture::CopyDetail& d) {
       insert.Row(At(i, a.start), At(i, a.end), rank.device.value(), d.context.value(), a.stream.value(),
-                 a.correlation.value(), identity_.Of(i).global_pid, d.bytes, nsys::MemoryKind(d.dst_kind),
+                 IdOf(i, a.correlation), identity_.Of(i).global_pid, d.bytes, nsys::MemoryKind(d.dst_kind),
                  UnlessZero(d.graph_node));
     });
   }
@@ -289,8 +294,8 @@ class NsysWriter {
         {{"contextId", "0"}});
     ForRanks([&](size_t i, const RankData& rank) {
       for (const capture::Sync& s : rank.syncs) {
-        insert.Row(At(i, s.start), At(i, s.end), rank.device.value(), s.stream.value(), s.correlation.value(),
-                   identity_.Of(i).global_pid, static_cast<int>(s.type), s.event);
+        insert.Row(At(i, s.start), At(i, s.end), rank.device.value(), s.stream.value(),
+                   IdOf(i, s.correlation), identity_.Of(i).global_pid, static_cast<int>(s.type), s.event);
         Advance();
       }
     });
@@ -302,7 +307,7 @@ class NsysWriter {
                         {{"timestamp", "0"}, {"contextId", "0"}});
     ForRanks([&](size_t i, const RankData& rank) {
       for (const capture::EventRecord& e : rank.event_records) {
-        insert.Row(rank.device.value(), e.stream.value(), e.correlation.value(), identity_.Of(i).global_pid,
+        insert.Row(rank.device.value(), e.stream.value(), IdOf(i, e.correlation), identity_.Of(i).global_pid,
                    e.event);
         Advance();
       }
@@ -316,7 +321,7 @@ class NsysWriter {
     ForRanks([&](size_t i, const RankData& rank) {
       for (const capture::ApiCall& c : rank.api_calls) {
         insert.Row(At(i, c.start), At(i, c.end), c.driver ? nsys::kDriverCall : nsys::kRuntimeCall,
-                   identity_.GlobalTid(i, c.thread), c.correlation.value(), c.name.value());
+                   identity_.GlobalTid(i, c.thread), IdOf(i, c.correlation), c.name.value());
         Advance();
       }
     });

@@ -386,6 +386,11 @@ TEST_F(NsysWriterTest, CommonQueriesWork) {
                   "ON api.id = r.nameId WHERE k.deviceId = 0 "
                   "ORDER BY 1"),
             (Rows{{"2500", "3500", "cudaLaunchKernel"}, {"4500", "12500", "cuLaunchKernel"}}));
+  // Both ranks have the correlations 11 and 15.
+  EXPECT_EQ(Query(path,
+                  "SELECT COUNT(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON "
+                  "r.correlationId = k.correlationId"),
+            (Rows{{"4"}}));
   EXPECT_EQ(Query(path,
                   "SELECT g.name, d.pid FROM TARGET_INFO_GPU g JOIN TARGET_INFO_CUDA_DEVICE d ON d.gpuId = "
                   "g.id ORDER BY 2"),
