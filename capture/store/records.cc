@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using columns::Kind;
+
+// The name of ranges whose begin, and so their name, came before the client was ready.
+constexpr std::string_view kBegunUnseen = "(began before the capture)";
 
 absl::StatusOr<std::string> ReadFile(const fs::path& path) {
   std::error_code error;
@@ -203,6 +207,10 @@ class Loader {
       Note(absl::StrCat(RankName(data), ": ", tables.begun_unseen,
                         tables.begun_unseen == 1 ? " range" : " ranges",
                         " began before the capture: name and begin are unknown"));
+      const NameId unseen = capture_.strings.Intern(kBegunUnseen);
+      for (HostRange& r : data.ranges) {
+        if (r.start_unknown && r.name == kNoName) r.name = unseen;
+      }
     }
   }
 

@@ -279,7 +279,7 @@ TEST_F(RecordsTest, ARangeWithoutARecordedBeginHasNoLostName) {
   Close();
   const Capture capture = Load();
   ASSERT_EQ(capture.ranks[0].ranges.size(), 1u);
-  EXPECT_EQ(capture.ranks[0].ranges[0].name, kNoName);
+  EXPECT_EQ(capture.Text(capture.ranks[0].ranges[0].name), "(began before the capture)");
   EXPECT_THAT(capture.notes, Contains(HasSubstr("1 range began before the capture")));
   EXPECT_THAT(capture.notes, Not(Contains(HasSubstr("lost"))));
 }
