@@ -186,17 +186,22 @@ class KinetoWriter {
   void Call(const capture::ApiCall& call) {
     Thread(call.thread);
     const uint32_t id = call.correlation.value();
+    const bool launches = links_.Launches(call.correlation);
+    // Of two rows with the same times, viewers put the second one inside the first. An arrow begins at the
+    // inner one, which must be the call.
+    if (launches && IsAnnotated(call)) {
+      for (uint32_t collective : links_.CollectivesWithoutRange(call.correlation)) {
+        if (AllRanksHave(collective)) Annotation(collective, call);
+      }
+    }
     NewRow().Add("{\"ph\": \"X\", \"cat\": ", call.driver ? "\"cuda_driver\"" : "\"cuda_runtime\"",
                  ", \"name\": ", Quoted{Text(call.name)}, ", \"pid\": ", pid_,
                  ", \"tid\": ", call.thread.value(), ", \"ts\": ", Ts(call.start),
                  ", \"dur\": ", LengthOf(call.thread, call.start, call.end),
                  ", \"args\": {\"cbid\": ", call.cbid, ", \"correlation\": ", id, "}}");
-    if (!links_.Launches(call.correlation)) return;
+    if (!launches) return;
     NewRow().Add("{\"ph\": \"s\", \"id\": ", id, ", \"pid\": ", pid_, ", \"tid\": ", call.thread.value(),
                  ", \"ts\": ", Ts(call.start), ", \"cat\": \"ac2g\", \"name\": \"ac2g\"}");
-    for (uint32_t collective : links_.CollectivesWithoutRange(call.correlation)) {
-      if (IsAnnotated(call) && AllRanksHave(collective)) Annotation(collective, call);
-    }
   }
 
   // TensorBoard's plugin compares the k-th collective of one worker with the k-th of the others, and shows

@@ -26,6 +26,7 @@ QUERY = """select 'row', category, name, count(*), sum(dur), sum(extract_arg(arg
 select 'error', name, severity, value from stats
   where value > 0 and (name like '%error%' or name like '%overlapping%' or name like '%dropped%' or name like '%invalid%');
 select 'flow', count(*) from flow;
+select 'arrow', s.name, count(*) from flow f join slice s on s.id = f.slice_out where s.name like 'nccl:%' group by s.name;
 """
 
 
@@ -42,7 +43,7 @@ def ask(importer, trace, work):
         first, *rest = line.split("|")
         if first == "row":
             answers[first].append((rest[0], "|".join(rest[1:-3]), *rest[-3:]))
-        elif first in ("error", "flow"):
+        elif first in ("error", "flow", "arrow"):
             answers[first].append(rest)
     return answers
 
@@ -97,8 +98,10 @@ def check_kineto(importer, trace, work):
     answers = ask(importer, plain, work)
     rows = sum(event["ph"] in ("X", "i") for event in json.loads(text)["traceEvents"])
     kept = sum(int(row[2]) for row in answers["row"])
-    print(f"generated job, {trace.name}: {kept} slices of {rows} rows, {len(answers['error'])} errors {answers['error']}")
-    return kept == rows and not answers["error"]
+    print(f"generated job, {trace.name}: {kept} slices of {rows} rows, {len(answers['error'])} errors {answers['error']}, arrows from "
+          f"annotations: {answers['arrow']}")
+    # The arrow to a kernel begins at the call that launched it.
+    return kept == rows and not answers["error"] and not answers["arrow"]
 
 
 def main():
