@@ -95,6 +95,7 @@ class LineMaker {
         faults += lost, expected += lost;
       }
     }
+    double rest = faults;  // by the gains that the line and FIX show
     std::optional<uint32_t> fault;
     for (const uint32_t i : line.paged) {
       const StragglerRow& s = r_.stragglers[i];
@@ -102,6 +103,7 @@ class LineMaker {
         design += CostOf(s);
         continue;
       }
+      rest += s.gain_ns_per_step.value_or(s.lost_ns_per_step);
       faults += CostOf(s), expected += CostOf(s) * s.confidence.value_or(1);
       if (!fault || CostOf(s) > CostOf(r_.stragglers[*fault])) fault = i;
     }
@@ -110,10 +112,10 @@ class LineMaker {
                                      : !line.entries.empty() && OfDesign(r_.stragglers[line.entries[0]]);
     if (expected < (leads_by_design ? kWakeBeside : kWakeFrom) * step) {
       line.urgency = Urgency::kMorning;
-      if (design >= least && faults < kNotableRest * step) return " (it is how the job is written)";
+      if (design >= least && rest < kNotableRest * step) return " (it is how the job is written)";
       if (design >= least)
         return absl::StrFormat(" (most of it is how the job is written, the rest costs %s of the step)",
-                               Percent(faults / step));
+                               Percent(rest / step));
       return faults >= least ? " (it is not certain enough to wake anybody)"
                              : absl::StrFormat(" (it costs less than %.0f%% of the step)", 100 * kWakeFrom);
     }
@@ -363,7 +365,8 @@ class LineMaker {
                                     : absl::StrFormat(" Fixing all %d gains ", fix->entries.size())) +
           GainText(r_, fix->gain_ns_per_step, fix->gain_interval) +
           " per step, fixing only the first gains " + GainText(r_, *s.gain_ns_per_step, std::nullopt) +
-          (fix->entries.size() == 2 ? ", because the other hides it" : ", because the others hide it");
+          (fix->entries.size() == 2 ? ", because the other is in the way too"
+                                    : ", because the others are in the way too");
     } else if (s.gain_ns_per_step) {
       line.text += " Fixing it gains " + GainText(r_, *s.gain_ns_per_step, s.gain_interval) + " per step";
     }

@@ -108,8 +108,9 @@ TEST(FirstLine, TheHostsOfAllCostlyStragglersArePaged) {
   const FirstLine line = MakeFirstLine(r);
   EXPECT_THAT(
       line.text,
-      HasSubstr("rank 3 (n1 GPU 3) and rank 6 (n1 GPU 6): slow GPU, sure. Fixing both gains 20.0 ms "
-                "(20%) per step, fixing only the first gains 1.00 ms (1.0%), because the other hides it"));
+      HasSubstr(
+          "rank 3 (n1 GPU 3) and rank 6 (n1 GPU 6): slow GPU, sure. Fixing both gains 20.0 ms "
+          "(20%) per step, fixing only the first gains 1.00 ms (1.0%), because the other is in the way too"));
   EXPECT_THAT(line.text, Not(HasSubstr("more below")));
   EXPECT_EQ(line.page, "now: the hardware team (hosts n1, n2). Not the training owner.");
 }
