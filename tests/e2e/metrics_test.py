@@ -30,6 +30,8 @@ from waiting import wait_for_check, wait_until  # noqa: E402
 
 BIN = pathlib.Path(sys.argv.pop(1))
 EXAMPLE = REPOSITORY / "deploy" / "prometheus"
+RULES = ["lockstep_alerts.yml", "lockstep_rules.yml"]
+DASHBOARD = REPOSITORY / "deploy" / "grafana" / "lockstep.json"
 RANKS = 4
 SAMPLE = re.compile(r'^([a-z_]+)(?:\{(.*)\})? (\S+)$')
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
@@ -44,6 +46,16 @@ def get(address, path, token=None, timeout=10):
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+
+
+def dashboard_queries():
+    """Returns (title of the panel, expression, legend) of each query of the dashboard, with Grafana's variables replaced."""
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        for target in panel.get("targets", []):
+            expression = target["expr"]
+            for variable, value in (("$__rate_interval", "1m"), ("$node", ".*"), ("$training", ".*")):
+                expression = expression.replace(variable, value)
+            yield panel["title"], expression, target["legendFormat"]
 
 
 def samples(page):
@@ -147,7 +159,8 @@ class Prometheus:
                  f'      - targets: ["{programs.daemon_metrics}", "{programs.aggregator_metrics}"]\n')
         self.config = self.folder / "prometheus.yml"
         self.config.write_text(text)
-        shutil.copy(EXAMPLE / "lockstep_alerts.yml", self.folder)
+        for rules in RULES:
+            shutil.copy(EXAMPLE / rules, self.folder)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -371,7 +384,15 @@ class Metrics(unittest.TestCase):
             ringing = {"LockstepRecordsLost"} if lost else set()
             prometheus.wait("ALERTS", lambda r: {dict(labels)["alertname"] for labels in r} == ringing)
             rules = [rule["name"] for group in prometheus.ask("rules")["groups"] for rule in group["rules"] if rule["health"] == "ok"]
-            self.assertEqual(len(rules), (EXAMPLE / "lockstep_alerts.yml").read_text().count("- alert: "), rules)
+            written = "".join((EXAMPLE / name).read_text() for name in RULES)
+            self.assertEqual(len(rules), written.count("- alert: ") + written.count("- record: "), rules)
+            # Each panel of the dashboard shows something, with the labels of its legend. Losses have no sample before the first one.
+            for title, expression, legend in dashboard_queries():
+                found = prometheus.query(expression)
+                if not title.startswith("Records lost"):
+                    self.assertTrue(found, f"{title}: {expression}")
+                for labels in found:
+                    self.assertLessEqual(set(re.findall(r"{{(\w+)}}", legend)), set(dict(labels)), f"{title}: {labels}")
             for page in programs.pages():
                 self.promtool("check", "metrics", text=page)
             self.promtool("check", "config", prometheus.config)
@@ -383,13 +404,44 @@ class Metrics(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("promtool"), "no promtool here: `./dev install --all` installs it with prometheus")
     def test_the_example_is_valid(self):
-        self.promtool("check", "rules", EXAMPLE / "lockstep_alerts.yml")
+        for rules in RULES:
+            self.promtool("check", "rules", EXAMPLE / rules)
         # The reader supplies the token's file. The example has no other fault.
         shutil.copytree(EXAMPLE, self.work / "example")
         config = self.work / "example" / "prometheus.yml"
         (self.work / "token").write_text("x")
         config.write_text(config.read_text().replace("/etc/lockstep/token", str(self.work / "token")))
         self.promtool("check", "config", config)
+
+    @unittest.skipUnless(shutil.which("promtool"), "no promtool here: `./dev install --all` installs it with prometheus")
+    def test_the_queries_of_the_dashboard_are_valid(self):
+        rules = self.work / "dashboard.yml"
+        rules.write_text("groups:\n  - name: dashboard\n    rules:\n" + "".join(
+            f"      - record: panel{number}\n        expr: {json.dumps(expression)}\n"
+            for number, (_, expression, _) in enumerate(dashboard_queries())))
+        self.promtool("check", "rules", rules)
+
+    def test_the_dashboard_shows_metrics_that_exist(self):
+        documented = set(re.findall(r"^\| `([a-z_]+)` \|", (REPOSITORY / "docs" / "formats" / "metrics.md").read_text(), re.MULTILINE))
+        for title, expression, _ in dashboard_queries():
+            used = {re.sub("_bucket$", "", name) for name in re.findall(r"\b(?:lockstep|process)_[a-z_]+", expression)}
+            self.assertTrue(used or "up{" in expression, title)
+            self.assertLessEqual(used, documented, title)
+
+    def test_the_dashboard_is_laid_out(self):
+        board = json.loads(DASHBOARD.read_text())
+        taken = {}
+        self.assertEqual(len({panel["id"] for panel in board["panels"]}), len(board["panels"]))
+        for panel in board["panels"]:
+            place = panel["gridPos"]
+            self.assertLessEqual(place["x"] + place["w"], 24, panel["title"])
+            for cell in ((x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])):
+                self.assertNotIn(cell, taken, f"{panel['title']} lies over {taken.get(cell)}")
+                taken[cell] = panel["title"]
+            if panel["type"] != "row":
+                self.assertTrue(panel["description"] and panel["targets"] and panel["fieldConfig"]["defaults"]["unit"], panel["title"])
+                self.assertEqual(panel["datasource"], {"type": "prometheus", "uid": "${source}"})
+        self.assertEqual({variable["name"] for variable in board["templating"]["list"]}, {"source", "training", "node"})
 
     def promtool(self, *arguments, text=None):
         done = subprocess.run(["promtool", *map(str, arguments)], input=text, text=True, capture_output=True)
