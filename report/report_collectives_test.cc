@@ -17,7 +17,7 @@ using testing::ElementsAreArray;
 struct Totals {
   std::vector<int64_t> skews;  // nanoseconds, ascending
   int64_t bytes = 0, duration = 0, waited = 0;
-  bool bytes_known = true;
+  uint64_t bytes_count = 0;
   double moved = 0, moving = 0;  // bytes of whole messages, nanoseconds
   std::map<int, uint64_t> last;
 };
@@ -38,8 +38,8 @@ Totals TotalsOf(const WrittenJob& job, size_t group, CollectiveOp op) {
     }
     t.skews.push_back(1000 * (LatestStart(c) - earliest));
     if (LastArriver(c) >= 0) ++t.last[LastArriver(c)];
-    t.bytes_known &= c.bytes >= 0;
     if (c.bytes < 0) continue;
+    ++t.bytes_count;
     t.bytes += c.bytes;
     t.moved += static_cast<double>(c.bytes) * message;
     t.moving += static_cast<double>(1000 * least_transfer);
@@ -56,7 +56,8 @@ double BusFactorOf(CollectiveOp op, double ranks) {
 void ExpectRow(const CollectiveRow& row, const Totals& t, CollectiveOp op, size_t ranks) {
   EXPECT_EQ(row.group_size, static_cast<int32_t>(ranks));
   EXPECT_EQ(row.count, t.skews.size());
-  EXPECT_EQ(row.bytes, t.bytes_known ? std::optional(t.bytes) : std::nullopt);
+  EXPECT_EQ(row.bytes, t.bytes_count > 0 ? std::optional(t.bytes) : std::nullopt);
+  EXPECT_EQ(row.bytes_count, t.bytes_count);
   EXPECT_EQ(row.duration, Micros(t.duration));
   EXPECT_EQ(row.wait, Micros(t.waited));
   EXPECT_EQ(row.transfer, Micros(t.duration - t.waited));

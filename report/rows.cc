@@ -335,6 +335,7 @@ std::vector<CollectiveRow> MakeCollectiveRows(const RowInput& in) {
                       .op = std::string(capture::CollectiveOpName(s.op)),
                       .count = s.count,
                       .bytes = s.bytes,
+                      .bytes_count = s.bytes_count,
                       .duration = s.duration,
                       .wait = s.wait,
                       .transfer = s.transfer,

@@ -14,7 +14,6 @@ using capture::kNone;
 
 struct Gathered {
   CollectiveSummary row;
-  bool bytes_known = true;
   int64_t bytes = 0;
   Nanos wait, transfer;
   bool any_split = false;
@@ -51,7 +50,7 @@ void Add(const capture::Capture& capture, const capture::ClockModel& clock, cons
     comparable &=
         PairBound(clock, rank.host, capture.ranks[instance.members[0].rank_index].host) != Nanos::Max();
   }
-  if (bytes < 0) out.bytes_known = false;
+  out.row.bytes_count += bytes >= 0 ? 1 : 0;
   out.bytes += std::max<int64_t>(0, bytes);
   if (bytes > 0 && timing.split && !timing.partial && timing.transfer > Nanos()) {
     out.moved += MessageBytes(instance.op, bytes, out.row.group_size);
@@ -63,7 +62,7 @@ void Add(const capture::Capture& capture, const capture::ClockModel& clock, cons
 
 CollectiveSummary Finished(Gathered& g) {
   CollectiveSummary row = std::move(g.row);
-  if (g.bytes_known) row.bytes = g.bytes;
+  if (row.bytes_count > 0) row.bytes = g.bytes;
   if (g.any_split) {
     row.wait = g.wait;
     row.transfer = g.transfer;

@@ -16,9 +16,10 @@ struct CollectiveSummary {
   uint32_t group = capture::kNone;
   capture::CollectiveOp op = capture::CollectiveOp::kUnknown;
   int32_t group_size = 0;
-  uint64_t count = 0;                   // instances
-  std::optional<int64_t> bytes;         // of one rank, summed over instances; nullopt if any is unknown
-  Nanos duration;                       // summed over members
+  uint64_t count = 0;            // instances
+  std::optional<int64_t> bytes;  // of one rank, summed over `bytes_count` instances; nullopt: over none
+  uint64_t bytes_count = 0;      // instances with known bytes
+  Nanos duration;                // summed over members
   std::optional<Nanos> wait, transfer;  // summed over members of split instances; nullopt if none is split
   std::optional<Nanos> skew_mean, skew_p50, skew_p99, skew_max;  // nullopt if the clocks are unknown
   std::vector<uint32_t> skew_counts;  // instances by SkewBin(), up to the bin of the largest skew

@@ -183,6 +183,7 @@ std::unique_ptr<TableSource> Collectives() {
           FieldColumn<R, &R::op>(),
           FieldColumn<R, &R::count>(),
           FieldColumn<R, &R::bytes>(),
+          FieldColumn<R, &R::bytes_count>(),
           FieldColumn<R, &R::duration>(),
           FieldColumn<R, &R::wait>(),
           FieldColumn<R, &R::transfer>(),

@@ -219,7 +219,7 @@ export function collectives(page: Page): HTMLElement {
     { name: 'ranks', number: true, value: (r) => r.group_size },
     { name: 'operation', value: (r) => r.op },
     { name: 'count', number: true, value: (r) => r.count, show: (r) => count(r.count) },
-    { name: 'bytes', number: true, value: (r) => r.bytes, show: (r) => bytes(r.bytes), about: 'of one rank, over all instances' },
+    { name: 'bytes', number: true, value: (r) => r.bytes, show: (r) => bytes(r.bytes), about: 'of one rank, over the instances of which they are known' },
     ns('waited', (r) => r.wait_ns, 'summed over members'),
     ns('transferred', (r) => r.transfer_ns, 'summed over members'),
     {

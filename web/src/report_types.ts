@@ -173,6 +173,7 @@ export type CollectiveRow = {
   op: string;
   count: number;
   bytes: Known;
+  bytes_count: number;
   duration_ns: number;
   wait_ns: Known;
   transfer_ns: Known;
