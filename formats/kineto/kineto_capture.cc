@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -207,16 +209,25 @@ void DealSyncs(const std::vector<KinetoSync>& syncs, std::span<RankData> entries
   }
 }
 
-// Our writer ends a step a nanosecond early where the next begins (docs/formats/kineto.md).
-void CloseSteps(const KinetoFile& file, std::vector<capture::HostRange>& ranges) {
+// Our writer ends a step a nanosecond early where the next begins, and what ends with it
+// (docs/formats/kineto.md). Undoes this.
+void CloseSteps(KinetoFile& file) {
+  std::set<std::pair<ThreadId, HostTime>> early;
   std::map<ThreadId, capture::HostRange*> before;
-  for (capture::HostRange& range : ranges) {
+  for (capture::HostRange& range : file.ranges) {
     if (!file.strings.Text(range.name).starts_with("ProfilerStep#")) continue;
     capture::HostRange*& last = before[range.thread];
     if (last != nullptr && last->end < range.start && last->end + Nanos(1) == range.start)
-      last->end = range.start;
+      early.insert({last->thread, last->end});
     last = &range;
   }
+  const auto close = [&early](auto& rows) {
+    for (auto& row : rows) {
+      if (row.start < row.end && early.contains({row.thread, row.end})) row.end = row.end + Nanos(1);
+    }
+  };
+  close(file.ranges);
+  close(file.api_calls);
 }
 
 // The member `lockstep` of our own files replaces the values from the rows.
@@ -276,7 +287,7 @@ void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector
     }
   }
   const std::span<RankData> entries(capture.ranks.data() + first, capture.ranks.size() - first);
-  if (file.own) CloseSteps(file, file.ranges);
+  if (file.own) CloseSteps(file);
   rebase.TimesAndNames(file.api_calls);
   rebase.TimesAndNames(file.ranges);
   NestRanges(file.ranges);
