@@ -1,7 +1,6 @@
 #include "analysis/explain/link_causes.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -22,6 +21,47 @@ std::string OwnerName(const GraphInput& in, const Classes& classes, uint32_t own
   return absl::StrFormat("%s between ranks %d and %d", group,
                          in.capture.ranks[o.rank_indices[0]].rank.value(),
                          in.capture.ranks[o.rank_indices[1]].rank.value());
+}
+
+// Returns which transfers are slow, by how much, and what tells whose they are.
+std::string LinkEvidence(const GraphInput& input, const Classes& classes, const SlowLink& link) {
+  std::vector<std::string> names;
+  for (uint32_t o : link.owners) names.push_back(OwnerName(input, classes, o));
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  if (names.size() > 4) names = {names[0], names[1], names[2], absl::StrFormat("%d more", names.size() - 3)};
+  const std::string when =
+      link.slow_steps < 0.95 ? absl::StrFormat(" in %.0f%% of the steps", 100 * link.slow_steps) : "";
+  if (link.has_no_peers)
+    return absl::StrFormat(
+        "transfers of %s take %.2fx as long as in its fast steps%s; no other group does "
+        "the same, so nothing says which member",
+        absl::StrJoin(names, ", "), link.ratio, when);
+  const std::string what = link.kind == LinkKind::kCongestion
+                               ? "in changing groups, with no member in common,"
+                           : link.leaves_host              ? "that leave the host"
+                           : link.kind == LinkKind::kGroup ? "in one group"
+                                                           : "with others";
+  std::string evidence = absl::StrFormat("transfers %s take %.2fx as long as others' of the same size%s (%s)",
+                                         what, link.ratio, when, absl::StrJoin(names, ", "));
+  const bool one = link.rank_indices.size() == 1;
+  const std::string whose =
+      one ? absl::StrFormat("rank %d", input.capture.ranks[link.rank_indices[0]].rank.value())
+          : "these ranks";
+  if (one && link.owners.size() > 1)
+    absl::StrAppend(&evidence, "; only ", whose, " takes part in all of them");
+  if (link.inside_normal > 0)
+    absl::StrAppendFormat(&evidence, "; %d other group%s of %s %s not slow%s", link.inside_normal,
+                          link.inside_normal == 1 ? "" : "s", whose, link.inside_normal == 1 ? "is" : "are",
+                          link.is_certain ? "" : ", which makes it less certain");
+  return evidence;
+}
+
+std::vector<std::string> EvidenceOfNccl(const GraphInput& input, const Classes& classes,
+                                        const SlowLink& link) {
+  std::vector<TransferOwner> owners;
+  for (uint32_t o : link.owners) owners.push_back(classes.owners[o]);
+  return NcclEvidence(input.capture, owners, link.rank_indices);
 }
 
 }  // namespace
@@ -53,46 +93,8 @@ std::vector<Explanation> ExplainLinks(const GraphInput& input, const Classes& cl
         SumPerStep(e.pieces, steps) / static_cast<double>(std::max<size_t>(1, link.rank_indices.size()));
     e.leaves_host = link.leaves_host;
     if (!link.is_certain) e.rule_share = kOneOfItsMembers;
-    std::vector<std::string> names;
-    for (uint32_t o : link.owners) names.push_back(OwnerName(input, classes, o));
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    if (names.size() > 4)
-      names = {names[0], names[1], names[2], absl::StrFormat("%d more", names.size() - 3)};
-    const std::string when =
-        link.slow_steps < 0.95 ? absl::StrFormat(" in %.0f%% of the steps", 100 * link.slow_steps) : "";
-    const std::string what = link.kind == LinkKind::kCongestion
-                                 ? "in changing groups, with no member in common,"
-                             : link.leaves_host              ? "that leave the host"
-                             : link.kind == LinkKind::kGroup ? "in one group"
-                                                             : "with others";
-    std::vector<TransferOwner> owners;
-    for (uint32_t o : link.owners) owners.push_back(classes.owners[o]);
-    std::vector<std::string> of_nccl = NcclEvidence(input.capture, owners, link.rank_indices);
-    if (link.has_no_peers) {
-      e.evidence.push_back(
-          absl::StrFormat("transfers of %s take %.2fx as long as in its fast steps%s; no other group does "
-                          "the same, so nothing says which member",
-                          absl::StrJoin(names, ", "), link.ratio, when));
-      std::move(of_nccl.begin(), of_nccl.end(), std::back_inserter(e.evidence));
-      out.push_back(std::move(e));
-      continue;
-    }
-    std::string evidence =
-        absl::StrFormat("transfers %s take %.2fx as long as others' of the same size%s (%s)", what,
-                        link.ratio, when, absl::StrJoin(names, ", "));
-    const bool one = link.rank_indices.size() == 1;
-    const std::string whose =
-        one ? absl::StrFormat("rank %d", input.capture.ranks[link.rank_indices[0]].rank.value())
-            : "these ranks";
-    if (one && link.owners.size() > 1)
-      absl::StrAppend(&evidence, "; only ", whose, " takes part in all of them");
-    if (link.inside_normal > 0)
-      absl::StrAppendFormat(&evidence, "; %d other group%s of %s %s not slow%s", link.inside_normal,
-                            link.inside_normal == 1 ? "" : "s", whose, link.inside_normal == 1 ? "is" : "are",
-                            link.is_certain ? "" : ", which makes it less certain");
-    e.evidence.push_back(std::move(evidence));
-    std::move(of_nccl.begin(), of_nccl.end(), std::back_inserter(e.evidence));
+    e.evidence = EvidenceOfNccl(input, classes, link);
+    e.evidence.insert(e.evidence.begin(), LinkEvidence(input, classes, link));
     out.push_back(std::move(e));
   }
   return out;

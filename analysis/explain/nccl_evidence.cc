@@ -1,6 +1,7 @@
 #include "analysis/explain/nccl_evidence.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -23,7 +24,7 @@ struct Busy {
   double mean() const { return ns / static_cast<double>(operations); }
 };
 
-// The operations of the rank that belong to the owner: NCCL's numbers.
+// Adds NCCL's numbers of the rank's operations in the owner's group, or with the other rank of its pair.
 void AddOperations(const capture::Capture& in, uint32_t rank_index, const TransferOwner& owner,
                    std::set<uint64_t>& out) {
   const auto& members = in.groups[owner.group].members;
@@ -62,37 +63,38 @@ std::string OfChannels(const capture::RankData& rank, const std::set<uint64_t>& 
     return absl::StrFormat("all %d channels of rank %d are busy alike, %s per operation", channels.size(),
                            rank.rank.value(), LengthText(usual));
   return absl::StrFormat(
-      "channel %d of rank %d is busy %s per operation, its other %d %s: look at the network card or link "
-      "that "
-      "this channel uses (NCCL_DEBUG=INFO prints it)",
+      "channel %d of rank %d is busy %s per operation, its other %d %s: look at the network card or link of "
+      "this channel (NCCL_DEBUG=INFO prints it)",
       slowest->first, rank.rank.value(), LengthText(slowest->second.mean()), channels.size() - 1,
       LengthText(usual));
 }
 
 std::string OfNetwork(const capture::RankData& rank, const std::set<uint64_t>& operations) {
-  double gpu = 0, peer = 0, network = 0, flush = 0;
-  uint64_t count = 0;
+  struct Wait {
+    Nanos capture::ProxyOp::*part;
+    const char* what;
+    double ns = 0;
+  };
+  std::array waits = {Wait{&capture::ProxyOp::network_wait, "the network"},
+                      Wait{&capture::ProxyOp::gpu_wait, "its own GPU"},
+                      Wait{&capture::ProxyOp::peer_wait, "the peer"},
+                      Wait{&capture::ProxyOp::flush_wait, "received data to reach the GPU's memory"}};
+  double all = 0;
   for (const capture::ProxyOp& op : rank.proxy_ops) {
     if (!operations.contains(op.operation)) continue;
-    gpu += static_cast<double>(op.gpu_wait.ns());
-    peer += static_cast<double>(op.peer_wait.ns());
-    network += static_cast<double>(op.network_wait.ns());
-    flush += static_cast<double>(op.flush_wait.ns());
-    ++count;
+    for (Wait& wait : waits) {
+      wait.ns += static_cast<double>((op.*wait.part).ns());
+      all += static_cast<double>((op.*wait.part).ns());
+    }
   }
-  const double all = gpu + peer + network + flush;
-  if (count == 0 || all <= 0) return "";
-  std::vector<std::pair<double, std::string>> parts = {{network, "the network"},
-                                                       {gpu, "its own GPU"},
-                                                       {peer, "the peer"},
-                                                       {flush, "received data to reach the GPU's memory"}};
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  if (all <= 0) return "";
+  std::stable_sort(waits.begin(), waits.end(), [](const Wait& a, const Wait& b) { return a.ns > b.ns; });
   std::string text = absl::StrFormat("rank %d's network operations wait for %s %.0f%% of their waiting",
-                                     rank.rank.value(), parts[0].second, 100 * parts[0].first / all);
-  if (parts[1].first > 0)
-    absl::StrAppendFormat(&text, ", for %s %.0f%%", parts[1].second, 100 * parts[1].first / all);
-  if (parts[0].second != "the network") absl::StrAppend(&text, ": the network is not what they wait for");
+                                     rank.rank.value(), waits[0].what, 100 * waits[0].ns / all);
+  if (waits[1].ns > 0)
+    absl::StrAppendFormat(&text, ", for %s %.0f%%", waits[1].what, 100 * waits[1].ns / all);
+  if (waits[0].part != &capture::ProxyOp::network_wait)
+    absl::StrAppend(&text, ": the network is not what they wait for");
   return text;
 }
 
@@ -109,13 +111,15 @@ std::vector<std::string> NcclEvidence(const capture::Capture& capture, std::span
     }
   }
   std::vector<std::string> out;
-  size_t told = 0;
+  size_t ranks_with_evidence = 0;
   for (const auto& [rank_index, own] : operations) {
-    const capture::RankData& rank = capture.ranks[rank_index];
-    const std::string channels = OfChannels(rank, own), network = OfNetwork(rank, own);
-    if (!channels.empty()) out.push_back(channels);
-    if (!network.empty()) out.push_back(network);
-    if ((!channels.empty() || !network.empty()) && ++told == kMostRanks) break;
+    if (ranks_with_evidence == kMostRanks) break;
+    const size_t before = out.size();
+    for (std::string sentence :
+         {OfChannels(capture.ranks[rank_index], own), OfNetwork(capture.ranks[rank_index], own)}) {
+      if (!sentence.empty()) out.push_back(std::move(sentence));
+    }
+    ranks_with_evidence += out.size() > before ? 1 : 0;
   }
   return out;
 }
