@@ -406,7 +406,7 @@ void Agent::FinishCapture() {
     if (!note.empty()) note << "; ";
     note << NameOf(start_.end) << " did not occur before the timeout; the capture ended then";
   }
-  if (cut_ == ring::Cut::kNone && capture_.cupti().taken()) cut_ = ring::Cut::kTaken;
+  if (cut_ == ring::Cut::kNone && capture_.cupti().lost()) cut_ = ring::Cut::kTaken;
   fields.cut = cut_;
   if (triggered || cut_ != ring::Cut::kNone) {
     fields.t0_realtime_ns = totals.window.start.ns();

@@ -193,7 +193,7 @@ bool CuptiSource::CheckClock(Sentence* why) {
 
 void CuptiSource::CheckWindow() {
   if (flush_error_ != Result::kSuccess && records_outstanding()) {
-    taken_ = true;
+    lost_ = true;
     ring::CountLoss(segment_->header(), LossReason::kContested, RecordKind::kPad, 1);
     note_ << "cuptiActivityFlushAll failed with " << static_cast<uint32_t>(flush_error_)
           << " in the window, so records are missing: the GPU may be lost (nvidia-smi shows its state)";
@@ -207,12 +207,11 @@ void CuptiSource::CheckWindow() {
   if (!clock && !records_outstanding()) {
     if (ticks_.active())
       note_ << "CUPTI stamps with the processor's counter, as torch.profiler leaves it: the stamps were "
-               "converted, "
-               "within "
+               "converted, within "
             << static_cast<uint64_t>(ticks_.error().ns()) << " ns";
     return;
   }
-  taken_ = true;
+  lost_ = true;
   ring::CountLoss(segment_->header(), LossReason::kContested, RecordKind::kPad, 1);
   note_ << (clock ? "another profiler replaced CUPTI's clock in the window"
                   : "CUPTI did not return all buffers: another profiler may have registered its own")
@@ -266,7 +265,7 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
       version_ < cupti::kVersion_13_0 || version_ >= cupti::kVersion_13_1U1 || sessions_ == 0;
   ++sessions_;
   note_ = Sentence();
-  taken_ = false;
+  lost_ = false;
   flush_error_ = Result::kSuccess;
   undescribed_ = (activities & kDeviceWork) != 0;
   segment_ = &segment;

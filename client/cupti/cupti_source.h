@@ -61,8 +61,8 @@ class CuptiSource {
 
   // ---- the agent's thread ----
   // Enables the records that `activities` (ring::Activities) requests, and discards them until the window
-  // opens. Returns false with `why` if it failed and everything is undone. After an error that
-  // cannot pass, such as missing privileges, this source stays unused until the process ends.
+  // opens. Returns false with `why` if it failed and everything is undone. After an error that cannot pass,
+  // such as missing privileges, this source stays unused until the process ends.
   bool Arm(const CuptiApi& api, uint32_t activities, const CuptiCallbacks& callbacks,
            const CuptiMemory& memory, const ring::ClientSegment& segment, Sentence* why);
   bool armed() const { return armed_.load(); }
@@ -92,10 +92,10 @@ class CuptiSource {
   bool held() const { return held_; }
   const HolderName& holder() const { return holder_; }
   // True if CUPTI was lost in the last window: another tool took its clock or buffers, or it failed.
-  bool taken() const { return taken_; }
+  bool lost() const { return lost_; }
   // Converts CUPTI's stamps if they are not the host's.
   const TickClock& ticks() const { return ticks_; }
-  // A remark on the window: a problem that only its end showed, or how its stamps were converted; empty:
+  // A remark on the window: a problem that only its end showed, or how its stamps were converted. Empty means
   // none.
   const Sentence& note() const { return note_; }
 
@@ -133,7 +133,7 @@ class CuptiSource {
   bool held_ = false;
   HolderName holder_;
   Sentence note_;
-  bool taken_ = false;
+  bool lost_ = false;
   foreign::cupti::Result flush_error_ = foreign::cupti::Result::kSuccess;  // the last one of this session
   TickClock ticks_;
   uint32_t sessions_ = 0;     // number of sessions that were armed or prepared

@@ -52,7 +52,7 @@ TEST(BufferPoolTest, CountsLentBuffersThatHoldRecords) {
 
 // CUPTI keeps its pointers to lent buffers in a child.
 TEST(ArenaTest, AForkedChildMayWriteToItAndSeesNothingOfTheParent) {
-  if (IsEmulated()) GTEST_SKIP() << "qemu does not emulate MADV_WIPEONFORK";
+  if (IsEmulated()) GTEST_SKIP() << "qemu does not emulate MADV_WIPEONFORK; the native build runs this test";
   Arena arena;
   ASSERT_TRUE(arena.Reserve(1 << 20));
   const Memory part = arena.Take(1 << 16);

@@ -29,10 +29,10 @@ Words Explain(ring::LossReason reason) {
     case ring::LossReason::kNoPlace:
       return {"client", "too many of them were open at the same time"};
     case ring::LossReason::kContested:
-      return {"cupti",
-              "CUPTI was lost in the window, to another profiler or with its GPU; the number of lost records "
-              "is not "
-              "known"};
+      return {
+          "cupti",
+          "CUPTI was lost in the window, to another profiler or with its GPU; the number of lost records is "
+          "not known"};
   }
   return {"client", "unknown reason"};
 }

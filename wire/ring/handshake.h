@@ -188,7 +188,7 @@ enum class Cut : uint32_t {
   kNone = 0,
   kEndMissed = 1,     // its closing event did not occur before the timeout
   kProgramEnded = 2,  // the process ended
-  kTaken = 3,         // another tool took CUPTI, so records are missing from some time on; since 1.6
+  kTaken = 3,  // another tool took CUPTI or it failed: records are missing from some time on; since 1.6
 };
 
 struct State {
