@@ -1,6 +1,8 @@
 #include "sim/cupti/cupti_settings.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <string_view>
 
 namespace lockstep::sim {
@@ -11,47 +13,74 @@ bool Number(std::string_view text, uint32_t* out) {
   return error == std::errc() && end == text.data() + text.size() && *out > 0;
 }
 
-bool BecomeHostile(CuptiSettings* settings) {
-  settings->keep_buffers = settings->zeroing = settings->reorder = settings->graph_correlation = true;
-  settings->late_drops_ms = 50;
-  settings->late_buffers_ms = 5;
-  return true;
-}
+struct Switch {
+  std::string_view name;
+  bool CuptiSettings::*fault;
+};
+constexpr Switch kSwitches[] = {
+    {"graph_before_cupti", &CuptiSettings::graph_before_cupti},
+    {"graph_correlation", &CuptiSettings::graph_correlation},
+    {"exclusive", &CuptiSettings::exclusive},
+    {"keep_buffers", &CuptiSettings::keep_buffers},
+    {"zeroing", &CuptiSettings::zeroing},
+    {"reorder", &CuptiSettings::reorder},
+    {"one_buffer", &CuptiSettings::one_buffer},
+    {"tsc_clock", &CuptiSettings::tsc_clock},
+    {"no_objects", &CuptiSettings::no_objects},
+    {"no_external", &CuptiSettings::no_external},
+};
+
+struct Amount {
+  std::string_view name;
+  uint32_t CuptiSettings::*fault;
+};
+constexpr Amount kAmounts[] = {
+    {"zero_stamps", &CuptiSettings::zero_stamps},
+    {"drop", &CuptiSettings::drop},
+    {"vanish", &CuptiSettings::vanish},
+    {"twice", &CuptiSettings::twice},
+    {"correlation", &CuptiSettings::correlation},
+    {"instant", &CuptiSettings::instant},
+    {"stretch", &CuptiSettings::stretch_percent},
+    {"early", &CuptiSettings::early_us},
+    {"late_buffers", &CuptiSettings::late_buffers_ms},
+    {"late_drops", &CuptiSettings::late_drops_ms},
+    {"finalize", &CuptiSettings::finalize_ms},
+    {"device_lost", &CuptiSettings::device_lost_ms},
+    {"not_initialized", &CuptiSettings::not_initialized},
+    {"unknown", &CuptiSettings::unknown},
+    {"rival", &CuptiSettings::rival_ms},
+};
+
+// The fault `hostile` is this list.
+constexpr std::string_view kHostile =
+    "keep_buffers,zeroing,reorder,late_drops=50,late_buffers=5,graph_correlation";
 
 bool ApplyFault(std::string_view fault, CuptiSettings* settings) {
   const size_t equals = fault.find('=');
   const std::string_view name = fault.substr(0, equals);
   if (equals == std::string_view::npos) {
-    if (name == "graph_before_cupti") return settings->graph_before_cupti = true;
-    if (name == "graph_correlation") return settings->graph_correlation = true;
-    if (name == "exclusive") return settings->exclusive = true;
-    if (name == "keep_buffers") return settings->keep_buffers = true;
-    if (name == "zeroing") return settings->zeroing = true;
-    if (name == "reorder") return settings->reorder = true;
-    if (name == "one_buffer") return settings->one_buffer = true;
-    if (name == "tsc_clock") return settings->tsc_clock = true;
-    if (name == "no_objects") return settings->no_objects = true;
-    if (name == "no_external") return settings->no_external = true;
-    if (name == "hostile") return BecomeHostile(settings);
-    return false;
+    const auto* found = std::ranges::find(kSwitches, name, &Switch::name);
+    return found != std::end(kSwitches) && (settings->*found->fault = true);
   }
-  const std::string_view value = fault.substr(equals + 1);
-  if (name == "zero_stamps") return Number(value, &settings->zero_stamps);
-  if (name == "drop") return Number(value, &settings->drop);
-  if (name == "vanish") return Number(value, &settings->vanish);
-  if (name == "twice") return Number(value, &settings->twice);
-  if (name == "correlation") return Number(value, &settings->correlation);
-  if (name == "instant") return Number(value, &settings->instant);
-  if (name == "stretch") return Number(value, &settings->stretch_percent);
-  if (name == "early") return Number(value, &settings->early_us);
-  if (name == "late_buffers") return Number(value, &settings->late_buffers_ms);
-  if (name == "late_drops") return Number(value, &settings->late_drops_ms);
-  if (name == "finalize") return Number(value, &settings->finalize_ms);
-  if (name == "device_lost") return Number(value, &settings->device_lost_ms);
-  if (name == "not_initialized") return Number(value, &settings->not_initialized);
-  if (name == "unknown") return Number(value, &settings->unknown);
-  if (name == "rival") return settings->exclusive = Number(value, &settings->rival_ms);
-  return false;
+  const auto* found = std::ranges::find(kAmounts, name, &Amount::name);
+  return found != std::end(kAmounts) && Number(fault.substr(equals + 1), &(settings->*found->fault));
+}
+
+// Returns false if a fault of the list is invalid. The others apply nevertheless.
+bool ApplyFaults(std::string_view list, CuptiSettings* settings) {
+  bool valid = true;
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    const std::string_view fault = list.substr(0, comma);
+    list = comma == std::string_view::npos ? "" : list.substr(comma + 1);
+    if (fault == "hostile") {
+      ApplyFaults(kHostile, settings);
+    } else if (!fault.empty() && !ApplyFault(fault, settings)) {
+      valid = false;
+    }
+  }
+  return valid;
 }
 
 }  // namespace
@@ -63,13 +92,8 @@ CuptiSettings CuptiSettings::Parse(const char* version, const char* faults, cons
     *error = version;
     settings.version = CuptiSettings{}.version;
   }
-  std::string_view rest = faults == nullptr ? "" : faults;
-  while (!rest.empty()) {
-    const size_t comma = rest.find(',');
-    const std::string_view fault = rest.substr(0, comma);
-    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
-    if (!fault.empty() && !ApplyFault(fault, &settings)) *error = faults;
-  }
+  if (faults != nullptr && !ApplyFaults(faults, &settings)) *error = faults;
+  if (settings.rival_ms > 0) settings.exclusive = true;
   return settings;
 }
 

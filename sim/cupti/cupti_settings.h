@@ -29,13 +29,12 @@
 //     finalize=MS                 MS milliseconds after kernel records are switched on, another tool calls
 //                                 cuptiFinalize: nothing is recorded from then on, and no buffer returns
 //     device_lost=MS              MS milliseconds after kernel records are switched on, the GPU is lost:
-//     nothing
-//                                 is recorded, no buffer returns, and calls fail with CUPTI_ERROR_UNKNOWN
+//                                 nothing is recorded, no buffer returns, and calls fail with
+//                                 CUPTI_ERROR_UNKNOWN
 //     not_initialized=N           the first N requests to enable a kind fail with CUPTI_ERROR_NOT_INITIALIZED
 //     unknown=N                   the first N requests to enable a kind fail with CUPTI_ERROR_UNKNOWN
 //     rival=MS                    another tool is subscribed for the first MS milliseconds after a tool's
-//     first
-//                                 call, and the fault exclusive is on
+//                                 first call, and the fault exclusive is on
 //     tsc_clock                   torch.profiler has run and ended: stamps are the processor's counter
 //     hostile                     keep_buffers, zeroing, reorder, late_drops=50, late_buffers=5 and
 //                                 graph_correlation together: what a capture must survive without a loss
