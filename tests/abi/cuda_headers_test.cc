@@ -1,6 +1,7 @@
 // Compares the project's declarations of CUDA's runtime API, of NCCL and of NVTX payload schemas with the
 // real headers, if a CUDA toolkit is installed.
 #define LOCKSTEP_FOREIGN_TYPES_ONLY
+#include "tests/abi/same_as_header.h"
 #include "wire/foreign/cuda_runtime.h"
 #include "wire/foreign/nccl.h"
 // The real headers come last, because they define macros with the names of the project's constants.
@@ -15,15 +16,8 @@ namespace {
 namespace cudart = lockstep::foreign::cudart;
 namespace ours = lockstep::foreign::ncclapi;
 
-#define EXPECT_SAME(our_value, their_value) \
-  EXPECT_EQ(static_cast<int64_t>(our_value), static_cast<int64_t>(their_value))
-#define EXPECT_SAME_FIELD(our_type, our_field, their_type, their_field)                             \
-  do {                                                                                              \
-    EXPECT_EQ(offsetof(our_type, our_field), offsetof(their_type, their_field)) << #our_field;      \
-    EXPECT_EQ(sizeof(our_type::our_field), sizeof(their_type::their_field)) << #our_field " width"; \
-  } while (false)
-#define EXPECT_SAME_NAME(name) EXPECT_SAME(cudart::name, ::name)
-#define EXPECT_SAME_NCCL(name) EXPECT_SAME(ours::name, ::name)
+#define EXPECT_SAME_NAME(name) EXPECT_SAME_VALUE(cudart::name, ::name)
+#define EXPECT_SAME_NCCL(name) EXPECT_SAME_VALUE(ours::name, ::name)
 
 TEST(CudaDeclarations, NumbersEqualTheHeader) {
   EXPECT_SAME_NAME(cudaErrorInvalidValue);

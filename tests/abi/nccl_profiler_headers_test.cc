@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "tests/abi/same_as_header.h"
 #include "wire/foreign/nccl_profiler.h"
 #include "wire/foreign/nccl_profiler_old.h"
 
@@ -13,45 +14,37 @@ namespace {
 
 namespace ours = lockstep::foreign::nccl;
 
-#define EXPECT_SAME_FIELD(our_type, our_field, their_type, their_field)                             \
-  do {                                                                                              \
-    EXPECT_EQ(offsetof(our_type, our_field), offsetof(their_type, their_field)) << #our_field;      \
-    EXPECT_EQ(sizeof(our_type::our_field), sizeof(their_type::their_field)) << #our_field " width"; \
-  } while (false)
-
-#define EXPECT_SAME_HEAD(our_type, their_type)                                      \
-  EXPECT_SAME_FIELD(our_type, type, their_type, type);                              \
-  EXPECT_SAME_FIELD(our_type, parent, their_type, parentObj);                       \
-  EXPECT_SAME_FIELD(our_type, rank, their_type, rank);                              \
-  EXPECT_SAME_FIELD(our_type, proxy_op.pid, their_type, proxyOp.pid);               \
-  EXPECT_SAME_FIELD(our_type, proxy_op.channel, their_type, proxyOp.channelId);     \
-  EXPECT_SAME_FIELD(our_type, proxy_op.peer, their_type, proxyOp.peer);             \
-  EXPECT_SAME_FIELD(our_type, proxy_op.steps, their_type, proxyOp.nSteps);          \
-  EXPECT_SAME_FIELD(our_type, proxy_op.chunk_bytes, their_type, proxyOp.chunkSize); \
-  EXPECT_SAME_FIELD(our_type, proxy_op.is_send, their_type, proxyOp.isSend)
-
-// Fields that all versions have.
-#define EXPECT_SAME_COLLECTIVE(our_type, their_type)                        \
-  EXPECT_SAME_FIELD(our_type, coll.sequence, their_type, coll.seqNumber);   \
-  EXPECT_SAME_FIELD(our_type, coll.function, their_type, coll.func);        \
-  EXPECT_SAME_FIELD(our_type, coll.send_buffer, their_type, coll.sendBuff); \
-  EXPECT_SAME_FIELD(our_type, coll.recv_buffer, their_type, coll.recvBuff); \
-  EXPECT_SAME_FIELD(our_type, coll.count, their_type, coll.count);          \
-  EXPECT_SAME_FIELD(our_type, coll.root, their_type, coll.root);            \
-  EXPECT_SAME_FIELD(our_type, coll.datatype, their_type, coll.datatype);    \
-  EXPECT_SAME_FIELD(our_type, coll.warps, their_type, coll.nWarps);         \
-  EXPECT_SAME_FIELD(our_type, coll.algorithm, their_type, coll.algo);       \
-  EXPECT_SAME_FIELD(our_type, coll.protocol, their_type, coll.proto);       \
-  EXPECT_SAME_FIELD(our_type, p2p.function, their_type, p2p.func);          \
-  EXPECT_SAME_FIELD(our_type, p2p.buffer, their_type, p2p.buff);            \
-  EXPECT_SAME_FIELD(our_type, p2p.datatype, their_type, p2p.datatype);      \
-  EXPECT_SAME_FIELD(our_type, p2p.count, their_type, p2p.count);            \
-  EXPECT_SAME_FIELD(our_type, p2p.peer, their_type, p2p.peer)
+// The fields that all versions have. `in` is the member of our type that holds the union: `detail.`, or
+// empty.
+#define EXPECT_SAME_COMMON(our_type, in, their_type)                                   \
+  EXPECT_SAME_FIELD(our_type, type, their_type, type);                                 \
+  EXPECT_SAME_FIELD(our_type, parent, their_type, parentObj);                          \
+  EXPECT_SAME_FIELD(our_type, rank, their_type, rank);                                 \
+  EXPECT_SAME_FIELD(our_type, in coll.sequence, their_type, coll.seqNumber);           \
+  EXPECT_SAME_FIELD(our_type, in coll.function, their_type, coll.func);                \
+  EXPECT_SAME_FIELD(our_type, in coll.send_buffer, their_type, coll.sendBuff);         \
+  EXPECT_SAME_FIELD(our_type, in coll.recv_buffer, their_type, coll.recvBuff);         \
+  EXPECT_SAME_FIELD(our_type, in coll.count, their_type, coll.count);                  \
+  EXPECT_SAME_FIELD(our_type, in coll.root, their_type, coll.root);                    \
+  EXPECT_SAME_FIELD(our_type, in coll.datatype, their_type, coll.datatype);            \
+  EXPECT_SAME_FIELD(our_type, in coll.warps, their_type, coll.nWarps);                 \
+  EXPECT_SAME_FIELD(our_type, in coll.algorithm, their_type, coll.algo);               \
+  EXPECT_SAME_FIELD(our_type, in coll.protocol, their_type, coll.proto);               \
+  EXPECT_SAME_FIELD(our_type, in p2p.function, their_type, p2p.func);                  \
+  EXPECT_SAME_FIELD(our_type, in p2p.buffer, their_type, p2p.buff);                    \
+  EXPECT_SAME_FIELD(our_type, in p2p.datatype, their_type, p2p.datatype);              \
+  EXPECT_SAME_FIELD(our_type, in p2p.count, their_type, p2p.count);                    \
+  EXPECT_SAME_FIELD(our_type, in p2p.peer, their_type, p2p.peer);                      \
+  EXPECT_SAME_FIELD(our_type, in proxy_op.pid, their_type, proxyOp.pid);               \
+  EXPECT_SAME_FIELD(our_type, in proxy_op.channel, their_type, proxyOp.channelId);     \
+  EXPECT_SAME_FIELD(our_type, in proxy_op.peer, their_type, proxyOp.peer);             \
+  EXPECT_SAME_FIELD(our_type, in proxy_op.steps, their_type, proxyOp.nSteps);          \
+  EXPECT_SAME_FIELD(our_type, in proxy_op.chunk_bytes, their_type, proxyOp.chunkSize); \
+  EXPECT_SAME_FIELD(our_type, in proxy_op.is_send, their_type, proxyOp.isSend)
 
 #define EXPECT_SAME_OLD(our_type, their_type)                        \
-  EXPECT_EQ(sizeof(our_type), sizeof(their_type));                   \
-  EXPECT_SAME_HEAD(our_type, their_type);                            \
-  EXPECT_SAME_COLLECTIVE(our_type, their_type);                      \
+  EXPECT_SAME_SIZE(our_type, their_type);                            \
+  EXPECT_SAME_COMMON(our_type, , their_type);                        \
   EXPECT_SAME_FIELD(our_type, coll.name, their_type, coll.name);     \
   EXPECT_SAME_FIELD(our_type, coll.comm, their_type, coll.commHash); \
   EXPECT_SAME_FIELD(our_type, p2p.name, their_type, p2p.name);       \
@@ -77,29 +70,10 @@ TEST(NcclProfilerHeaders, OldDescriptorsAreEqual) {
   EXPECT_SAME_FIELD(ours::EventDescriptorV3, net_plugin.data, ncclProfilerEventDescr_v3_t, netPlugin.data);
 }
 
-#define EXPECT_SAME_DETAIL(our_type, their_type)                                              \
-  EXPECT_SAME_FIELD(our_type, type, their_type, type);                                        \
-  EXPECT_SAME_FIELD(our_type, parent, their_type, parentObj);                                 \
-  EXPECT_SAME_FIELD(our_type, rank, their_type, rank);                                        \
-  EXPECT_SAME_FIELD(our_type, detail.coll.sequence, their_type, coll.seqNumber);              \
-  EXPECT_SAME_FIELD(our_type, detail.coll.function, their_type, coll.func);                   \
-  EXPECT_SAME_FIELD(our_type, detail.coll.count, their_type, coll.count);                     \
-  EXPECT_SAME_FIELD(our_type, detail.coll.root, their_type, coll.root);                       \
-  EXPECT_SAME_FIELD(our_type, detail.coll.datatype, their_type, coll.datatype);               \
+#define EXPECT_SAME_NEW(our_type, their_type)                                                 \
+  EXPECT_SAME_COMMON(our_type, detail., their_type);                                          \
   EXPECT_SAME_FIELD(our_type, detail.coll.channels, their_type, coll.nChannels);              \
-  EXPECT_SAME_FIELD(our_type, detail.coll.warps, their_type, coll.nWarps);                    \
-  EXPECT_SAME_FIELD(our_type, detail.coll.algorithm, their_type, coll.algo);                  \
-  EXPECT_SAME_FIELD(our_type, detail.coll.protocol, their_type, coll.proto);                  \
-  EXPECT_SAME_FIELD(our_type, detail.p2p.function, their_type, p2p.func);                     \
-  EXPECT_SAME_FIELD(our_type, detail.p2p.count, their_type, p2p.count);                       \
-  EXPECT_SAME_FIELD(our_type, detail.p2p.peer, their_type, p2p.peer);                         \
   EXPECT_SAME_FIELD(our_type, detail.p2p.channels, their_type, p2p.nChannels);                \
-  EXPECT_SAME_FIELD(our_type, detail.proxy_op.pid, their_type, proxyOp.pid);                  \
-  EXPECT_SAME_FIELD(our_type, detail.proxy_op.channel, their_type, proxyOp.channelId);        \
-  EXPECT_SAME_FIELD(our_type, detail.proxy_op.peer, their_type, proxyOp.peer);                \
-  EXPECT_SAME_FIELD(our_type, detail.proxy_op.steps, their_type, proxyOp.nSteps);             \
-  EXPECT_SAME_FIELD(our_type, detail.proxy_op.chunk_bytes, their_type, proxyOp.chunkSize);    \
-  EXPECT_SAME_FIELD(our_type, detail.proxy_op.is_send, their_type, proxyOp.isSend);           \
   EXPECT_SAME_FIELD(our_type, detail.proxy_step.step, their_type, proxyStep.step);            \
   EXPECT_SAME_FIELD(our_type, detail.kernel_channel.channel, their_type, kernelCh.channelId); \
   EXPECT_SAME_FIELD(our_type, detail.kernel_channel.gpu_timer_ns, their_type, kernelCh.pTimer)
@@ -121,17 +95,17 @@ TEST(NcclProfilerHeaders, OldDescriptorsAreEqual) {
   EXPECT_SAME_FIELD(ours::EventDescriptor, detail.kernel_launch.stream, their_type, kernelLaunch.stream)
 
 TEST(NcclProfilerHeaders, NewDescriptorsAreEqual) {
-  EXPECT_SAME_DETAIL(ours::EventDescriptorV4, ncclProfilerEventDescr_v4_t);
-  EXPECT_SAME_DETAIL(ours::EventDescriptor, ncclProfilerEventDescr_v5_t);
+  EXPECT_SAME_NEW(ours::EventDescriptorV4, ncclProfilerEventDescr_v4_t);
+  EXPECT_SAME_NEW(ours::EventDescriptor, ncclProfilerEventDescr_v5_t);
   EXPECT_SAME_API(ncclProfilerEventDescr_v5_t);
-  EXPECT_EQ(sizeof(ours::EventDescriptor), sizeof(ncclProfilerEventDescr_v5_t));
-  EXPECT_SAME_DETAIL(ours::EventDescriptor, ncclProfilerEventDescr_v6_t);
+  EXPECT_SAME_SIZE(ours::EventDescriptor, ncclProfilerEventDescr_v5_t);
+  EXPECT_SAME_NEW(ours::EventDescriptor, ncclProfilerEventDescr_v6_t);
   EXPECT_SAME_API(ncclProfilerEventDescr_v6_t);
 }
 
 template <typename Ours, typename Theirs>
 void ExpectSameTable() {
-  EXPECT_EQ(sizeof(Ours), sizeof(Theirs));
+  EXPECT_SAME_SIZE(Ours, Theirs);
   EXPECT_SAME_FIELD(Ours, init, Theirs, init);
   EXPECT_SAME_FIELD(Ours, start_event, Theirs, startEvent);
   EXPECT_SAME_FIELD(Ours, stop_event, Theirs, stopEvent);
@@ -146,39 +120,37 @@ TEST(NcclProfilerHeaders, TablesAndNumbersAreEqual) {
   ExpectSameTable<ours::ProfilerV4, ncclProfiler_v4_t>();
   ExpectSameTable<ours::Profiler, ncclProfiler_v5_t>();
   ExpectSameTable<ours::Profiler, ncclProfiler_v6_t>();
-  EXPECT_EQ(sizeof(ours::EventStateArgsOld), sizeof(ncclProfilerEventStateArgs_v1_t));
-  EXPECT_EQ(sizeof(ours::EventStateArgsOld), sizeof(ncclProfilerEventStateArgs_v2_t));
-  EXPECT_EQ(sizeof(ours::EventStateArgs), sizeof(ncclProfilerEventStateArgs_v5_t));
-#define EXPECT_SAME_NUMBER(our_name, their_name) \
-  EXPECT_EQ(static_cast<int>(ours::our_name), static_cast<int>(their_name))
-  EXPECT_SAME_NUMBER(kEventGroup, ncclProfileGroup);
-  EXPECT_SAME_NUMBER(kEventColl, ncclProfileColl);
-  EXPECT_SAME_NUMBER(kEventP2p, ncclProfileP2p);
-  EXPECT_SAME_NUMBER(kEventProxyOp, ncclProfileProxyOp);
-  EXPECT_SAME_NUMBER(kEventProxyStep, ncclProfileProxyStep);
-  EXPECT_SAME_NUMBER(kEventProxyCtrl, ncclProfileProxyCtrl);
-  EXPECT_SAME_NUMBER(kEventKernelChannel, ncclProfileKernelCh);
-  EXPECT_SAME_NUMBER(kEventNetPlugin, ncclProfileNetPlugin);
-  EXPECT_SAME_NUMBER(kEventGroupApi, ncclProfileGroupApi);
-  EXPECT_SAME_NUMBER(kEventCollApi, ncclProfileCollApi);
-  EXPECT_SAME_NUMBER(kEventP2pApi, ncclProfileP2pApi);
-  EXPECT_SAME_NUMBER(kEventKernelLaunch, ncclProfileKernelLaunch);
-  EXPECT_SAME_NUMBER(kEventCeColl, ncclProfileCeColl);
-  EXPECT_SAME_NUMBER(kEventCeSync, ncclProfileCeSync);
-  EXPECT_SAME_NUMBER(kEventCeBatch, ncclProfileCeBatch);
-  EXPECT_SAME_NUMBER(EventState::kProxyStepSendGpuWait, ncclProfilerProxyStepSendGPUWait);
-  EXPECT_SAME_NUMBER(EventState::kProxyStepSendWait, ncclProfilerProxyStepSendWait);
-  EXPECT_SAME_NUMBER(EventState::kProxyStepRecvWait, ncclProfilerProxyStepRecvWait);
-  EXPECT_SAME_NUMBER(EventState::kProxyStepRecvFlushWait, ncclProfilerProxyStepRecvFlushWait);
-  EXPECT_SAME_NUMBER(EventState::kProxyStepRecvGpuWait, ncclProfilerProxyStepRecvGPUWait);
-  EXPECT_SAME_NUMBER(EventState::kProxyOpInProgress, ncclProfilerProxyOpInProgress_v4);
-  EXPECT_SAME_NUMBER(EventState::kProxyStepSendPeerWait, ncclProfilerProxyStepSendPeerWait_v4);
-  EXPECT_SAME_NUMBER(EventState::kNetPluginUpdate, ncclProfilerNetPluginUpdate);
-  EXPECT_SAME_NUMBER(EventState::kKernelChannelStop, ncclProfilerKernelChStop);
-  EXPECT_SAME_NUMBER(EventState::kGroupStartApiStop, ncclProfilerGroupStartApiStop);
-  EXPECT_SAME_NUMBER(EventState::kGroupEndApiStart, ncclProfilerGroupEndApiStart);
-  EXPECT_SAME_NUMBER(kProxyOpSendTransmitted, ncclProfilerProxyOpSendTransmitted);
-  EXPECT_SAME_NUMBER(kProxyOpRecvReceived, ncclProfilerProxyOpRecvReceived);
+  EXPECT_SAME_SIZE(ours::EventStateArgsOld, ncclProfilerEventStateArgs_v1_t);
+  EXPECT_SAME_SIZE(ours::EventStateArgsOld, ncclProfilerEventStateArgs_v2_t);
+  EXPECT_SAME_SIZE(ours::EventStateArgs, ncclProfilerEventStateArgs_v5_t);
+  EXPECT_SAME_VALUE(ours::kEventGroup, ncclProfileGroup);
+  EXPECT_SAME_VALUE(ours::kEventColl, ncclProfileColl);
+  EXPECT_SAME_VALUE(ours::kEventP2p, ncclProfileP2p);
+  EXPECT_SAME_VALUE(ours::kEventProxyOp, ncclProfileProxyOp);
+  EXPECT_SAME_VALUE(ours::kEventProxyStep, ncclProfileProxyStep);
+  EXPECT_SAME_VALUE(ours::kEventProxyCtrl, ncclProfileProxyCtrl);
+  EXPECT_SAME_VALUE(ours::kEventKernelChannel, ncclProfileKernelCh);
+  EXPECT_SAME_VALUE(ours::kEventNetPlugin, ncclProfileNetPlugin);
+  EXPECT_SAME_VALUE(ours::kEventGroupApi, ncclProfileGroupApi);
+  EXPECT_SAME_VALUE(ours::kEventCollApi, ncclProfileCollApi);
+  EXPECT_SAME_VALUE(ours::kEventP2pApi, ncclProfileP2pApi);
+  EXPECT_SAME_VALUE(ours::kEventKernelLaunch, ncclProfileKernelLaunch);
+  EXPECT_SAME_VALUE(ours::kEventCeColl, ncclProfileCeColl);
+  EXPECT_SAME_VALUE(ours::kEventCeSync, ncclProfileCeSync);
+  EXPECT_SAME_VALUE(ours::kEventCeBatch, ncclProfileCeBatch);
+  EXPECT_SAME_VALUE(ours::EventState::kProxyStepSendGpuWait, ncclProfilerProxyStepSendGPUWait);
+  EXPECT_SAME_VALUE(ours::EventState::kProxyStepSendWait, ncclProfilerProxyStepSendWait);
+  EXPECT_SAME_VALUE(ours::EventState::kProxyStepRecvWait, ncclProfilerProxyStepRecvWait);
+  EXPECT_SAME_VALUE(ours::EventState::kProxyStepRecvFlushWait, ncclProfilerProxyStepRecvFlushWait);
+  EXPECT_SAME_VALUE(ours::EventState::kProxyStepRecvGpuWait, ncclProfilerProxyStepRecvGPUWait);
+  EXPECT_SAME_VALUE(ours::EventState::kProxyOpInProgress, ncclProfilerProxyOpInProgress_v4);
+  EXPECT_SAME_VALUE(ours::EventState::kProxyStepSendPeerWait, ncclProfilerProxyStepSendPeerWait_v4);
+  EXPECT_SAME_VALUE(ours::EventState::kNetPluginUpdate, ncclProfilerNetPluginUpdate);
+  EXPECT_SAME_VALUE(ours::EventState::kKernelChannelStop, ncclProfilerKernelChStop);
+  EXPECT_SAME_VALUE(ours::EventState::kGroupStartApiStop, ncclProfilerGroupStartApiStop);
+  EXPECT_SAME_VALUE(ours::EventState::kGroupEndApiStart, ncclProfilerGroupEndApiStart);
+  EXPECT_SAME_VALUE(ours::kProxyOpSendTransmitted, ncclProfilerProxyOpSendTransmitted);
+  EXPECT_SAME_VALUE(ours::kProxyOpRecvReceived, ncclProfilerProxyOpRecvReceived);
 }
 
 }  // namespace

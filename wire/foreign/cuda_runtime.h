@@ -1,6 +1,6 @@
 // Our declarations of the CUDA runtime API, and of the functions that nvcc's host code calls, as far as the
 // simulated libcudart exports them. They use CUDA's names, so that a program written for CUDA compiles with
-// either header. Where the toolkit is installed, tests/abi/foreign_headers_test.cc compares values, sizes and
+// either header. Where the toolkit is installed, tests/abi/cuda_headers_test.cc compares values, sizes and
 // offsets.
 //
 // Any thread may call these functions, as in CUDA. Handles belong to the library; 0 is the legacy default

@@ -1,5 +1,5 @@
 // Our declarations of CUPTI's activity ABI, as far as the client and the simulated CUPTI use it. Both thus
-// build without a CUDA toolkit. Where a toolkit is installed, tests/abi/foreign_headers_test.cc compares
+// build without a CUDA toolkit. Where a toolkit is installed, tests/abi/cupti_headers_test.cc compares
 // every value, size and offset with the real header.
 #ifndef LOCKSTEP_WIRE_FOREIGN_CUPTI_H_
 #define LOCKSTEP_WIRE_FOREIGN_CUPTI_H_

@@ -1,6 +1,6 @@
 // Our declarations of NCCL's API, as far as the simulated libnccl exports it. They use NCCL's names, so that
 // a program written for NCCL compiles with either header. Where NCCL's header is installed,
-// tests/abi/foreign_headers_test.cc compares values, sizes and offsets.
+// tests/abi/cuda_headers_test.cc compares values, sizes and offsets.
 //
 // A call enqueues on a CUDA stream and returns. Calls between ncclGroupStart and ncclGroupEnd are enqueued at
 // the end. One thread at a time may use a communicator.

@@ -1,6 +1,6 @@
 // Our declarations of the ABI between NVTX and the tool in NVTX_INJECTION64_PATH. NVTX's headers are compiled
 // into the application and into libraries such as libtorch and libnccl. Where the CUDA toolkit is installed,
-// tests/abi/foreign_headers_test.cc compares the declarations with the real headers.
+// tests/abi/nvtx_headers_test.cc compares the declarations with the real headers.
 //
 // Every library that uses NVTX initialises separately at its first NVTX call, so InitializeInjectionNvtx2 is
 // called once per library, on any thread. It must return 1, or that library's NVTX calls never do anything.
