@@ -21,6 +21,7 @@
 namespace lockstep::formats {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 struct Row {
@@ -322,7 +323,26 @@ TEST_F(ConsumerRules, Chrome2SlicesOfOneTrackDoNotOverlapWithoutNesting) {
   }
 }
 
-TEST_F(ConsumerRules, Chrome3UnknownMembersAreOutsideTheEvents) {
+TEST_F(ConsumerRules, Chrome3NoRowExtendsBeyondTheStepAroundIt) {
+  // Adjacent steps are written 1 ns short, so a call that ends with its step must be shortened with it.
+  capture::RankData& rank = capture_.ranks[0];
+  for (const capture::HostRange& step : rank.ranges) {
+    rank.api_calls.push_back({.start = step.end - Nanos(1'000),
+                              .end = step.end,
+                              .name = capture_.strings.Intern("cudaStreamSynchronize"),
+                              .correlation = CorrelationId(),
+                              .thread = step.thread});
+  }
+  std::vector<double> steps, calls;
+  for (const Row& row : RowsOf(Text(0))) {
+    if (row.name.starts_with("ProfilerStep#")) steps.push_back(row.dur);
+    if (row.name == "cudaStreamSynchronize") calls.push_back(row.dur);
+  }
+  EXPECT_THAT(steps, ElementsAre(999.999, 1000.0));
+  EXPECT_THAT(calls, ElementsAre(0.999, 1.0));
+}
+
+TEST_F(ConsumerRules, Chrome4UnknownMembersAreOutsideTheEvents) {
   simdjson::dom::parser parser;
   const std::string text = Text(0);
   std::vector<std::string> members;

@@ -445,28 +445,6 @@ TEST_F(KinetoWriterTest, AdjacentStepsDoNotOverlapInDoublePrecision) {
 }
 
 // Perfetto drops a row that extends one nanosecond beyond the row around it.
-TEST_F(KinetoWriterTest, RowsThatEndWithAStepEndWithItsWrittenRow) {
-  capture::RankData& rank = capture_.ranks[0];
-  rank.ranges.clear();
-  rank.api_calls.clear();
-  for (int step = 0; step < 3; ++step) {
-    const HostTime start(kKinetoStart + step * 10'000), end = start + Nanos(10'000);
-    rank.ranges.push_back({.start = start,
-                           .end = end,
-                           .name = capture_.strings.Intern("ProfilerStep#" + std::to_string(step)),
-                           .thread = ThreadId(500),
-                           .kind = capture::RangeKind::kStep});
-    rank.api_calls.push_back({.start = end - Nanos(1'000),
-                              .end = end,
-                              .name = capture_.strings.Intern("cudaStreamSynchronize"),
-                              .correlation = CorrelationId(),
-                              .thread = ThreadId(500)});
-  }
-  const std::string text = Text(0);
-  EXPECT_THAT(NumbersOf(text, "\"cudaStreamSynchronize", "dur"), ElementsAre(0.999, 0.999, 1.0));
-  EXPECT_THAT(NumbersOf(text, "\"ProfilerStep#", "dur"), ElementsAre(9.999, 9.999, 10.0));
-}
-
 TEST_F(KinetoWriterTest, WritesAnnotationsOnlyForCommunicationOfAllRanksInCommonSteps) {
   const auto annotations = [&](const KinetoOptions& options) {
     StringSink sink;
