@@ -1,18 +1,13 @@
 // Tests the program lockstep from a shell: arguments, exit codes, and the output of each stream.
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+// cli/launch/run_test.cc has the tests of `lockstep run`.
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <sstream>
+#include <string>
 #include <thread>
 
 #include "capture/store/records_writer.h"
+#include "cli/common/program_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wire/columns/columns.h"
@@ -22,138 +17,41 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 namespace fs = std::filesystem;
 
-struct Result {
-  int code = -1;
-  std::string out, err;
-};
-
-class ProgramTest : public ::testing::Test {
- protected:
-  ProgramTest() {
-    char pattern[] = "/tmp/lk-program-XXXXXX";
-    folder_ = ::mkdtemp(pattern);
-    ::setenv("LOCKSTEP_SOCKET", Socket().c_str(), 1);
-    ::setenv("XDG_STATE_HOME", (folder_ + "/state").c_str(), 1);
-    for (const char* name :
-         {"LOCKSTEP_AGGREGATOR", "LOCKSTEP_TOKEN_FILE", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
-          "NCCL_PROFILER_PLUGIN", "KINETO_USE_DAEMON", "KINETO_IPC_SOCKET_DIR", "LD_PRELOAD"}) {
-      ::unsetenv(name);
+// Writes a capture of two ranks with a hundred kernels each.
+void WriteCapture(const std::string& folder) {
+  capture::Manifest manifest;
+  manifest.id = fs::path(folder).filename();
+  manifest.job = "4711";
+  manifest.world_size = 2;
+  manifest.complete = true;
+  manifest.hosts = {{"node", "n0", {}}};
+  for (int rank = 0; rank < 2; ++rank) {
+    capture::ManifestProcess process;
+    process.rank = RankId(rank);
+    process.host = 0;
+    process.window = {HostTime(0), HostTime(1'000'000)};
+    process.state = "done";
+    manifest.processes.push_back(process);
+  }
+  auto writer = *capture::RecordsWriter::Create(folder, manifest);
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    columns::BlockBuilder builder(columns::Kind::kKernel);
+    for (uint64_t i = 0; i < 100; ++i) {
+      std::vector<uint64_t> row(columns::Schema(columns::Kind::kKernel).size(), 0);
+      row[columns::kernel::kStart] = 1'000 + i * 1'000;
+      row[columns::kernel::kDuration] = 500 + rank;
+      row[columns::kernel::kDevice] = rank;
+      builder.Append(row);
     }
+    std::string blocks;
+    builder.Encode(1, 0, blocks);
+    ASSERT_TRUE(writer->Append({rank, 1}, RankId(static_cast<int32_t>(rank)), blocks).ok());
+    manifest.processes[rank].files = writer->Files(rank);
   }
-  ~ProgramTest() override {
-    for (const pid_t pid : Daemons()) ::kill(pid, SIGTERM);
-    for (int i = 0; i < 200 && !Daemons().empty(); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    EXPECT_TRUE(Daemons().empty()) << "the daemon did not end on SIGTERM";
-    fs::remove_all(folder_);
-  }
-
-  std::string Socket() const { return folder_ + "/client.sock"; }
-
-  // Runs a command in a shell, in which `lockstep` is the built program.
-  Result Run(const std::string& command) const {
-    const std::string err = folder_ + "/.err";
-    Result result =
-        RunWith(command, ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), [] {});
-    result.err = Read(err);
-    return result;
-  }
-  // Like Run, with stderr on a terminal.
-  Result RunOnTerminal(const std::string& command) const {
-    const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    EXPECT_TRUE(terminal >= 0 && ::grantpt(terminal) == 0 && ::unlockpt(terminal) == 0);
-    std::string shown;
-    Result result =
-        RunWith(command, ::open(::ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC), [terminal, &shown] {
-          char piece[4096];
-          // Ends with EIO when no process has the other side open.
-          for (ssize_t n = 0; (n = ::read(terminal, piece, sizeof piece)) > 0;)
-            shown.append(piece, static_cast<size_t>(n));
-        });
-    ::close(terminal);
-    result.err = shown;
-    return result;
-  }
-  // `err` becomes the command's stderr and is closed here. `meanwhile` runs while the command runs.
-  Result RunWith(const std::string& command, int err, const std::function<void()>& meanwhile) const {
-    const std::string line = "lockstep() { \"" LOCKSTEP_PROGRAM
-                             "\" \"$@\"; };"
-                             "lockstep_aggregator() { exec \"" LOCKSTEP_PROGRAM
-                             "-aggregator\" \"$@\"; };"
-                             "wait_for() { for i in $(seq 200); do [ -s $1 ] && return; sleep 0.05; done; };"
-                             "cd " +
-                             folder_ + "; " + command;
-    const std::string out = folder_ + "/.out";
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::dup2(::open("/dev/null", O_RDONLY), 0);
-      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
-      ::dup2(err, 2);
-      ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
-      ::_exit(99);
-    }
-    ::close(err);
-    meanwhile();
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), Read(out), ""};
-  }
-  static std::string Read(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    std::stringstream text;
-    text << in.rdbuf();
-    return text.str();
-  }
-  // Writes a capture of two ranks with a hundred kernels each.
-  static void WriteCapture(const std::string& folder) {
-    capture::Manifest manifest;
-    manifest.id = fs::path(folder).filename();
-    manifest.job = "4711";
-    manifest.world_size = 2;
-    manifest.complete = true;
-    manifest.hosts = {{"node", "n0", {}}};
-    for (int rank = 0; rank < 2; ++rank) {
-      capture::ManifestProcess process;
-      process.rank = RankId(rank);
-      process.host = 0;
-      process.window = {HostTime(0), HostTime(1'000'000)};
-      process.state = "done";
-      manifest.processes.push_back(process);
-    }
-    auto writer = *capture::RecordsWriter::Create(folder, manifest);
-    for (uint32_t rank = 0; rank < 2; ++rank) {
-      columns::BlockBuilder builder(columns::Kind::kKernel);
-      for (uint64_t i = 0; i < 100; ++i) {
-        std::vector<uint64_t> row(columns::Schema(columns::Kind::kKernel).size(), 0);
-        row[columns::kernel::kStart] = 1'000 + i * 1'000;
-        row[columns::kernel::kDuration] = 500 + rank;
-        row[columns::kernel::kDevice] = rank;
-        builder.Append(row);
-      }
-      std::string blocks;
-      builder.Encode(1, 0, blocks);
-      ASSERT_TRUE(writer->Append({rank, 1}, RankId(static_cast<int32_t>(rank)), blocks).ok());
-      manifest.processes[rank].files = writer->Files(rank);
-    }
-    ASSERT_TRUE(writer->Close(manifest).ok());
-  }
-  // Returns processes whose command line names this test's socket.
-  std::vector<pid_t> Daemons() const {
-    std::vector<pid_t> found;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator("/proc", error)) {
-      const int pid = std::atoi(entry.path().filename().c_str());
-      if (pid <= 0 || Read(entry.path() / "comm") != "lockstepd\n") continue;
-      if (Read(entry.path() / "cmdline").find(Socket()) != std::string::npos) found.push_back(pid);
-    }
-    return found;
-  }
-
-  std::string folder_;
-};
+  ASSERT_TRUE(writer->Close(manifest).ok());
+}
 
 TEST_F(ProgramTest, InvalidArgumentsAreNamedWithCode2) {
   EXPECT_EQ(Run("lockstep").code, 2);
@@ -308,89 +206,6 @@ TEST_F(ProgramTest, AnOutputThatExistsIsNotOverwritten) {
   EXPECT_EQ(Run("touch x; lockstep export . --format perfetto -o x").code, 2);
 }
 
-TEST_F(ProgramTest, RunExecutesTheCommandInItsProcess) {
-  EXPECT_EQ(Run("lockstep run -- sh -c 'exit 42'").code, 42);
-  EXPECT_EQ(Run("lockstep run -- no-such-command").code, 127);
-  EXPECT_EQ(Run("lockstep run -- /etc/passwd").code, 126);
-  const Result pids =
-      Run("\"" LOCKSTEP_PROGRAM "\" run -- sh -c 'echo $$' > a & echo $! > b; wait; cmp a b && echo same");
-  EXPECT_EQ(pids.out, "same\n") << "same pid";
-  EXPECT_EQ(Run("lockstep run -- sh -c 'echo \"$@\"' x --help -- y").out, "--help -- y\n")
-      << "its arguments are not ours";
-  EXPECT_EQ(Run("lockstep run -- sh -c 'kill -PIPE $$'").code, 128 + SIGPIPE)
-      << "its signals are as they were";
-  EXPECT_EQ(Run("lockstep run").code, 2);
-  EXPECT_EQ(Run("lockstep run sh -c true").code, 2);
-}
-
-TEST_F(ProgramTest, RunSetsVariablesAndKeepsExistingOnes) {
-  const Result plain = Run("lockstep run -- env");
-  EXPECT_EQ(plain.code, 0);
-  for (const char* name : {"CUDA_INJECTION64_PATH=", "NVTX_INJECTION64_PATH=", "NCCL_PROFILER_PLUGIN="}) {
-    EXPECT_THAT(plain.out, HasSubstr(std::string("\n") + name));
-  }
-  EXPECT_THAT(plain.out, Not(HasSubstr("KINETO"))) << "it makes each import of PyTorch initialise CUDA";
-  EXPECT_THAT(plain.out, HasSubstr("LOCKSTEP_SOCKET=" + Socket()));
-  const Result torch = Run("lockstep run --mode kineto -- env");
-  EXPECT_THAT(torch.out, HasSubstr("\nKINETO_USE_DAEMON=1\n"));
-  EXPECT_THAT(torch.out, HasSubstr("\nCUDA_INJECTION64_PATH="));
-  EXPECT_THAT(torch.out, HasSubstr("\nKINETO_IPC_SOCKET_DIR=" + folder_ + "/kineto\n"));
-  EXPECT_THAT(Run("KINETO_USE_DAEMON=1 lockstep run -- env").out, Not(HasSubstr("KINETO_IPC_SOCKET_DIR")))
-      << "who has set that may mean dynolog";
-  EXPECT_THAT(plain.out, Not(HasSubstr("LD_PRELOAD")));
-  EXPECT_THAT(plain.err, HasSubstr("lockstep: set CUDA_INJECTION64_PATH"));
-  EXPECT_EQ(std::count(plain.err.begin(), plain.err.end(), '\n'), 1) << plain.err;
-  const Result taken = Run("CUDA_INJECTION64_PATH=/opt/other.so lockstep run -- env");
-  EXPECT_THAT(taken.out, HasSubstr("CUDA_INJECTION64_PATH=/opt/other.so"));
-  EXPECT_THAT(taken.err,
-              HasSubstr("CUDA_INJECTION64_PATH is already set (/opt/other.so) and unchanged: GPU kernels"));
-  const Result chained =
-      Run("NVTX_INJECTION64_PATH=/opt/tool.so NCCL_PROFILER_PLUGIN=inspector lockstep run -- env");
-  EXPECT_THAT(chained.out, HasSubstr("\nLOCKSTEP_NVTX_CHAIN=/opt/tool.so"));
-  EXPECT_THAT(chained.out, HasSubstr("\nLOCKSTEP_NCCL_CHAIN=inspector"));
-  EXPECT_THAT(chained.out, Not(HasSubstr("NVTX_INJECTION64_PATH=/opt/tool.so")));
-  EXPECT_THAT(chained.out, Not(HasSubstr("NCCL_PROFILER_PLUGIN=inspector")));
-  EXPECT_THAT(chained.err, HasSubstr("NVTX_INJECTION64_PATH was /opt/tool.so"));
-  const Result refused = Run("NCCL_PROFILER_PLUGIN=none lockstep run -- env");
-  EXPECT_THAT(refused.out, HasSubstr("NCCL_PROFILER_PLUGIN=none"));
-  EXPECT_THAT(refused.out, Not(HasSubstr("LOCKSTEP_NCCL_CHAIN")));
-  EXPECT_THAT(Run("lockstep run --preload -- env").out, HasSubstr("LD_PRELOAD=/"));
-  const Result beside = Run("CUDA_INJECTION64_PATH=/opt/other.so lockstep run --preload -- env");
-  EXPECT_THAT(beside.out, HasSubstr("CUDA_INJECTION64_PATH=/opt/other.so"));
-  EXPECT_THAT(beside.err, HasSubstr("before NCCL's first communicator"));
-  const Result kineto = Run("KINETO_USE_DAEMON=0 lockstep run -- env");
-  EXPECT_THAT(kineto.out, HasSubstr("KINETO_USE_DAEMON=0"));
-  EXPECT_THAT(kineto.err, HasSubstr("KINETO_USE_DAEMON is already set (0) and unchanged"));
-  const Result nccl = Run("lockstep run --mode nccl -- env");
-  EXPECT_THAT(nccl.out, Not(HasSubstr("CUDA_INJECTION64_PATH")));
-  EXPECT_THAT(nccl.out, HasSubstr("NCCL_PROFILER_PLUGIN"));
-}
-
-TEST_F(ProgramTest, RunReplacesTheClientOfAnotherInstallation) {
-  // The environment of an outer `lockstep run`, in a container that has only the inner one's files.
-  const Result r =
-      Run("export CUDA_INJECTION64_PATH=/host/lib/liblockstep_client.so "
-          "NVTX_INJECTION64_PATH=/host/lib/liblockstep_client.so "
-          "NCCL_PROFILER_PLUGIN=/host/lib/liblockstep_client.so LD_PRELOAD=/host/lib/liblockstep_client.so; "
-          "lockstep run --preload -- env");
-  EXPECT_THAT(r.out, Not(HasSubstr("/host/lib")));
-  EXPECT_THAT(r.out, Not(HasSubstr("_CHAIN=")));
-  EXPECT_THAT(r.out, HasSubstr("CUDA_INJECTION64_PATH=/"));
-}
-
-TEST_F(ProgramTest, EightConcurrentRunsStartOneDaemonThatHoldsNoPipe) {
-  const auto began = std::chrono::steady_clock::now();
-  // `cat` ends when the last process closes the pipe.
-  const Result r = Run("for i in 1 2 3 4 5 6 7 8; do lockstep run -- echo rank & done | cat; wait");
-  EXPECT_EQ(r.out, "rank\nrank\nrank\nrank\nrank\nrank\nrank\nrank\n");
-  EXPECT_EQ(Daemons().size(), 1u);
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(8))
-      << "not held until the daemon ended";
-  const Result status = Run("lockstep status --format json");
-  EXPECT_EQ(status.code, 0) << status.err;
-  EXPECT_THAT(status.out, HasSubstr("\"ranks\": []"));
-}
-
 TEST_F(ProgramTest, ATraceWithoutRanksReportsThatThereAreNone) {
   Run("lockstep run -- true");
   const Result r = Run("lockstep trace --duration 100ms -o out");
@@ -398,36 +213,6 @@ TEST_F(ProgramTest, ATraceWithoutRanksReportsThatThereAreNone) {
   EXPECT_THAT(r.err, HasSubstr("no GPU process has registered"));
   EXPECT_FALSE(fs::exists(folder_ + "/out"));
   EXPECT_FALSE(fs::exists(folder_ + "/out.partial"));
-}
-
-TEST_F(ProgramTest, TheCommandRunsWithoutAPlaceForADaemon) {
-  const Result r = Run("chmod 777 .; lockstep run -- echo ran; chmod 700 .");
-  EXPECT_EQ(r.code, 0);
-  EXPECT_EQ(r.out, "ran\n");
-  EXPECT_THAT(r.err, HasSubstr("the command runs without Lockstep"));
-  EXPECT_TRUE(Daemons().empty());
-}
-
-TEST_F(ProgramTest, TheLaunchersAggregatorIsPassedOnAndEndsWithTheCommand) {
-  const Result r = Run("lockstep run --with-aggregator -- sh -c 'lockstep() { \"" LOCKSTEP_PROGRAM
-                       "\" \"$@\"; }; env; for i in $(seq 100); do lockstep status | grep \"^node \" && "
-                       "break; sleep 0.1; done'");
-  EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_THAT(r.out, HasSubstr("LOCKSTEP_AGGREGATOR="));
-  EXPECT_THAT(r.out, HasSubstr("LOCKSTEP_TOKEN_FILE=" + folder_ + "/state/lockstep/launchers/"));
-  EXPECT_THAT(r.err, HasSubstr("aggregator at "));
-  // `lockstep status` inside the command used the aggregator from the environment.
-  EXPECT_THAT(r.out, HasSubstr("node "));
-  const auto left = [this] {
-    int n = 0;
-    for (const auto& entry : fs::directory_iterator("/proc")) {
-      const std::string line = Read(entry.path() / "cmdline");
-      n += line.find("lockstep-aggregator") != std::string::npos && line.find(folder_) != std::string::npos;
-    }
-    return n;
-  };
-  for (int i = 0; i < 250 && left() > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_EQ(left(), 0);
 }
 
 TEST_F(ProgramTest, ReportsAndExportsACaptureOfAnAggregator) {
