@@ -448,8 +448,7 @@ class LineMaker {
     if (!unjudged.empty()) text += "; not judged: " + unjudged;
     if (r_.capture.partial) text += "; not judged: what was not recorded of " + NotRecorded();
     return {.text = text + waiting,
-            .page = std::string(
-                "if the job was faster before, compare with a capture of that time (lockstep diff)")};
+            .page = "if the job was faster before, compare with a capture of that time (lockstep diff)"};
   }
 
   std::string NotRecorded() const {

@@ -278,8 +278,7 @@ TEST(FirstLine, ASharedLossLeadsAlsoIfNoRankCouldBeJudged) {
   // Late launches are known without a comparison, transfers are not.
   EXPECT_EQ(MakeFirstLine(r).page,
             "nobody yet: capture all ranks, and follow the new report; if that is not possible, in the "
-            "morning, the "
-            "training owner.");
+            "morning, the training owner.");
   r.shared_losses = {Shared("exposed_transfer", 70)};
   EXPECT_EQ(MakeFirstLine(r).page, "nobody yet: capture all ranks.");
 }
