@@ -1,6 +1,7 @@
 #include "sim/cudart/runtime.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -55,6 +56,12 @@ Gpu& Runtime::gpu() {
   gpu_ = new Gpu(DeviceSettings::Read([](const char* name) -> const char* { return getenv(name); }, &error));
   for (const std::string& t : error) std::fprintf(stderr, "simulated GPU: %s\n", t.c_str());
   initializer_ = std::this_thread::get_id();
+  pthread_atfork([]() ABSL_NO_THREAD_SAFETY_ANALYSIS { Get().mutex_.Lock(); },
+                 []() ABSL_NO_THREAD_SAFETY_ANALYSIS { Get().mutex_.Unlock(); },
+                 []() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                   Get().mutex_.Unlock();
+                   Get().forked_ = true;
+                 });
   const int devices = gpu_->settings().devices;
   {
     MutexUnlock unlocked(&mutex_);

@@ -26,6 +26,8 @@ class Runtime {
   // Initialises CUDA at the first call, and then loads the library in CUDA_INJECTION64_PATH, as the driver
   // does. Any thread may call it, also from inside that library.
   Gpu& gpu();
+  // Returns whether this process was forked by one that had initialised CUDA. CUDA does not work in it.
+  bool forked() const { return forked_.load(std::memory_order_relaxed); }
   // Notes that the device has a context from now on.
   void CreateContext(int device) {
     if (const auto created = context_created_.load(); created != nullptr) created(device);
@@ -41,6 +43,7 @@ class Runtime {
   Mutex mutex_;
   CondVar initialized_;
   Gpu* gpu_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::atomic<bool> forked_{false};
   std::atomic<void (*)(int device)> context_created_{nullptr};  // the driver's function; null: no driver
   // The thread that initialises CUDA; none before and after. Other threads wait for it.
   std::thread::id initializer_ ABSL_GUARDED_BY(mutex_);
@@ -65,14 +68,16 @@ inline bool CreatesContext(uint32_t cbid) {
 }
 
 // Makes one runtime call: writes its record, runs the callbacks before and after `body(gpu, call)`, and keeps
-// its error for cudaGetLastError.
+// its error for cudaGetLastError. In a forked process it writes the record, and fails without `body`.
 template <typename Body>
 foreign::cudart::cudaError_t RuntimeCall(uint32_t cbid, const char* name, Body body,
                                          const char* symbol = nullptr) {
   Gpu& gpu = Runtime::Get().gpu();
   ApiCall call(gpu.activity(), foreign::cupti::CallbackDomain::kRuntimeApi, cbid, name, symbol);
-  const foreign::cudart::cudaError_t error = body(gpu, call);
-  if (CreatesContext(cbid)) Runtime::Get().CreateContext(gpu.device());
+  const bool forked = Runtime::Get().forked();
+  const foreign::cudart::cudaError_t error =
+      forked ? foreign::cudart::cudaErrorInitializationError : body(gpu, call);
+  if (!forked && CreatesContext(cbid)) Runtime::Get().CreateContext(gpu.device());
   call.set_result(error);
   if (error != foreign::cudart::cudaSuccess && error != foreign::cudart::cudaErrorNotReady)
     Runtime::LastError() = error;

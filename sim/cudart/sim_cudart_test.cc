@@ -2,9 +2,11 @@
 // program. The tests run in real time and wait for milliseconds.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -455,6 +457,37 @@ TEST_F(SimCudart, RecordsAllocationAndReleaseOfMemory) {
                             }),
               1);
   }
+}
+
+// The fork happens while other threads record and flush, with the mutexes of CUDA and CUPTI held.
+TEST_F(SimCudart, CallsOfAForkedChildFailAndReturn) {
+  Enable({ActivityKind::kRuntime, ActivityKind::kMemset});
+  std::atomic<bool> stop{false};
+  std::thread calls([&] {
+    while (!stop) cudaMemsetAsync(device_, 0, 64, stream_);
+  });
+  std::thread flushes([&] {
+    while (!stop) Find<cupti::ActivityFlushAllFn>("cuptiActivityFlushAll")(0);
+  });
+  constexpr int kChildren = 100;
+  for (int child = 0; child < kChildren; ++child) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      alarm(20);  // a hanging child ends with SIGALRM
+      for (int call = 0; call < 20; ++call) {
+        if (cudaMemset(device_, 0, 64) != cudaErrorInitializationError) _exit(1);
+      }
+      _exit(0);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(status, 0) << "child " << child;
+    if (status != 0) break;
+  }
+  stop = true;
+  calls.join();
+  flushes.join();
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess) << "the parent is not affected";
 }
 
 TEST_F(SimCudart, StreamRecordsHoldTheirCreationFlags) {

@@ -344,6 +344,20 @@ void ActivityHub::Reset() {
   in_flight_.clear();
 }
 
+void ActivityHub::LockForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  writing_.Lock();
+  state_.Lock();
+  drops_.Lock();
+  timebase_.LockForFork();
+}
+
+void ActivityHub::UnlockAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  timebase_.UnlockAfterFork();
+  drops_.Unlock();
+  state_.Unlock();
+  writing_.Unlock();
+}
+
 size_t ActivityHub::Ledger(const SimLedgerEntry** entries) {
   MutexLock lock(&state_);
   *entries = ledger_.data();

@@ -52,6 +52,11 @@ class ActivityHub {
     per_thread_.store(on && !settings_.one_buffer, std::memory_order_relaxed);
   }
 
+  // A fork copies the mutexes as they are. With both calls around it, a child of a rank with several threads
+  // can record too, as with the real CUPTI.
+  void LockForFork();
+  void UnlockAfterFork();
+
   // Called on behalf of the rank; core.h defines these functions.
   bool Wants(foreign::cupti::ActivityKind kind) const;
   bool WantsCall(foreign::cupti::CallbackDomain domain, uint32_t cbid) const;

@@ -54,8 +54,23 @@ CuptiLibrary::CuptiLibrary() : settings(KnobsOfEnvironment()), hub(settings) {
 }
 
 CuptiLibrary& CuptiLibrary::Get() {
-  static CuptiLibrary* const library = new CuptiLibrary;
+  static CuptiLibrary* const library = [] {
+    auto* created = new CuptiLibrary;
+    pthread_atfork([] { Get().LockForFork(); }, [] { Get().UnlockAfterFork(); },
+                   [] { Get().UnlockAfterFork(); });
+    return created;
+  }();
   return *library;
+}
+
+void CuptiLibrary::LockForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  mutex_.Lock();
+  hub.LockForFork();
+}
+
+void CuptiLibrary::UnlockAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  hub.UnlockAfterFork();
+  mutex_.Unlock();
 }
 
 bool CuptiLibrary::Usable() {

@@ -78,6 +78,8 @@ class CuptiLibrary {
 
   CuptiLibrary();
   void FindDevice();
+  void LockForFork();
+  void UnlockAfterFork();
 
   std::atomic<bool> attached_{false};
   std::atomic<bool> used_{false};

@@ -228,7 +228,8 @@ TEST_F(Quirks, AReplacedClockChangesOnlyHostRecords) {
   ASSERT_EQ(calls.size(), 1u);
   ASSERT_EQ(kernels.size(), 1u);
   EXPECT_TRUE(Stolen(calls[0].start)) << calls[0].start;
-  EXPECT_NEAR(static_cast<double>(calls[0].end - calls[0].start), 250.0, 25.0) << "the rate of that clock";
+  // A delay inside a pair of clock reads changes the measured rate. The unconverted duration is 500 ns.
+  EXPECT_NEAR(static_cast<double>(calls[0].end - calls[0].start), 250.0, 100.0) << "the rate of that clock";
   EXPECT_FALSE(Stolen(kernels[0].start));
   EXPECT_EQ(kernels[0].end - kernels[0].start, 1000u);
   EXPECT_EQ(steal(nullptr), Result::kSuccess);

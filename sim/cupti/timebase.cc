@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include <limits>
+
 #include "base/read_clock.h"
 #include "sim/cupti/record_size.h"
 
@@ -59,9 +61,20 @@ void ForEachStamp(uint8_t* record, Fn fn) {
 }  // namespace
 
 Timebase::Reading Timebase::Read(cupti::TimestampCallback callback) {
-  const int64_t before = ReadClockNs(CLOCK_REALTIME);
-  const uint64_t other = callback();
-  return {before + (ReadClockNs(CLOCK_REALTIME) - before) / 2, other};
+  // A preemption between two reads makes the measured rate wrong, so the closest of several counts.
+  constexpr int kTries = 8;
+  constexpr int64_t kTightNs = 500;
+  Reading best;
+  int64_t tightest = std::numeric_limits<int64_t>::max();
+  for (int i = 0; i < kTries && tightest > kTightNs; ++i) {
+    const int64_t before = ReadClockNs(CLOCK_REALTIME);
+    const uint64_t other = callback();
+    const int64_t took = ReadClockNs(CLOCK_REALTIME) - before;
+    if (took >= tightest) continue;
+    tightest = took;
+    best = {before + took / 2, other};
+  }
+  return best;
 }
 
 void Timebase::Register(cupti::TimestampCallback callback, DeviceStamps device) {

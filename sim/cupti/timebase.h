@@ -24,6 +24,10 @@ class Timebase {
   // Converts the time stamps of a complete record in the newest layout. A stamp of 0 stays 0.
   void Apply(uint8_t* record) const;
 
+  // See ActivityHub.
+  void LockForFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex_) { mutex_.Lock(); }
+  void UnlockAfterFork() ABSL_UNLOCK_FUNCTION(mutex_) { mutex_.Unlock(); }
+
  private:
   struct Reading {
     int64_t real = 0;
