@@ -117,9 +117,9 @@ class Builder {
     stream_of_.reserve(rank_.activities.size());
     for (uint32_t i = 0; i < rank_.activities.size(); ++i) {
       const DeviceActivity& a = rank_.activities[i];
-      const UnitKind kind = a.kind != ActivityKind::kKernel ? UnitKind::kCopy
-                            : a.communication               ? UnitKind::kTransfer
-                                                            : UnitKind::kKernel;
+      const UnitKind kind = a.type() == capture::WorkType::kMemory          ? UnitKind::kCopy
+                            : a.type() == capture::WorkType::kCommunication ? UnitKind::kTransfer
+                                                                            : UnitKind::kKernel;
       const uint32_t unit = Add(steps_.of_activity[i], i, kind, a.start, std::max(a.start, a.end));
       if (kind == UnitKind::kTransfer && a.collective < rank_.collectives.size()) {
         const uint32_t n = in_.matches.instance_of[rank_index_][a.collective];

@@ -28,9 +28,9 @@ Set LoaderTimes(const capture::Capture& capture, const capture::RankData& rank) 
 StepKinds KindsOf(const capture::Capture& capture, const capture::RankData& rank) {
   StepKinds kinds;
   for (const capture::DeviceActivity& a : rank.activities) {
-    Set& set = a.kind == ActivityKind::kMemcpy   ? kinds.memcpy
+    Set& set = a.communication                   ? kinds.communication
+               : a.kind == ActivityKind::kMemcpy ? kinds.memcpy
                : a.kind == ActivityKind::kMemset ? kinds.memset
-               : a.communication                 ? kinds.communication
                                                  : kinds.kernel;
     AppendInOrder(set, {a.start, a.end});
   }

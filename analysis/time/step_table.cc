@@ -18,7 +18,7 @@ std::vector<StepOfRank> TimeSteps(const capture::RankData& rank, const RankSteps
     const auto k = static_cast<size_t>(steps.of_activity[i]);
     const capture::DeviceActivity& a = rank.activities[i];
     AppendInOrder(active[k], {a.start, a.end});
-    if (a.kind != capture::ActivityKind::kKernel) continue;
+    if (a.type() == capture::WorkType::kMemory) continue;
     AppendInOrder(a.communication ? communication[k] : compute[k], {a.start, a.end});
   }
   for (size_t i = 0; i < rank.collectives.size(); ++i) {

@@ -7,15 +7,15 @@
 namespace lockstep::analysis {
 namespace {
 
-using capture::ActivityKind;
 using capture::DeviceActivity;
+using capture::WorkType;
 using Set = IntervalSet<HostTime>;
 
 struct CommunicationParts {
   Set wait, transfer, unsplit;
 };
 
-// Divides each collective into its parts. A communication kernel without a collective is unsplit.
+// Divides each collective into its parts. A communication kernel or copy without a collective is unsplit.
 CommunicationParts CutCommunication(const capture::RankData& rank, const std::vector<Part>& parts) {
   std::vector<HostInterval> wait, transfer, unsplit;
   for (size_t i = 0; i < rank.collectives.size(); ++i) {
@@ -29,7 +29,7 @@ CommunicationParts CutCommunication(const capture::RankData& rank, const std::ve
     transfer.push_back({a.start + parts[i].wait, a.end});
   }
   for (const DeviceActivity& a : rank.activities) {
-    if (a.kind == ActivityKind::kKernel && a.communication && a.collective == capture::kNone)
+    if (a.type() == WorkType::kCommunication && a.collective == capture::kNone)
       unsplit.push_back({a.start, a.end});
   }
   return {Normalize(std::move(wait)), Normalize(std::move(transfer)), Normalize(std::move(unsplit))};
@@ -53,7 +53,7 @@ void SumCommunication(const capture::RankData& rank, const std::vector<Part>& pa
     out.wait_by_clock += parts[i].wait_by_clock;
   }
   for (const DeviceActivity& a : rank.activities) {
-    if (a.kind == ActivityKind::kKernel && a.communication && a.collective == capture::kNone)
+    if (a.type() == WorkType::kCommunication && a.collective == capture::kNone)
       out.unsplit += std::max(Nanos(), a.end - a.start);
   }
   if (any_split || rank.collectives.empty()) {
@@ -67,9 +67,9 @@ void SumCommunication(const capture::RankData& rank, const std::vector<Part>& pa
 DeviceSets DeviceSetsOf(const capture::RankData& rank, const std::vector<Part>& parts) {
   DeviceSets out;
   for (const DeviceActivity& a : rank.activities) {
-    Set& set = a.kind != ActivityKind::kKernel ? out.memory
-               : a.communication               ? out.communication
-                                               : out.compute;
+    Set& set = a.type() == WorkType::kMemory          ? out.memory
+               : a.type() == WorkType::kCommunication ? out.communication
+                                                      : out.compute;
     AppendInOrder(set, {a.start, a.end});
   }
   const CommunicationParts c = CutCommunication(rank, parts);

@@ -143,6 +143,32 @@ TEST(TimePartition, WithoutCommunicationThereIsNoWaitAndOverlapIsUnknown) {
   EXPECT_EQ(p.idle, Nanos::Micros(5));
 }
 
+// They are not waiting, although their lengths differ, and their partners are not searched.
+TEST(TimePartition, CopiesOfACollectiveAreUnsplitCommunication) {
+  TimelineBuilder t;
+  const uint32_t pair = t.Group("pair", {0, 1});
+  for (int r = 0; r < 2; ++r) {
+    capture::RankTimeline& rank = t.Rank(r).Kernel("k", 0, 10).Copy(8, 10, 5).Copy(8, 10, 20 + 20 * r);
+    rank.Communication(
+        {.op = capture::CollectiveOp::kAllGather, .group = pair, .source = capture::MatchSource::kCopyEngine},
+        10, 10);
+    std::vector<capture::DeviceActivity>& activities = rank.data().activities;
+    activities.pop_back();
+    rank.data().collectives.back().activity = 2;
+    activities[2].collective = 0;
+    activities[1].communication = activities[2].communication = true;
+  }
+  const Analysed a = Timed(t.Build());
+  EXPECT_TRUE(a.matches.instances.empty());
+  EXPECT_EQ(a.matches.matched + a.matches.unmatched + a.matches.partner_lost, 0u);
+  const TimePartition p = PartitionOf(a, 1);
+  ExpectSumsToSpan(p);
+  EXPECT_EQ(p.exposed_unsplit, Nanos::Micros(40));
+  EXPECT_EQ(p.unsplit, Nanos::Micros(45));
+  EXPECT_EQ(p.memory, Nanos());
+  EXPECT_FALSE(p.wait.has_value());
+}
+
 TEST(TimePartition, AnEmptyRankHasNoTime) {
   TimelineBuilder t;
   t.Rank(0);

@@ -190,6 +190,7 @@ class Matcher {
         Unnumbered of{r, {}};
         const auto& collectives = capture_.ranks[r].collectives;
         for (uint32_t i = 0; i < collectives.size(); ++i) {
+          if (collectives[i].source == MatchSource::kCopyEngine) continue;
           if (collectives[i].group == g && out_.instance_of[r][i] == kNone && !NamesItsPeer(collectives[i]))
             of.collectives.push_back(i);
         }
@@ -366,7 +367,7 @@ class Matcher {
         const bool alone =
             collectives[i].group < capture_.groups.size() && groups_.Expected(collectives[i].group) <= 1;
         const uint32_t n = out_.instance_of[r][i];
-        if (alone) continue;
+        if (alone || collectives[i].source == MatchSource::kCopyEngine) continue;
         const bool matched = n != kNone && out_.instances[n].usable;
         ++(matched ? out_.matched : CountOf(statuses_[r][i]));
         if (!matched && statuses_[r][i] == MatchStatus::kConflict) ++out_.conflicts;
@@ -383,6 +384,7 @@ class Matcher {
       case MatchSource::kGraph:
         return out_.by_graph;
       case MatchSource::kOrder:
+      case MatchSource::kCopyEngine:
         break;
     }
     return capture_.groups[instance.group].origin == GroupOrigin::kInferred ? out_.by_inferred

@@ -2,7 +2,8 @@
 //
 // Keys in order of preference: (communicator, function, NCCL's sequence) → (group with its member list, Seq)
 // → graph node and replay → order within (group, operation). Order is aligned as sequences where windows or
-// losses differ. No key needs clocks. Source of the rules: docs/analysis/matching.md.
+// losses differ. No key needs clocks. Collectives on the copy engines are not matched. Source of the rules:
+// docs/analysis/matching.md.
 #ifndef LOCKSTEP_CAPTURE_ALIGN_MATCH_H_
 #define LOCKSTEP_CAPTURE_ALIGN_MATCH_H_
 

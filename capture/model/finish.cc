@@ -169,13 +169,14 @@ void ClassifyKernels(NameClasses& classes, RankData& rank) {
   }
   for (uint32_t i = 0; i < rank.activities.size(); ++i) {
     DeviceActivity& a = rank.activities[i];
-    if (a.kind != ActivityKind::kKernel) continue;
+    if (a.kind != ActivityKind::kKernel && !a.communication) continue;
     if (a.collective < rank.collectives.size()) {
       a.communication = true;
       Collective& c = rank.collectives[a.collective];
       if (c.op == CollectiveOp::kUnknown) c.op = classes.Of(a.name).op;
       continue;
     }
+    if (a.kind != ActivityKind::kKernel) continue;  // another copy of a collective on the copy engines
     const NameClass name_class = classes.Of(a.name);
     if (!a.communication && !name_class.communication) continue;
     a.communication = true;

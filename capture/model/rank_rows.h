@@ -19,6 +19,9 @@ enum class ActivityKind : uint8_t { kKernel, kMemcpy, kMemset };
 
 inline constexpr uint32_t kNone = 0xFFFFFFFF;
 
+// The use of a device's time. kMemory: copies and sets.
+enum class WorkType : uint8_t { kCompute, kCommunication, kMemory };
+
 // One operation on a device. A zero-length one counts as a record but adds no time.
 struct DeviceActivity {
   HostTime start;
@@ -30,7 +33,14 @@ struct DeviceActivity {
       kNone;  // index into kernel_details (kernels) or copy_details (copies and sets); kNone: unknown
   uint32_t collective = kNone;  // index into collectives, for communication kernels
   ActivityKind kind = ActivityKind::kKernel;
-  bool communication = false;  // decided by metadata first, the name second, the user's rule third
+  // For a kernel: decided by metadata first, the name second, the user's rule third. For a copy: it is part
+  // of a collective on the copy engines.
+  bool communication = false;
+
+  WorkType type() const {
+    if (communication) return WorkType::kCommunication;
+    return kind == ActivityKind::kKernel ? WorkType::kCompute : WorkType::kMemory;
+  }
 };
 
 struct KernelDetail {
@@ -104,11 +114,13 @@ struct HostRange {
   bool end_unknown = false;    // still open at the window's end; end is the window's end
 };
 
-// Evidence for the partners of a communication kernel, most reliable first.
-enum class MatchSource : uint8_t { kNcclSequence, kGroupSequence, kGraph, kOrder };
+// Evidence for the partners of a communication kernel, most reliable first. kCopyEngine: the operation has no
+// kernel. Its copies begin when all members have come and end independently of each other, so its partners
+// are not needed.
+enum class MatchSource : uint8_t { kNcclSequence, kGroupSequence, kGraph, kOrder, kCopyEngine };
 
 // One communication kernel of one rank, with its known facts. Several collectives in one kernel are several
-// rows with the same activity.
+// rows with the same activity. A collective on the copy engines has its longest copy as its activity.
 struct Collective {
   uint32_t activity = kNone;  // into activities
   uint32_t group = kNone;     // into Capture::groups; kNone: unknown

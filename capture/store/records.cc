@@ -292,15 +292,22 @@ class Loader {
     std::vector<RankId> ranks;
     for (const ProcessTables& t : tables_) ranks.push_back(t.data.rank);
     const GroupIndex groups = MakeGroups(tables_, ranks, capture_);
-    uint64_t unjoined = 0;
+    uint64_t unjoined = 0, by_copies = 0;
     for (ProcessTables& t : tables_) {
       unjoined += JoinCollectives(groups, capture_.strings, t);
+      for (const Collective& c : t.data.collectives)
+        by_copies += c.source == MatchSource::kCopyEngine ? 1 : 0;
       timers_.push_back(JoinTimings(groups, t));
     }
     if (unjoined > 0) {
       Note(absl::StrCat(unjoined,
                         " collectives that NCCL described have no launch in the capture: their kernels are "
                         "matched by order"));
+    }
+    if (by_copies > 0) {
+      Note(absl::StrCat(by_copies,
+                        " collectives ran on the copy engines: their copies count as communication, and the "
+                        "waiting for other ranks before them is not shown"));
     }
   }
 

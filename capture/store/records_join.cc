@@ -18,7 +18,7 @@ uint32_t GroupOf(uint64_t comm, GroupIndex& index, Capture& capture) {
   return it->second;
 }
 
-// The kernels of each launch serial in launch order, and the kernel that belongs to each row.
+// The kernels and copies of each launch serial in launch order, and those that belong to each row.
 class Launches {
  public:
   Launches(const ProcessTables& tables, const StringTable& strings) : tables_(tables), strings_(strings) {
@@ -31,10 +31,11 @@ class Launches {
     }
     const auto& activities = tables.data.activities;
     for (uint32_t i = 0; i < activities.size(); ++i) {
-      if (activities[i].kind != ActivityKind::kKernel || activities[i].correlation == CorrelationId())
+      if (activities[i].kind == ActivityKind::kMemset || activities[i].correlation == CorrelationId())
         continue;
-      if (auto it = serial_of.find(activities[i].correlation); it != serial_of.end())
-        kernels_[it->second].push_back(i);
+      const auto it = serial_of.find(activities[i].correlation);
+      if (it == serial_of.end()) continue;
+      (activities[i].kind == ActivityKind::kKernel ? kernels_ : copies_)[it->second].push_back(i);
     }
     for (auto& [serial, kernels] : kernels_) {
       std::sort(kernels.begin(), kernels.end(), [&](uint32_t a, uint32_t b) {
@@ -61,6 +62,15 @@ class Launches {
     // The plugin's serial is pushed around a single launch.
     if (kernels.size() == 1 || !row.from_nvtx) return kernels[0];
     return OfCall(row, kernels, ambiguous);
+  }
+
+  // Returns the copies that ran the row's operation on the copy engines. Empty: a kernel ran it, or the
+  // launch is that of several operations.
+  std::vector<uint32_t> CopiesOf(const NcclRow& row) const {
+    const auto copies = copies_.find(row.launch);
+    if (copies == copies_.end() || !kernels_.at(row.launch).empty()) return {};
+    if (row.from_nvtx && calls_.at(row.launch).size() != 1) return {};
+    return copies->second;
   }
 
  private:
@@ -92,10 +102,23 @@ class Launches {
   const ProcessTables& tables_;
   const StringTable& strings_;
   absl::flat_hash_map<uint64_t, std::vector<uint32_t>> kernels_;
+  absl::flat_hash_map<uint64_t, std::vector<uint32_t>> copies_;
   absl::flat_hash_map<uint64_t, std::vector<const NcclRow*>> calls_;
   uint64_t first_ = std::numeric_limits<uint64_t>::max();
   uint64_t last_ = 0;
 };
+
+// Marks the copies of one operation as communication, and returns the longest one.
+uint32_t MarkCopies(const std::vector<uint32_t>& copies, RankData& data) {
+  uint32_t longest = copies[0];
+  for (const uint32_t i : copies) {
+    const DeviceActivity& copy = data.activities[i];
+    const DeviceActivity& other = data.activities[longest];
+    if (copy.end - copy.start > other.end - other.start) longest = i;
+    data.activities[i].communication = true;
+  }
+  return longest;
+}
 
 int64_t BytesOf(const NcclRow& row, const StringTable& strings) {
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
@@ -143,26 +166,32 @@ uint64_t JoinCollectives(const GroupIndex& groups, const StringTable& strings, P
       if (!launches.Outside(row.launch)) ++unjoined;
       continue;
     }
-    bool ambiguous = false;
-    const uint32_t activity = launches.KernelOf(row, &ambiguous);
-    if (ambiguous) ++unjoined;
-    if (activity == kNone) continue;
-    Collective c;
-    c.activity = activity;
     const auto group = row.comm != 0 ? groups.find(row.comm) : groups.end();
-    c.group = group != groups.end() ? group->second : kNone;
-    c.op = row.op;
+    bool ambiguous = false;
+    uint32_t activity = launches.KernelOf(row, &ambiguous);
+    if (ambiguous) ++unjoined;
+    Collective c;
     c.source = row.local_sequence ? MatchSource::kOrder : MatchSource::kNcclSequence;
     c.sequence = row.local_sequence ? -1 : row.sequence;
+    if (activity == kNone && !ambiguous) {
+      const std::vector<uint32_t> copies = launches.CopiesOf(row);
+      if (!copies.empty()) activity = MarkCopies(copies, data);
+      c.source = MatchSource::kCopyEngine;
+      c.sequence = -1;
+    }
+    if (activity == kNone) continue;
+    c.activity = activity;
+    c.group = group != groups.end() ? group->second : kNone;
+    c.op = row.op;
     c.bytes = BytesOf(row, strings);
     c.root = row.root;
     c.peer = row.peer;
     c.datatype = row.datatype;
     c.reduction = row.reduction;
     c.operation = row.operation;
-    DeviceActivity& kernel = data.activities[activity];
-    kernel.communication = true;
-    if (kernel.collective == kNone) kernel.collective = static_cast<uint32_t>(data.collectives.size());
+    DeviceActivity& a = data.activities[activity];
+    a.communication = true;
+    if (a.collective == kNone) a.collective = static_cast<uint32_t>(data.collectives.size());
     data.collectives.push_back(c);
   }
   return unjoined;

@@ -20,9 +20,10 @@ using GroupIndex = absl::flat_hash_map<uint64_t, uint32_t>;
 GroupIndex MakeGroups(const std::vector<ProcessTables>& processes, const std::vector<RankId>& ranks,
                       Capture& capture);
 
-// Fills tables.data.collectives through launch serial → correlation → kernel. Drops a description whose
-// kernel is not in the capture, because the kernel ran after the window or counts as lost. Returns the number
-// of descriptions inside the window that name no known launch or fit several kernels.
+// Fills tables.data.collectives through launch serial → correlation → kernel. An operation on the copy
+// engines has copies instead, and its Collective names the longest one. Drops a description whose kernel and
+// copies are not in the capture, because they ran after the window or count as lost. Returns the number of
+// descriptions inside the window that name no known launch or fit several kernels.
 uint64_t JoinCollectives(const GroupIndex& groups, const StringTable& strings, ProcessTables& tables);
 
 }  // namespace lockstep::capture

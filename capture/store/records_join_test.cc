@@ -137,6 +137,48 @@ TEST_F(JoinTest, DoesNotMatchByASequenceThatOnlyOneRankCounts) {
   EXPECT_EQ(tables_.data.collectives[0].bytes, 12);
 }
 
+TEST_F(JoinTest, AnOperationOnTheCopyEnginesHasItsLongestCopy) {
+  const auto copy = [&](uint32_t correlation, int64_t length) {
+    const uint32_t at = Kernel("", correlation);
+    tables_.data.activities[at].kind = ActivityKind::kMemcpy;
+    tables_.data.activities[at].end = tables_.data.activities[at].start + Nanos(length);
+    return at;
+  };
+  copy(4, 100);
+  const uint32_t longest = copy(4, 300);
+  copy(4, 200);
+  const uint32_t other = copy(9, 800);                                     // the application's own
+  for (const uint32_t correlation : {3u, 4u, 5u}) Pushed(7, correlation);  // 3 and 5 synchronize the ranks
+  NcclRow row;
+  row.comm = kComm;
+  row.op = CollectiveOp::kAllGather;
+  row.launch = 7;
+  row.sequence = 12;
+  row.count = 3;
+  row.datatype = capture_.strings.Intern("ncclFloat32");
+  tables_.nccl.push_back(row);
+  EXPECT_EQ(Join(), 0u);
+  ASSERT_EQ(Activities(), std::vector<uint32_t>{longest});
+  EXPECT_EQ(tables_.data.collectives[0].source, MatchSource::kCopyEngine);
+  EXPECT_EQ(tables_.data.collectives[0].sequence, -1) << "kernels have the same numbers";
+  EXPECT_EQ(tables_.data.collectives[0].bytes, 12);
+  EXPECT_EQ(tables_.data.collectives[0].op, CollectiveOp::kAllGather);
+  for (uint32_t i = 0; i < other; ++i) EXPECT_TRUE(tables_.data.activities[i].communication) << i;
+  EXPECT_FALSE(tables_.data.activities[other].communication);
+}
+
+TEST_F(JoinTest, CopiesOfSeveralCallsBelongToNone) {
+  tables_.data.activities[Kernel("", 4)].kind = ActivityKind::kMemcpy;
+  Pushed(7, 4);
+  FromNvtx(CollectiveOp::kAllGather, 7, 8);
+  EXPECT_EQ(Join(), 0u);
+  EXPECT_EQ(Activities(), std::vector<uint32_t>{0});
+  tables_.data.collectives.clear();
+  FromNvtx(CollectiveOp::kAllToAll, 7, 8);
+  EXPECT_EQ(Join(), 0u);
+  EXPECT_TRUE(Activities().empty());
+}
+
 TEST_F(JoinTest, MapsChannelTimesByTheMedianKernel) {
   // Kernel i starts at 10'000 * i on the host, and 5'000 less plus some jitter on the GPU's timer.
   for (uint32_t i = 1; i <= 5; ++i) {

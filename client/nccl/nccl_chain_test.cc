@@ -81,7 +81,7 @@ TEST_F(NcclChainTest, TheMaskIsTheChainedPluginsWhileIdleAndCombinedInACapture) 
   Init(1);
   EXPECT_EQ(mask_, g_chained_mask);
   Begin();
-  EXPECT_EQ(mask_, g_chained_mask | 1 | 2 | 4 | 256 | 512 | 1024 | 2048);
+  EXPECT_EQ(mask_, g_chained_mask | 1 | 2 | 4 | 256 | 512 | 1024 | 2048 | 4096);
   // The chained plugin changes its bits, and Refresh adds ours again.
   *g_their_mask = nccl::kEventProxyCtrl;
   source_->Refresh();

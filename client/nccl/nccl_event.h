@@ -19,7 +19,7 @@ enum class Sequence : uint8_t { kOfTheGroup, kOfThisRank };
 struct NcclEvent {
   uint64_t type = 0;  // foreign::nccl::EventType
   void* parent = nullptr;
-  // ---- kEventColl, kEventP2p ----
+  // ---- kEventColl, kEventP2p, kEventCeColl ----
   uint64_t comm = 0;  // only before version 4, where init does not provide it
   const char* comm_name = nullptr;
   int32_t rank = -1;  // in the communicator
@@ -161,6 +161,14 @@ inline void TakeDetail(const foreign::nccl::EventDetail& detail, NcclEvent& even
   } else if (event.type == nccl::kEventKernelChannel) {
     event.channel = detail.kernel_channel.channel;
     event.gpu_timer_ns = detail.kernel_channel.gpu_timer_ns;
+  } else if (event.type == nccl::kEventCeColl) {
+    event.function = detail.ce_coll.function;
+    event.datatype = detail.ce_coll.datatype;
+    event.algorithm = "CopyEngine";
+    event.protocol = detail.ce_coll.synchronization;
+    event.sequence = detail.ce_coll.sequence;
+    event.count = detail.ce_coll.count;
+    event.root = detail.ce_coll.root;
   }
 }
 

@@ -15,7 +15,7 @@ using ring::RecordKind;
 
 constexpr int32_t kCaptureMask = nccl::kEventGroup | nccl::kEventColl | nccl::kEventP2p |
                                  nccl::kEventGroupApi | nccl::kEventCollApi | nccl::kEventP2pApi |
-                                 nccl::kEventKernelLaunch;
+                                 nccl::kEventKernelLaunch | nccl::kEventCeColl;
 
 // A stop needs to know only the kind of its handle. These addresses are multiples of 4, so they count as
 // NcclHandle::kOther.
@@ -34,6 +34,7 @@ int32_t WithAncestors(int32_t mask) {
   constexpr int32_t kOfOperations = nccl::kEventColl | nccl::kEventP2p;
   if (mask & nccl::kEventNetPlugin) mask |= nccl::kEventProxyStep;
   if (mask & nccl::kEventProxyStep) mask |= nccl::kEventProxyOp;
+  if (mask & (nccl::kEventCeSync | nccl::kEventCeBatch)) mask |= nccl::kEventCeColl;
   if (mask & (nccl::kEventProxyOp | nccl::kEventKernelChannel)) mask |= kOfOperations;
   if (mask & nccl::kEventColl) mask |= nccl::kEventGroup | nccl::kEventCollApi;
   if (mask & nccl::kEventP2p) mask |= nccl::kEventGroup | nccl::kEventP2pApi;
@@ -80,11 +81,11 @@ bool NcclSource::ChainedWants(uint64_t type) const {
 
 void NcclSource::CountNoPlace(uint64_t type) {
   if (flags_.nccl.load(std::memory_order_relaxed) == 0) return;
-  if (type != nccl::kEventColl && type != nccl::kEventP2p) return;
+  if (type != nccl::kEventColl && type != nccl::kEventP2p && type != nccl::kEventCeColl) return;
   ThreadSlot* slot = recorder_.Enter();
   if (slot == nullptr) return;
   slot->ring.Lose(ring::LossReason::kNoPlace,
-                  type == nccl::kEventColl ? RecordKind::kCollective : RecordKind::kPointToPoint);
+                  type == nccl::kEventP2p ? RecordKind::kPointToPoint : RecordKind::kCollective);
   recorder_.Leave(*slot);
 }
 
@@ -213,7 +214,8 @@ void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
   }
   ThreadSlot* slot = recorder_.Enter();
   if (slot == nullptr) {
-    if (event.type == nccl::kEventColl) recorder_.CountNoRing(RecordKind::kCollective);
+    if (event.type == nccl::kEventColl || event.type == nccl::kEventCeColl)
+      recorder_.CountNoRing(RecordKind::kCollective);
     if (event.type == nccl::kEventP2p) recorder_.CountNoRing(RecordKind::kPointToPoint);
     return &g_nothing_to_stop;
   }
@@ -231,6 +233,9 @@ void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
       break;
     case nccl::kEventP2p:
       handle = PointToPoint(*slot, comm, event);
+      break;
+    case nccl::kEventCeColl:
+      handle = CopyEngineCollective(*slot, comm, event);
       break;
     default:
       break;
@@ -312,6 +317,16 @@ void* NcclSource::Collective(ThreadSlot& slot, uint64_t comm, const NcclEvent& e
   }
   slot.ring.Commit();
   return OperationHandle(operation);
+}
+
+// Its copies are launched between its start and its stop.
+void* NcclSource::CopyEngineCollective(ThreadSlot& slot, uint64_t comm, const NcclEvent& event) {
+  const uint64_t launch_of_kernel = slot.launch;
+  slot.launch = 0;
+  void* launch = LaunchStarts(slot);
+  Collective(slot, comm, event);
+  slot.launch = launch_of_kernel;
+  return launch;
 }
 
 void* NcclSource::PointToPoint(ThreadSlot& slot, uint64_t comm, const NcclEvent& event) {

@@ -111,6 +111,7 @@ class NcclSource {
   void Ask(int32_t bits);
   void WriteCommunicator(ThreadSlot& slot, const Communicator& communicator);
   void* Collective(ThreadSlot& slot, uint64_t comm, const NcclEvent& event);
+  void* CopyEngineCollective(ThreadSlot& slot, uint64_t comm, const NcclEvent& event);
   void* PointToPoint(ThreadSlot& slot, uint64_t comm, const NcclEvent& event);
   void* LaunchStarts(ThreadSlot& slot);
   uint32_t Intern(ThreadSlot& slot, const char* text);

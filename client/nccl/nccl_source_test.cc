@@ -19,7 +19,7 @@ TEST_F(NcclTest, TheMaskIsZeroUnlessACaptureRuns) {
   EXPECT_EQ(mask_, 0);
   EXPECT_EQ(init_count, 1);
   Begin();
-  EXPECT_EQ(mask_, 1 | 2 | 4 | 256 | 512 | 1024 | 2048);
+  EXPECT_EQ(mask_, 1 | 2 | 4 | 256 | 512 | 1024 | 2048 | 4096);
   int32_t before = mask_;
   mask_ = -1;
   Init(2);
@@ -53,6 +53,42 @@ TEST_F(NcclTest, ACollectiveKeepsItsFieldsAndBelongsToItsLaunch) {
   ASSERT_EQ(pushed_at_launch_.size(), 1u);
   EXPECT_EQ(pushed_at_launch_[0], records[1].launch) << "what CUPTI ties to the kernel";
   EXPECT_TRUE(cupti_.pushed.empty()) << "and popped behind the launch";
+}
+
+// NCCL launches the copies between the start and the stop.
+TEST_F(NcclTest, ACollectiveOnTheCopyEnginesBelongsToItsCopies) {
+  void* context = nullptr;
+  ASSERT_EQ(ncclProfiler_v6.init(&context, 0xABC, &mask_, "world", 2, 8, 3, nullptr), nccl::Result::kSuccess);
+  Begin();
+  Collective(context, AllReduce(41, 7));
+  const uint64_t launch_of_kernel = pushed_at_launch_.at(0);
+  nccl::EventDescriptor event{nccl::kEventCeColl, nullptr, 3, {}};
+  event.detail.ce_coll.sequence = 5;
+  event.detail.ce_coll.function = "AllGather";
+  event.detail.ce_coll.count = 1 << 20;
+  event.detail.ce_coll.root = 0;
+  event.detail.ce_coll.datatype = "ncclFloat16";
+  event.detail.ce_coll.synchronization = "MC";
+  void* handle = &event;
+  ASSERT_EQ(ncclProfiler_v6.start_event(context, &handle, &event), nccl::Result::kSuccess);
+  ASSERT_EQ(cupti_.pushed.size(), 1u);
+  const uint64_t launch = cupti_.pushed[0];
+  ASSERT_EQ(ncclProfiler_v6.stop_event(handle), nccl::Result::kSuccess);
+  EXPECT_TRUE(cupti_.pushed.empty());
+  Stop(Start(context, nccl::kEventColl, AllReduce(42, 7)));
+  End();
+  const auto records = daemon_.DrainOnly<ring::CollectiveRecord>(RecordKind::kCollective);
+  ASSERT_EQ(records.size(), 3u);
+  EXPECT_EQ(records[1].comm, 0xABCu);
+  EXPECT_EQ(records[1].sequence, 5u);
+  EXPECT_EQ(records[1].count, 1u << 20);
+  EXPECT_EQ(records[1].launch, launch);
+  EXPECT_EQ(daemon_.strings[records[1].function], "AllGather");
+  EXPECT_EQ(daemon_.strings[records[1].datatype], "ncclFloat16");
+  EXPECT_EQ(daemon_.strings[records[1].algorithm], "CopyEngine");
+  EXPECT_EQ(daemon_.strings[records[1].protocol], "MC");
+  EXPECT_NE(launch, launch_of_kernel);
+  EXPECT_EQ(records[2].launch, launch_of_kernel) << "an event of the same group's kernel";
 }
 
 TEST_F(NcclTest, AnOperationWithoutALaunchOfItsOwnHasNone) {
@@ -191,7 +227,8 @@ TEST_F(NcclTest, AcceptsAndIgnoresEventsOfUnknownTypes) {
   void* context = Init(1);
   Begin();
   for (uint64_t bit = 0; bit < 20; ++bit) {
-    if ((1u << bit) == nccl::kEventColl || (1u << bit) == nccl::kEventP2p) continue;
+    const uint32_t type = 1u << bit;
+    if (type == nccl::kEventColl || type == nccl::kEventP2p || type == nccl::kEventCeColl) continue;
     Stop(Start(context, uint64_t{1} << bit));
   }
   EXPECT_EQ(ncclProfiler_v5.record_event_state(nullptr, nccl::EventState::kGroupStartApiStop, nullptr),

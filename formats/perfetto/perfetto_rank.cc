@@ -276,22 +276,25 @@ class RankWriter {
                               .number = uint64_t{d.block[0]} * d.block[1] * d.block[2]});
       if (d.graph != 0) annotations_.push_back({.name = "graph", .text = "", .number = d.graph});
     }
-    if (a.collective < rank_.collectives.size()) {
-      const capture::Collective& c = rank_.collectives[a.collective];
-      annotations_.push_back({.name = "operation", .text = capture::CollectiveOpName(c.op)});
-      if (c.group < capture_.groups.size())
-        annotations_.push_back({.name = "group", .text = capture_.groups[c.group].name});
-      if (c.bytes >= 0)
-        annotations_.push_back({.name = "bytes", .text = "", .number = static_cast<uint64_t>(c.bytes)});
-      if (c.sequence >= 0)
-        annotations_.push_back({.name = "sequence", .text = "", .number = static_cast<uint64_t>(c.sequence)});
-    }
+    if (a.collective < rank_.collectives.size()) AnnotateCollective(rank_.collectives[a.collective]);
     slice.annotations = annotations_;
     Closed(a.start, a.end, slice, a.name == kNoName ? std::string_view("kernel") : Text(a.name));
   }
 
+  void AnnotateCollective(const capture::Collective& c) {
+    annotations_.push_back({.name = "operation", .text = capture::CollectiveOpName(c.op)});
+    if (c.group < capture_.groups.size())
+      annotations_.push_back({.name = "group", .text = capture_.groups[c.group].name});
+    if (c.bytes >= 0)
+      annotations_.push_back({.name = "bytes", .text = "", .number = static_cast<uint64_t>(c.bytes)});
+    if (c.sequence >= 0)
+      annotations_.push_back({.name = "sequence", .text = "", .number = static_cast<uint64_t>(c.sequence)});
+  }
+
   void WriteCopy(const capture::DeviceActivity& a, Slice& slice) {
-    slice.category = a.kind == ActivityKind::kMemcpy ? "memcpy" : "memset";
+    slice.category = a.communication                   ? "communication"
+                     : a.kind == ActivityKind::kMemcpy ? "memcpy"
+                                                       : "memset";
     const capture::CopyDetail detail =
         a.detail < rank_.copy_details.size() ? rank_.copy_details[a.detail] : capture::CopyDetail{};
     annotations_.push_back({.name = "bytes", .text = "", .number = detail.bytes});

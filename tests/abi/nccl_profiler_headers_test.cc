@@ -101,6 +101,22 @@ TEST(NcclProfilerHeaders, NewDescriptorsAreEqual) {
   EXPECT_SAME_SIZE(ours::EventDescriptor, ncclProfilerEventDescr_v5_t);
   EXPECT_SAME_NEW(ours::EventDescriptor, ncclProfilerEventDescr_v6_t);
   EXPECT_SAME_API(ncclProfilerEventDescr_v6_t);
+#define EXPECT_SAME_CE(our_field, their_field)                                                    \
+  EXPECT_SAME_FIELD(ours::EventDescriptor, detail.ce_coll.our_field, ncclProfilerEventDescr_v6_t, \
+                    ceColl.their_field)
+  EXPECT_SAME_CE(sequence, seqNumber);
+  EXPECT_SAME_CE(function, func);
+  EXPECT_SAME_CE(send_buffer, sendBuff);
+  EXPECT_SAME_CE(recv_buffer, recvBuff);
+  EXPECT_SAME_CE(count, count);
+  EXPECT_SAME_CE(root, root);
+  EXPECT_SAME_CE(datatype, datatype);
+  EXPECT_SAME_CE(synchronization, syncStrategy);
+  EXPECT_SAME_CE(synchronizes_in_batch, intraBatchSync);
+  EXPECT_SAME_CE(batch_size, batchSize);
+  EXPECT_SAME_CE(batches, numBatches);
+  EXPECT_SAME_CE(ce_sequence, ceSeqNum);
+  EXPECT_SAME_CE(stream, stream);
 }
 
 template <typename Ours, typename Theirs>

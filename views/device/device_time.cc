@@ -9,7 +9,15 @@ namespace lockstep::views {
 namespace {
 
 uint8_t KindOf(const capture::DeviceActivity& a) {
-  return a.kind != capture::ActivityKind::kKernel ? kCopying : a.communication ? kCommunicating : kComputing;
+  switch (a.type()) {
+    case capture::WorkType::kCommunication:
+      return kCommunicating;
+    case capture::WorkType::kMemory:
+      return kCopying;
+    case capture::WorkType::kCompute:
+      return kComputing;
+  }
+  return kComputing;
 }
 
 DeviceTime TimeOf(const capture::RankData& rank, const std::vector<DeviceWork>& work) {

@@ -125,9 +125,9 @@ class ProcessWaits {
     const capture::DeviceActivity& a = capture_.ranks[entry].activities[activity];
     const Nanos length = part.end - part.start;
     w.awaited[{a.name, LaunchedBy(entry, activity)}] += length;
-    if (a.kind != capture::ActivityKind::kKernel) {
+    if (a.type() == capture::WorkType::kMemory) {
       w.row.copy += length;
-    } else if (!a.communication) {
+    } else if (a.type() == capture::WorkType::kCompute) {
       w.row.compute += length;
     } else {
       const analysis::Part* split =

@@ -114,6 +114,21 @@ union EventDetail {
   struct {
     void* stream;
   } kernel_launch;
+  struct {              // v6
+    uint64_t sequence;  // per communicator, of operations on the copy engines
+    const char* function;
+    const void* send_buffer;
+    void* recv_buffer;
+    size_t count;
+    int32_t root;
+    const char* datatype;
+    const char* synchronization;  // "MC" (multicast) or "UC"
+    bool synchronizes_in_batch;
+    uint32_t batch_size;
+    uint32_t batches;
+    uint32_t ce_sequence;
+    void* stream;
+  } ce_coll;
 };
 
 // v4 declares the type as one byte and leaves the other seven undefined, so mask it.
@@ -124,7 +139,7 @@ struct EventDescriptorV4 {
   EventDetail detail;  // without the parent_group fields in v4
 };
 
-struct EventDescriptor {  // v5, and v6 for all types below kEventCeColl
+struct EventDescriptor {  // v5 and v6
   uint64_t type;
   void* parent;
   int32_t rank;
@@ -144,6 +159,9 @@ static_assert(offsetof(EventDetail, kernel_channel.gpu_timer_ns) == 8);
 static_assert(offsetof(EventDetail, group_api.group_depth) == 4);
 static_assert(offsetof(EventDetail, coll_api.root) == 24 && offsetof(EventDetail, coll_api.stream) == 32);
 static_assert(offsetof(EventDetail, coll_api.graph_captured) == 40);
+static_assert(offsetof(EventDetail, ce_coll.root) == 40 && offsetof(EventDetail, ce_coll.datatype) == 48);
+static_assert(offsetof(EventDetail, ce_coll.synchronization) == 56 &&
+              offsetof(EventDetail, ce_coll.stream) == 80);
 static_assert(offsetof(EventDetail, p2p_api.stream) == 24 &&
               offsetof(EventDetail, p2p_api.graph_captured) == 32);
 
