@@ -2,6 +2,7 @@
 // buffer, and buffers that several threads complete at once. The client counts what is lost.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <thread>
@@ -99,6 +100,27 @@ TEST_F(AgentTest, CountsOnlyCuptisDropsInTheWindow) {
   cupti_.Emit(MakeKernel(t0 + 10, t0 + 11, 1));
   ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kDone);
   EXPECT_EQ(daemon_.end->Lost(LossReason::kCuptiDropped, RecordKind::kPad), 7u);
+}
+
+TEST_F(AgentTest, GivesZeroedBuffersOfAnotherSizeOnRequest) {
+  capture_->cupti().SetBuffers({.bytes = 256u << 10, .zeros = CuptiBufferSettings::Zeros::kByUs});
+  ConnectAndWelcome();
+  ArmAndExpectArmed(1);
+  EXPECT_EQ(cupti_.Locked([](FakeCupti& f) { return f.zeroed_out; }), 1);
+  const int64_t t0 = StartWindow(1, Nanos::Millis(200));
+  const auto kernel = MakeKernel(t0 + 10, t0 + 20, 6);
+  for (int i = 0; i < 2; ++i) {  // the same buffer twice
+    size_t bytes = 0;
+    uint8_t* buffer = cupti_.Request(&bytes);
+    ASSERT_NE(buffer, nullptr);
+    ASSERT_EQ(bytes, 256u << 10);
+    EXPECT_TRUE(std::all_of(buffer, buffer + bytes, [](uint8_t b) { return b == 0; })) << i;
+    std::memcpy(buffer, &kernel, sizeof kernel);
+    cupti_.ReturnBuffer(buffer, bytes, sizeof kernel);
+  }
+  ASSERT_EQ(daemon_.WaitForState()->state, ClientState::kDone);
+  EXPECT_EQ(daemon_.end->DrainOnly<ring::KernelRecord>(RecordKind::kKernel).size(), 2u);
+  EXPECT_EQ(cupti_.Locked([](FakeCupti& f) { return f.zeroed_out; }), 0) << "restored for other tools";
 }
 
 TEST_F(AgentTest, CountsRecordsThatExceedTheBuffers) {

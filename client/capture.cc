@@ -29,12 +29,13 @@ bool Capture::ReserveMemory(Sentence* why) {
   if (!arena_.reserved()) {
     constexpr size_t kBuffers = kCuptiBuffers * kCuptiBufferBytes;
     constexpr size_t kProxyBytes = (NcclProxy::MemoryBytes() + kPageBytes - 1) & ~(kPageBytes - 1);
-    if (!arena_.Reserve(kBuffers + kCuptiBufferBytes + kKernelNameBytes + kThreadNameBytes + kProxyBytes)) {
+    if (!arena_.Reserve(kBuffers + kMostCuptiBufferBytes + kKernelNameBytes + kThreadNameBytes +
+                        kProxyBytes)) {
       *why << "the process has no address space left for the capture's buffers";
       return false;
     }
     cupti_memory_.buffers = arena_.Take(kBuffers);
-    cupti_memory_.discard = arena_.Take(kCuptiBufferBytes);
+    cupti_memory_.discard = arena_.Take(kMostCuptiBufferBytes);
     cupti_memory_.names = arena_.Take(kKernelNameBytes);
     thread_names_ = arena_.Take(kThreadNameBytes);
     nccl_.proxy().UseMemory(arena_.Take(kProxyBytes));

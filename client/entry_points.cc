@@ -151,6 +151,19 @@ AgentOptions OptionsOfThisProcess() {
           ContextUp};
 }
 
+// LOCKSTEP_CUPTI_BUFFER_KIB is 64 to 4096 (1024). LOCKSTEP_CUPTI_ZEROED is 1 or unset. A wrong value counts
+// as unset.
+CuptiBufferSettings BuffersOfThisProcess() {
+  CuptiBufferSettings settings;
+  if (const char* kib = ::secure_getenv("LOCKSTEP_CUPTI_BUFFER_KIB")) {
+    char* end = nullptr;
+    const unsigned long value = std::strtoul(kib, &end, 10);
+    if (*end == '\0' && value >= 64 && value <= kMostCuptiBufferBytes >> 10) settings.bytes = value << 10;
+  }
+  if (IsSetTo("LOCKSTEP_CUPTI_ZEROED", "1")) settings.zeros = CuptiBufferSettings::Zeros::kByUs;
+  return settings;
+}
+
 bool StartThread() {
   // Block all signals, so that the application's signals never reach this thread.
   sigset_t all;
@@ -174,6 +187,7 @@ bool Start() {
   if (g_started.exchange(true)) return true;
   g_flags.WipeInChildren();
   g_agent.SetOptions(OptionsOfThisProcess());
+  g_capture.cupti().SetBuffers(BuffersOfThisProcess());
   ::atexit(OnExit);
   return g_capture.recorder().Init(OnThreadExit) && ::pthread_atfork(nullptr, nullptr, OnFork) == 0 &&
          StartThread();

@@ -106,6 +106,8 @@ bool ResolveCupti(void* library, CuptiApi* api, Sentence* why) {
   must(&found.GetNumDroppedRecords, "cuptiActivityGetNumDroppedRecords");
   may(&found.GetResultString, "cuptiGetResultString");
   may(&found.GetCallbackName, "cuptiGetCallbackName");
+  may(&found.GetAttribute, "cuptiActivityGetAttribute");
+  may(&found.SetAttribute, "cuptiActivitySetAttribute");
   may(&found.SetThreadIdType, "cuptiSetThreadIdType");
   may(&found.GetThreadIdType, "cuptiGetThreadIdType");
   may(&found.PushExternalCorrelationId, "cuptiActivityPushExternalCorrelationId");

@@ -31,6 +31,8 @@ struct CuptiApi {
   foreign::cupti::ActivityEnableDriverApiFn EnableDriverApi = nullptr;
   foreign::cupti::ActivityEnableAllSyncRecordsFn EnableAllSyncRecords = nullptr;
   foreign::cupti::ActivityEnableAndDumpFn EnableAndDump = nullptr;
+  foreign::cupti::ActivityGetAttributeFn GetAttribute = nullptr;
+  foreign::cupti::ActivitySetAttributeFn SetAttribute = nullptr;
   foreign::cupti::SubscribeV2Fn Subscribe = nullptr;
   foreign::cupti::UnsubscribeFn Unsubscribe = nullptr;
 };

@@ -53,7 +53,7 @@ void CuptiSource::OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_recor
     lent = version_ >= cupti::kVersion_12_9 ? nullptr : discard_;
   }
   *buffer = reinterpret_cast<uint8_t*>(lent);
-  *bytes = lent == nullptr ? 0 : kCuptiBufferBytes;
+  *bytes = lent == nullptr ? 0 : buffers_.bytes;
   // A call of the profiler API becomes known when its buffer returns. A buffer returns only after all its
   // work has run, so a small buffer returns sooner.
   if (lent != nullptr && trigger_.phase() == Trigger::Phase::kWaiting &&
@@ -65,7 +65,7 @@ void CuptiSource::OnRequested(uint8_t** buffer, size_t* bytes, size_t* max_recor
 void CuptiSource::OnRequestedInChild(uint8_t** buffer, size_t* bytes, size_t* max_records) const {
   *max_records = 0;
   *buffer = version_ >= cupti::kVersion_12_9 ? nullptr : reinterpret_cast<uint8_t*>(discard_);
-  *bytes = *buffer == nullptr ? 0 : kCuptiBufferBytes;
+  *bytes = *buffer == nullptr ? 0 : buffers_.bytes;
 }
 
 void CuptiSource::OnCompleted(uint8_t* buffer, size_t valid_bytes) {
@@ -91,6 +91,7 @@ void CuptiSource::ConvertOrQueue(uint32_t number, size_t valid_bytes) {
     if (!converting_.compare_exchange_strong(nobody, 1)) return;
     pool_.DrainQueue([this](uint32_t n, size_t valid) {
       if (collecting_.load()) converter_.Convert(reinterpret_cast<uint8_t*>(pool_.at(n)), valid);
+      if (buffers_.zeros == CuptiBufferSettings::Zeros::kByUs) std::memset(pool_.at(n), 0, valid);
       pool_.Release(n);
     });
     converting_.store(0);
@@ -271,7 +272,7 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
   segment_ = &segment;
   records_ = 0;
   outside_ = 0;
-  if (pool_.in_use() == 0) pool_.Init(memory.buffers, kCuptiBufferBytes);
+  if (pool_.in_use() == 0) pool_.Init(memory.buffers, buffers_.bytes);
   WarmBuffers();
   discard_ = memory.discard.data;
   ring::ClaimRing(segment.ring(0), static_cast<uint32_t>(::syscall(SYS_gettid)));
@@ -281,6 +282,8 @@ bool CuptiSource::Arm(const CuptiApi& api, uint32_t activities, const CuptiCallb
   armed_ = true;
   enabled_.Use(api_, version_);
   enabled_.UseSystemThreadIds();
+  if (buffers_.zeros == CuptiBufferSettings::Zeros::kByUs && !enabled_.GiveZeroedBuffers())
+    buffers_.zeros = CuptiBufferSettings::Zeros::kByCupti;
   const Result registered = api_.RegisterCallbacks(callbacks.requested, callbacks.completed);
   if (registered != Result::kSuccess) Fail("cuptiActivityRegisterCallbacks", registered, why);
   if (registered != Result::kSuccess || !Enable(activities, why)) {
@@ -297,7 +300,7 @@ void CuptiSource::WarmBuffers() {
   for (std::byte*& buffer : taken) buffer = pool_.Acquire();
   for (std::byte* buffer : taken) {
     if (buffer == nullptr) continue;
-    Arena::Touch({buffer, kCuptiBufferBytes});
+    Arena::Touch({buffer, buffers_.bytes});
     pool_.Release(pool_.NumberOf(buffer));
   }
 }
@@ -308,7 +311,7 @@ void CuptiSource::DiscardFreeBuffers() {
   for (std::byte* buffer = pool_.Acquire(); buffer != nullptr; buffer = pool_.Acquire())
     taken[count++] = pool_.NumberOf(buffer);
   for (uint32_t i = 0; i < count; ++i) {
-    Arena::Discard({pool_.at(taken[i]), kCuptiBufferBytes});
+    Arena::Discard({pool_.at(taken[i]), buffers_.bytes});
     pool_.Release(taken[i]);
   }
 }

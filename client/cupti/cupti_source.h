@@ -27,10 +27,20 @@ namespace lockstep::client {
 // CUPTI fills each buffer with zeros when it gets it, on the thread of the application that needs it: 0.1 ms
 // for 1 MiB. It holds about 5,000 records of kernels.
 inline constexpr size_t kCuptiBufferBytes = 1u << 20;
+inline constexpr size_t kMostCuptiBufferBytes = 4u << 20;
 inline constexpr size_t kCuptiBuffers = BufferPool::kMost;
 // The number of buffers that a steady run has lent or queued. They are touched at ARM.
 inline constexpr size_t kWarmCuptiBuffers = 12;
 inline constexpr size_t kKernelNameBytes = 8u << 20;
+
+// The buffers that CUPTI gets. Other values than the defaults are for measurements of their cost
+// (LOCKSTEP_CUPTI_BUFFER_KIB and LOCKSTEP_CUPTI_ZEROED).
+struct CuptiBufferSettings {
+  enum class Zeros : uint8_t { kByCupti, kByUs };
+  size_t bytes = kCuptiBufferBytes;  // of one buffer, at most kMostCuptiBufferBytes
+  // kByUs: a buffer is filled with zeros after its records were converted, and CUPTI does not fill it.
+  Zeros zeros = Zeros::kByCupti;
+};
 
 // The two functions that CUPTI calls. They find their CuptiSource themselves, and call OnRequested and
 // OnCompleted.
@@ -44,7 +54,7 @@ using HolderName = Text<64>;
 
 struct CuptiMemory {
   Memory buffers;
-  Memory discard;  // one more buffer
+  Memory discard;  // one more buffer, of kMostCuptiBufferBytes
   Memory names;
 };
 
@@ -58,6 +68,9 @@ class CuptiSource {
   void OnCompleted(uint8_t* buffer, size_t valid_bytes);
   // Answers a request in a forked child, where records go nowhere.
   void OnRequestedInChild(uint8_t** buffer, size_t* bytes, size_t* max_records) const;
+
+  // Call it before the first capture.
+  void SetBuffers(const CuptiBufferSettings& settings) { buffers_ = settings; }
 
   // ---- the agent's thread ----
   // Enables the records that `activities` (ring::Activities) requests, and discards them until the window
@@ -143,6 +156,7 @@ class CuptiSource {
   uint64_t records_ = 0;
   uint64_t outside_ = 0;
 
+  CuptiBufferSettings buffers_;
   BufferPool pool_;
   std::byte* discard_ = nullptr;
   std::atomic<bool> collecting_{false};  // completed buffers are converted, not only taken back

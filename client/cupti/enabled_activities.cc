@@ -36,6 +36,19 @@ void EnabledActivities::UseSystemThreadIds() {
   }
 }
 
+bool EnabledActivities::GiveZeroedBuffers() {
+  if (api_->GetAttribute == nullptr || api_->SetAttribute == nullptr) return false;
+  uint8_t before = 0, on = 1;
+  size_t bytes = sizeof before;
+  if (api_->GetAttribute(cupti::Attribute::kZeroedOutActivityBuffer, &bytes, &before) != Result::kSuccess)
+    return false;
+  bytes = sizeof on;
+  if (api_->SetAttribute(cupti::Attribute::kZeroedOutActivityBuffer, &bytes, &on) != Result::kSuccess)
+    return false;
+  Remember(Undo::kZeroedBuffers, before);
+  return true;
+}
+
 void EnabledActivities::Remember(Undo what, uint32_t argument) {
   if (undo_count_ < sizeof undo_ / sizeof undo_[0]) undo_[undo_count_++] = {what, argument};
 }
@@ -56,6 +69,12 @@ void EnabledActivities::UndoAll() {
       case Undo::kSyncRecords:
         api_->EnableAllSyncRecords(1);
         break;
+      case Undo::kZeroedBuffers: {
+        auto before = static_cast<uint8_t>(step.argument);
+        size_t bytes = sizeof before;
+        api_->SetAttribute(cupti::Attribute::kZeroedOutActivityBuffer, &bytes, &before);
+        break;
+      }
     }
   }
 }

@@ -24,6 +24,9 @@ class EnabledActivities {
   }
   // Makes records name threads by the kernel's ids, if this CUPTI can.
   void UseSystemThreadIds();
+  // Makes CUPTI take buffers that are filled with zeros, and not fill them itself. Returns false if it
+  // cannot.
+  bool GiveZeroedBuffers();
   // Enables the records that `activities` (ring::Activities) requests. Returns false with `why` if one of
   // them cannot be enabled; the others stay enabled. `refusal` is then CUPTI's answer, or kSuccess if this
   // CUPTI is only too old.
@@ -35,7 +38,7 @@ class EnabledActivities {
   void UndoAll();
 
  private:
-  enum class Undo : uint8_t { kDisable, kDriverApi, kThreadIdType, kSyncRecords };
+  enum class Undo : uint8_t { kDisable, kDriverApi, kThreadIdType, kSyncRecords, kZeroedBuffers };
   struct UndoStep {
     Undo what;
     uint32_t argument;

@@ -254,7 +254,7 @@ ActivityHub::Buffer ActivityHub::RequestBuffer() {
                  settings_.version);
     std::abort();
   }
-  if (fresh.data != nullptr && settings_.zeroing) std::memset(fresh.data, 0, fresh.bytes);
+  if (fresh.data != nullptr && settings_.zeroing && !zeroed_by_tool_) std::memset(fresh.data, 0, fresh.bytes);
   return fresh;
 }
 

@@ -57,6 +57,9 @@ class ActivityHub {
   void LockForFork();
   void UnlockAfterFork();
 
+  // With `on`, the tool fills its buffers with zeros, and the fault zeroing has no effect.
+  void SetZeroedByTool(bool on) { zeroed_by_tool_.store(on, std::memory_order_relaxed); }
+
   // Called on behalf of the rank; core.h defines these functions.
   bool Wants(foreign::cupti::ActivityKind kind) const;
   bool WantsCall(foreign::cupti::CallbackDomain domain, uint32_t cbid) const;
@@ -137,6 +140,7 @@ class ActivityHub {
   const CuptiSettings settings_;
   Timebase timebase_;  // thread-safe
   std::atomic<bool> per_thread_;
+  std::atomic<bool> zeroed_by_tool_{false};
   std::atomic<uint32_t> sessions_{0};  // number of times that kernel records were switched on
 
   Mutex state_;

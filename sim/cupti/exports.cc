@@ -260,8 +260,9 @@ LOCKSTEP_SIM_EXPORT Result cuptiActivitySetAttribute(cupti::Attribute attribute,
   lockstep::MutexLock lock(&library.attributes_mutex);
   const auto* first = static_cast<const uint8_t*>(value);
   library.attributes[attribute].assign(first, first + *bytes);
-  if (attribute == cupti::Attribute::kPerThreadActivityBuffer)
-    sim::Lib().hub.SetPerThreadBuffers(std::any_of(first, first + *bytes, [](uint8_t b) { return b != 0; }));
+  const bool on = std::any_of(first, first + *bytes, [](uint8_t b) { return b != 0; });
+  if (attribute == cupti::Attribute::kPerThreadActivityBuffer) library.hub.SetPerThreadBuffers(on);
+  if (attribute == cupti::Attribute::kZeroedOutActivityBuffer) library.hub.SetZeroedByTool(on);
   return Result::kSuccess;
 }
 

@@ -298,6 +298,15 @@ TEST_F(Quirks, FillsBuffersWithZerosOnRequest) {
   g_fill = 0xAB;
   RunKernel(1);
   EXPECT_EQ(g_last_requested[4095], 0);
+  // A tool may fill them itself.
+  size_t bytes = 1;
+  uint8_t on = 1;
+  EXPECT_EQ(Find<cupti::ActivitySetAttributeFn>("cuptiActivitySetAttribute")(
+                cupti::Attribute::kZeroedOutActivityBuffer, &bytes, &on),
+            Result::kSuccess);
+  Flush();
+  RunKernel(2);
+  EXPECT_EQ(g_last_requested[4095], 0xAB);
 }
 
 TEST_F(Quirks, CountsDropsLateOnRequest) {

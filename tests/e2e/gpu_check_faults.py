@@ -19,8 +19,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ALL = "facts,cuda,graphs,ranks,robustness,latency,nccl,entries,forks,threads,same,long,top"
-PARTS = ("facts,cuda,graphs,latency,long", "entries,forks,threads,same,top", "robustness,ranks,nccl")
+ALL = "facts,cuda,graphs,ranks,robustness,latency,nccl,entries,forks,threads,same,long,top,buffers"
+PARTS = ("facts,cuda,graphs,latency,long", "entries,forks,threads,same,top,buffers", "robustness,ranks,nccl")
 
 
 class Fault:

@@ -76,7 +76,7 @@ class GpuCheck(unittest.TestCase):
 
     def test_every_possible_check_passes_on_the_simulated_stack(self):
         # Three parts run at the same time, because most of their time is waiting.
-        parts = ("facts,cuda,graphs,overhead", "entries,forks,threads,same,long,latency,torch,processes,top,jax", "robustness,ranks,nccl")
+        parts = ("facts,cuda,graphs,overhead", "entries,forks,threads,same,long,latency,torch,processes,top,jax,buffers", "robustness,ranks,nccl")
         with concurrent.futures.ThreadPoolExecutor() as pool:
             runs = list(pool.map(lambda only: self.run_check("--simulate", str(BIN), "--only", only), parts))
         print(f"gpu-check --simulate: {[f'{len(run.rows)} rows in {run.seconds:.0f} s' for run in runs]}", flush=True)
@@ -88,13 +88,13 @@ class GpuCheck(unittest.TestCase):
             run.assert_consistent(self)
         self.assertEqual(self.left_behind(), [])
         passed = collections.Counter((row["section"], row["verdict"]) for row in rows)
-        for section, least in (("facts", 2), ("cuda", 15), ("graphs", 26), ("latency", 5), ("top", 3), ("threads", 8), ("long", 5), ("ranks", 10),
+        for section, least in (("facts", 2), ("cuda", 15), ("graphs", 26), ("latency", 5), ("top", 3), ("buffers", 5), ("threads", 8), ("long", 5), ("ranks", 10),
                                ("nccl", 10), ("robustness", 11), ("entries", 9), ("forks", 12), ("same", 10), ("repository", 6)):
             self.assertGreaterEqual(passed[section, "PASS"], least, section)
         # A graph can be invisible in two ways. Both also occur in the second capture of a process.
         self.assertEqual(sum("unrecorded launches are reported" in row["check"] for row in rows), 2)
         # Every check has a row, even if it was left out.
-        self.assertEqual({row["id"] for row in rows}, {f"A{n}" for n in range(1, 19)})
+        self.assertEqual({row["id"] for row in rows}, {f"A{n}" for n in range(1, 20)})
         overhead = [row for row in rows if row["section"] == "overhead" and row["verdict"] == "fact" and " of bare;" in row["measured"]]
         self.assertEqual(len(overhead), 3 * 5, "three workloads, five arms")
         for row in overhead:

@@ -26,7 +26,7 @@ class Table:
 
     def __init__(self, out, simulated):
         self.out, self.simulated, self.rows = out, simulated, []
-        self.id, self.section = "", ""  # of the next checks: A1 to A16, and the section's function
+        self.id, self.section = "", ""  # of the next checks: A1 to A19, and the section's function
         self.machine = {}  # lines above the table
         self.began = time.monotonic()
 

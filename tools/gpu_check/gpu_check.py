@@ -20,6 +20,7 @@ import time
 from evidence import OutOfTime, Table, broken, run_logged, write_archive
 from for_repository import gather
 from machine import Setup
+from section_buffers import buffers
 from section_cuda import cuda, entries, threads
 from section_facts import facts
 from section_graphs import graphs
@@ -41,22 +42,25 @@ SECTIONS = [
     Section("overhead", "A7", overhead, 40, 190), Section("ranks", "A10", ranks, 40, 110), Section("torch", "A6", torch, 30, 90),
     Section("processes", "A17", processes, 40, 110), Section("robustness", "A13", robustness, 40, 80), Section("latency", "A8", latency, 10, 30), Section("nccl", "A11", nccl, 30, 80),
     Section("entries", "A2", entries, 20, 40), Section("forks", "A13", forks, 10, 40), Section("threads", "A8", threads, 20, 50),
-    Section("same", "A15", same_program, 15, 40), Section("long", "A16", long_capture, 25, 60), Section("top", "A18", top, 15, 80), Section("jax", "A14", jax, 15, 60)]
+    Section("same", "A15", same_program, 15, 40), Section("long", "A16", long_capture, 25, 60), Section("top", "A18", top, 15, 80), Section("jax", "A14", jax, 15, 60),
+    Section("buffers", "A19", buffers, 40, 110)]
 
 
 # Time of one call. The rest of ten minutes is for the first imports, and for the archive.
-CALL_S = 450
+CALL_S = 480
 
 
 def plan(limit):
-    """Returns lists of sections, each as long as the limits of its sections permit. The most important ones come first."""
-    calls, used = [[]], 0
+    """Returns lists of sections. Each section is in the first list in which its limit fits, so that the most important ones
+    come first."""
+    calls, used = [], []
     for section in SECTIONS:
-        if calls[-1] and used + section.limit > limit:
+        fits = next((i for i, seconds in enumerate(used) if seconds + section.limit <= limit), len(calls))
+        if fits == len(calls):
             calls.append([])
-            used = 0
-        calls[-1].append(section.name)
-        used += section.limit
+            used.append(0)
+        calls[fits].append(section.name)
+        used[fits] += section.limit
     return calls
 
 

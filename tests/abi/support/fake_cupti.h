@@ -91,6 +91,18 @@ class FakeCupti {
       *type = g_fake->Locked([](FakeCupti& f) { return f.thread_id_type; });
       return Result::kSuccess;
     };
+    api.GetAttribute = [](foreign::cupti::Attribute attribute, size_t* bytes, void* value) {
+      if (attribute != foreign::cupti::Attribute::kZeroedOutActivityBuffer || *bytes != 1)
+        return Result::kInvalidParameter;
+      *static_cast<uint8_t*>(value) = g_fake->Locked([](FakeCupti& f) { return f.zeroed_out; });
+      return Result::kSuccess;
+    };
+    api.SetAttribute = [](foreign::cupti::Attribute attribute, size_t* bytes, void* value) {
+      if (attribute != foreign::cupti::Attribute::kZeroedOutActivityBuffer || *bytes != 1)
+        return Result::kInvalidParameter;
+      return g_fake->Ok("cuptiActivitySetAttribute",
+                        [&] { g_fake->zeroed_out = *static_cast<const uint8_t*>(value); });
+    };
     api.PushExternalCorrelationId = [](foreign::cupti::ExternalCorrelationKind, uint64_t id) {
       return g_fake->Ok("cuptiActivityPushExternalCorrelationId", [&] { g_fake->pushed.push_back(id); });
     };
@@ -195,6 +207,7 @@ class FakeCupti {
   std::set<uint32_t> driver_on;
   std::set<uint32_t> runtime_off;
   bool all_sync_records = true;
+  uint8_t zeroed_out = 0;  // ZEROED_OUT_ACTIVITY_BUFFER
   foreign::cupti::ThreadIdType thread_id_type = foreign::cupti::ThreadIdType::kDefault;
   std::vector<uint64_t> pushed;
   std::map<Kind, size_t> sizes = {{Kind::kMemcpy, 96},          {Kind::kMemset, 88},
