@@ -2,6 +2,7 @@
 // the C API. This file has all globals of the client, except those through which NVTX's and NCCL's handlers
 // find them. All are constructed at compile time, so the order of initialisation does not matter.
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -181,9 +182,15 @@ bool StartThread() {
   return started;
 }
 
+// The programs of CUDA's Multi-Process Service use the GPU on behalf of the ranks.
+bool IsMpsProgram() {
+  constexpr char kMps[] = "nvidia-cuda-mps";
+  return std::strncmp(program_invocation_short_name, kMps, sizeof kMps - 1) == 0;
+}
+
 // Starts the thread once per process. Later calls only return the result.
 bool Start() {
-  if (g_inert.load()) return false;
+  if (g_inert.load() || IsMpsProgram()) return false;
   if (g_started.exchange(true)) return true;
   g_flags.WipeInChildren();
   g_agent.SetOptions(OptionsOfThisProcess());

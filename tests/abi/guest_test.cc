@@ -28,8 +28,8 @@ using ring::RecordKind;
 // The guest program, with its standard streams connected to the test.
 class Guest {
  public:
-  explicit Guest(const std::string& mode,
-                 const std::vector<std::pair<std::string, std::string>>& environment) {
+  explicit Guest(const std::string& mode, const std::vector<std::pair<std::string, std::string>>& environment,
+                 const char* program = "guest_program") {
     int in[2];
     int out[2];
     EXPECT_EQ(::pipe2(in, O_CLOEXEC), 0);
@@ -46,7 +46,7 @@ class Guest {
         ::unsetenv(name);
       }
       for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-      ::execl(LOCKSTEP_GUEST_PROGRAM, "guest_program", LOCKSTEP_CLIENT_LIBRARY, mode.c_str(), nullptr);
+      ::execl(LOCKSTEP_GUEST_PROGRAM, program, LOCKSTEP_CLIENT_LIBRARY, mode.c_str(), nullptr);
       ::_exit(127);
     }
     ::close(in[0]);
@@ -119,6 +119,14 @@ TEST_F(GuestTest, TheProgramRunsUnchangedWithoutADaemon) {
   std::string output;
   EXPECT_EQ(guest.Finish(&output), 42);
   EXPECT_EQ(output, "");
+}
+
+// The server of CUDA's Multi-Process Service has contexts, but it is no rank.
+TEST_F(GuestTest, DoesNothingInAnMpsServer) {
+  Guest guest("idle", WithDaemon(), "/usr/bin/nvidia-cuda-mps-server");
+  EXPECT_FALSE(daemon_.AcceptHello(500));
+  guest.Continue();
+  EXPECT_EQ(guest.Finish(), 42);
 }
 
 TEST_F(GuestTest, LoadsNeitherCuptiNorTheDriverWhileIdle) {
