@@ -156,11 +156,12 @@ AgentOptions OptionsOfThisProcess() {
 // as unset.
 CuptiBufferSettings BuffersOfThisProcess() {
   CuptiBufferSettings settings;
-  if (const char* kib = ::secure_getenv("LOCKSTEP_CUPTI_BUFFER_KIB")) {
-    char* end = nullptr;
-    const unsigned long value = std::strtoul(kib, &end, 10);
-    if (*end == '\0' && value >= 64 && value <= kMostCuptiBufferBytes >> 10) settings.bytes = value << 10;
-  }
+  const char* kib = ::secure_getenv("LOCKSTEP_CUPTI_BUFFER_KIB");
+  size_t value = 0;
+  for (; kib != nullptr && *kib >= '0' && *kib <= '9' && value < kMostCuptiBufferBytes; ++kib)
+    value = 10 * value + static_cast<size_t>(*kib - '0');
+  if (kib != nullptr && *kib == '\0' && value >= 64 && value <= kMostCuptiBufferBytes >> 10)
+    settings.bytes = value << 10;
   if (IsSetTo("LOCKSTEP_CUPTI_ZEROED", "1")) settings.zeros = CuptiBufferSettings::Zeros::kByUs;
   return settings;
 }
