@@ -4,6 +4,7 @@ option(LOCKSTEP_LINT "run clang-tidy while compiling" OFF)
 option(LOCKSTEP_FUZZ "build the fuzzers (clang only)" OFF)
 option(LOCKSTEP_UNITY "compile a target's sources together: a build from nothing takes a third of the time" OFF)
 option(LOCKSTEP_ONLY_CLIENT "build only the client, the ring, and their tests, as for another processor" OFF)
+option(LOCKSTEP_SANITIZED_TESTS "build the tests that the sanitizer presets also run" ON)
 set(LOCKSTEP_SANITIZE "" CACHE STRING "value for -fsanitize=, empty for none")
 set(LOCKSTEP_CUDA_INCLUDE "/usr/local/cuda/include" CACHE PATH
     "CUDA headers: only tests read them, to compare our own declarations with the real ones")

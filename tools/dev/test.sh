@@ -6,7 +6,8 @@ if [ "${1:-}" = --help ]; then
   echo "usage: ./dev test [--all] [ctest options]"
   echo "  without --all: builds once, runs every test without further needs, and lists the skipped tests"
   echo "  --all: also the checks of ./dev check, clang-tidy on what changed since the last tag (for three minutes), address,"
-  echo "         undefined-behaviour and thread sanitizers, half a minute of each fuzzer, and the client for ARM processors"
+  echo "         undefined-behaviour and thread sanitizers, half a minute of each fuzzer, and the client for ARM processors;"
+  echo "         unit tests then run only with the sanitizers"
   exit
 fi
 
@@ -18,9 +19,11 @@ if [ $all = 1 ]; then
   say "checking what changed since the last tag (clang-tidy)"
   bash tools/dev/lint.sh --changed
 fi
+preset=unity
+[ $all = 1 ] && preset=ci
 say "building"
-configure_and_build unity
-link_outputs unity
+configure_and_build $preset
+link_outputs $preset
 
 if [ $all = 0 ]; then
   say "testing"
@@ -30,16 +33,16 @@ if [ $all = 0 ]; then
 fi
 
 failed=0
-for preset in asan tsan; do
-  say "building and testing ($preset)"
-  configure_and_build "$preset" sanitized
-  ctest --preset "$preset" "$@" || failed=1
+for sanitizer in asan tsan; do
+  say "building and testing ($sanitizer)"
+  configure_and_build "$sanitizer" sanitized
+  ctest --preset "$sanitizer" "$@" || failed=1
 done
 bash tools/dev/fuzz.sh --seconds "${LOCKSTEP_FUZZ_SECONDS:-30}" || failed=1
 say "building and testing the client for ARM processors (aarch64)"
 configure_and_build aarch64
 ctest --preset aarch64 "$@" || failed=1
 say "testing"
-ctest --preset unity "$@" || failed=1
+ctest --preset $preset "$@" || failed=1
 echo "left out: GPU tests (label gpu): ./dev gpu-check runs them on a machine with a GPU" >&2
 exit $failed
