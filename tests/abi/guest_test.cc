@@ -121,7 +121,7 @@ TEST_F(GuestTest, TheProgramRunsUnchangedWithoutADaemon) {
   EXPECT_EQ(output, "");
 }
 
-// The server of CUDA's Multi-Process Service has contexts, but it is no rank.
+// The server of CUDA's Multi-Process Service has contexts, but works for ranks and is none itself.
 TEST_F(GuestTest, DoesNothingInAnMpsServer) {
   Guest guest("idle", WithDaemon(), "/usr/bin/nvidia-cuda-mps-server");
   EXPECT_FALSE(daemon_.AcceptHello(500));
