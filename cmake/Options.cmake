@@ -37,6 +37,9 @@ if(LOCKSTEP_SANITIZE)
   # find, and these take a third of the compile time.
   add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize=null,object-size,vptr -fno-omit-frame-pointer -g1 -O1)
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
+  # The tests' own sources take half of the compile time, and little of the tests' time.
+  set(LOCKSTEP_TEST_OPTIONS -O0)
+  set(LOCKSTEP_HOT_OPTIONS "")
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   # An error in every build with clang, also where other warnings are not.
