@@ -45,6 +45,8 @@ Runtime& Runtime::Get() {
 }
 
 Gpu& Runtime::gpu() {
+  // Takes no mutex in a forked child, because another thread of the parent may have held it.
+  if (Gpu* ready = ready_.load(std::memory_order_acquire); ready != nullptr) return *ready;
   MutexLock lock(&mutex_);
   if (gpu_ != nullptr) {
     initialized_.Wait(&mutex_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -56,12 +58,7 @@ Gpu& Runtime::gpu() {
   gpu_ = new Gpu(DeviceSettings::Read([](const char* name) -> const char* { return getenv(name); }, &error));
   for (const std::string& t : error) std::fprintf(stderr, "simulated GPU: %s\n", t.c_str());
   initializer_ = std::this_thread::get_id();
-  pthread_atfork([]() ABSL_NO_THREAD_SAFETY_ANALYSIS { Get().mutex_.Lock(); },
-                 []() ABSL_NO_THREAD_SAFETY_ANALYSIS { Get().mutex_.Unlock(); },
-                 []() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                   Get().mutex_.Unlock();
-                   Get().forked_ = true;
-                 });
+  pthread_atfork(nullptr, nullptr, [] { Get().forked_ = true; });
   const int devices = gpu_->settings().devices;
   {
     MutexUnlock unlocked(&mutex_);
@@ -75,6 +72,7 @@ Gpu& Runtime::gpu() {
     LoadInjection();
   }
   initializer_ = {};
+  ready_.store(gpu_, std::memory_order_release);
   initialized_.SignalAll();
   return *gpu_;
 }

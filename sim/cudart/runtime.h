@@ -43,6 +43,7 @@ class Runtime {
   Mutex mutex_;
   CondVar initialized_;
   Gpu* gpu_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::atomic<Gpu*> ready_{nullptr};  // gpu_ once it is initialised
   std::atomic<bool> forked_{false};
   std::atomic<void (*)(int device)> context_created_{nullptr};  // the driver's function; null: no driver
   // The thread that initialises CUDA; none before and after. Other threads wait for it.
