@@ -9,15 +9,9 @@ namespace lockstep::views {
 namespace {
 
 uint8_t KindOf(const capture::DeviceActivity& a) {
-  switch (a.type()) {
-    case capture::WorkType::kCommunication:
-      return kCommunicating;
-    case capture::WorkType::kMemory:
-      return kCopying;
-    case capture::WorkType::kCompute:
-      return kComputing;
-  }
-  return kComputing;
+  return a.type() == capture::WorkType::kMemory          ? kCopying
+         : a.type() == capture::WorkType::kCommunication ? kCommunicating
+                                                         : kComputing;
 }
 
 DeviceTime TimeOf(const capture::RankData& rank, const std::vector<DeviceWork>& work) {

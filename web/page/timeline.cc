@@ -30,15 +30,8 @@ enum LaneKind : size_t { kCompute, kCommunication, kCopies, kLanes };
 constexpr const char* kLaneNames[kLanes] = {"compute", "communication", "copies"};
 
 LaneKind LaneOf(const DeviceActivity& a) {
-  switch (a.type()) {
-    case capture::WorkType::kCommunication:
-      return kCommunication;
-    case capture::WorkType::kMemory:
-      return kCopies;
-    case capture::WorkType::kCompute:
-      return kCompute;
-  }
-  return kCompute;
+  if (a.type() == capture::WorkType::kMemory) return kCopies;
+  return a.communication ? kCommunication : kCompute;
 }
 
 // Numbers the names in the order in which they are first drawn.
