@@ -82,7 +82,7 @@ class Buffers:
             longest = overhead_stats.quantile(steps, 0.99) - overhead_stats.quantile(base, 0.99)
             table.fact(f"{self.workload}: {name}", f"{overhead_stats.text(ratios[name])} of bare; median step {statistics.median(steps) / 1e3:.1f} us "
                        f"of {len(steps)}; the slowest step in 100 takes {longest / 1e3:+.1f} us; {self.rows[name]} records")
-            table.check(f"{name}: no record lost", self.lost[name] == 0, self.lost[name], "0")
+            table.check(f"{name}: nothing lost", self.lost[name] == 0, self.lost[name], "0")
         for name in ARMS:
             if name == OWN or name not in ratios or OWN not in ratios:
                 continue
