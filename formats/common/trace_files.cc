@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "formats/common/folder_search.h"
 
 namespace lockstep::formats {
 namespace {
@@ -44,62 +45,37 @@ std::optional<RankId> NumberAfter(std::string_view name, std::string_view word, 
   return std::nullopt;
 }
 
-bool IsTraceName(std::string_view name) {
-  for (std::string_view end : {".json", ".json.gz", ".timeline", ".timeline.gz", ".timeline.zst", ".sqlite",
-                               ".sqlite.gz", ".sqlite.zst"}) {
-    if (name.ends_with(end)) return true;
-  }
-  return false;
-}
-
-absl::StatusOr<std::vector<std::string>> TracesIn(const std::string& folder) {
-  std::error_code error;
-  std::vector<std::string> found;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    if (IsTraceName(it->path().filename().string()) && it->is_regular_file(ignored))
-      found.push_back(it->path().string());
-  }
-  if (error) return absl::InvalidArgumentError(absl::StrCat(folder, " cannot be listed: ", error.message()));
-  return found;
-}
-
-std::string NoTraces(const std::string& folder) {
-  std::error_code error;
-  std::string sub_folder;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    if (!it->is_directory(ignored)) continue;
-    const std::string path = it->path().string();
-    if (sub_folder.empty() || NaturallyBefore(path, sub_folder)) sub_folder = path;
-  }
-  const std::string remedy =
-      sub_folder.empty()
-          ? "give a folder with one trace per rank"
-          : absl::StrCat("folders inside it are not searched: give one of them, such as ", sub_folder);
-  return absl::StrCat(
-      folder,
-      " holds no capture, no .json or .json.gz trace, no .timeline and no .sqlite of Nsight Systems; ",
-      remedy);
-}
-
 absl::Status AddFolder(const std::string& folder, InputFiles& input) {
-  std::error_code error;
-  const fs::path path(folder);
-  if (fs::is_directory(path / "records", error) || fs::exists(path / "manifest.json", error)) {
+  if (IsCaptureFolder(folder)) {
     input.captures.push_back(folder);
     return absl::OkStatus();
   }
-  auto traces = TracesIn(folder);
-  if (!traces.ok()) return traces.status();
-  // A capture folder without its records may still hold its traces.
-  if (fs::is_directory(path / "traces", error)) {
-    if (auto inner = TracesIn((path / "traces").string()); inner.ok() && !inner->empty())
-      traces = std::move(inner);
+  auto found = FindTraces(folder);
+  if (!found.ok()) return found.status();
+  for (std::string& path : found->paths) {
+    std::string inside = path.substr(std::min(path.size(), folder.size()));
+    input.traces.push_back({std::move(path), false, std::move(inside)});
   }
-  if (traces->empty()) return absl::InvalidArgumentError(NoTraces(folder));
-  for (std::string& trace : *traces) input.traces.push_back({std::move(trace), false});
+  input.notes.insert(input.notes.end(), found->notes.begin(), found->notes.end());
   return absl::OkStatus();
+}
+
+// Sets `inside` of the files that the command line names.
+void FindSharedFolder(std::vector<TraceFile>& traces) {
+  std::optional<std::string_view> shared;
+  for (const TraceFile& file : traces) {
+    if (!file.named) continue;
+    std::string_view folder(file.path);
+    folder = folder.substr(0, folder.size() - LastPart(folder).size());
+    if (!shared) shared = folder;
+    const auto [end, ignored] = std::mismatch(shared->begin(), shared->end(), folder.begin(), folder.end());
+    std::string_view same = shared->substr(0, static_cast<size_t>(end - shared->begin()));
+    // Only whole names are shared: "a/rank_1/" and "a/rank_12/" share "a/".
+    shared = same.substr(0, same.rfind('/') + 1);
+  }
+  for (TraceFile& file : traces) {
+    if (file.named) file.inside = file.path.substr(shared->size());
+  }
 }
 
 }  // namespace
@@ -133,6 +109,17 @@ std::optional<RankId> RankInFileName(std::string_view path) {
   return NumberAfter(name, "worker", false);
 }
 
+std::optional<RankId> RankOf(const TraceFile& file) {
+  if (auto rank = RankInFileName(file.path)) return rank;
+  std::string_view folders(file.inside);
+  while (!folders.empty()) {
+    folders = folders.substr(0, folders.size() - LastPart(folders).size());
+    if (!folders.empty()) folders.remove_suffix(1);
+    if (auto rank = RankInFileName(folders)) return rank;
+  }
+  return std::nullopt;
+}
+
 std::string NodeInFileName(std::string_view path) {
   std::string_view name = LastPart(path);
   if (name.find(".pt.trace.json") == std::string_view::npos) return "";
@@ -163,9 +150,10 @@ absl::StatusOr<InputFiles> FindInputFiles(std::span<const std::string> paths) {
     if (status.type() == fs::file_type::directory) {
       if (absl::Status added = AddFolder(path, input); !added.ok()) return added;
     } else {
-      input.traces.push_back({path, true});
+      input.traces.push_back({path, true, ""});
     }
   }
+  FindSharedFolder(input.traces);
   std::stable_sort(input.traces.begin(), input.traces.end(),
                    [](const TraceFile& a, const TraceFile& b) { return NaturallyBefore(a.path, b.path); });
   const auto same = [](const TraceFile& a, const TraceFile& b) { return a.path == b.path; };

@@ -26,15 +26,23 @@ std::string NodeInFileName(std::string_view path);
 struct TraceFile {
   std::string path;
   bool named = false;  // true: named on the command line; false: found in a folder that is named there
+  // The part of `path` below the named folder. For named files: below the folder that all of them share.
+  std::string inside;
 };
+
+// Returns the rank in the name of the file, else in the name of the innermost folder of `inside` that has one
+// ("rank_3/trace.json").
+std::optional<RankId> RankOf(const TraceFile& file);
 
 struct InputFiles {
   std::vector<std::string> captures;  // folders with records/
   std::vector<TraceFile> traces;      // in natural order, each once
+  std::vector<std::string> notes;     // sentences about what was found and left out
 };
 
-// Looks at every path once. An error names the path and the remedy: the path does not exist, or the folder
-// holds no traces.
+// Finds the files. A folder without a trace of its own is searched through, at most five levels deep; links
+// are followed, and each folder is read once. An error names the path and the remedy: the path does not
+// exist, or the folder holds no traces.
 absl::StatusOr<InputFiles> FindInputFiles(std::span<const std::string> paths);
 
 }  // namespace lockstep::formats

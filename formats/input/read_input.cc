@@ -14,6 +14,7 @@
 #include "capture/infer/infer_groups.h"
 #include "capture/store/records.h"
 #include "formats/common/byte_source.h"
+#include "formats/common/foreign_files.h"
 #include "formats/common/nvtx_frames.h"
 #include "formats/common/trace_files.h"
 #include "formats/kineto/kineto_capture.h"
@@ -90,11 +91,14 @@ std::vector<ReadFile> ReadAll(std::vector<Opened> opened, const ReadOptions& opt
 
 // Returns the name of an import: the folder of the files, or the single file.
 std::string NameOf(const std::vector<TraceFile>& files) {
+  const TraceFile& first = files.front();
+  const std::string whole =
+      files.size() == 1 ? first.path : first.path.substr(0, first.path.size() - first.inside.size()) + "/";
   // Without a working directory, no path can be made absolute.
   std::error_code error;
-  std::filesystem::path first = std::filesystem::absolute(files.front().path, error).lexically_normal();
-  if (error) first = files.front().path;
-  return files.size() == 1 ? first.filename().string() : first.parent_path().filename().string();
+  std::filesystem::path path = std::filesystem::absolute(whole, error).lexically_normal();
+  if (error) path = whole;
+  return files.size() == 1 ? path.filename().string() : path.parent_path().filename().string();
 }
 
 absl::StatusOr<capture::Capture> ReadOneTimeline(Opened& opened, const ReadOptions& options) {
@@ -145,8 +149,31 @@ absl::StatusOr<std::optional<capture::Capture>> ReadNsysAmong(std::vector<Opened
   return std::move(*capture);
 }
 
+// Takes the files that another program must convert out of `opened`, and returns a sentence about each. An
+// error: the command line names one, or there are no others.
+absl::StatusOr<std::vector<std::string>> TakeForeign(std::vector<Opened>& opened) {
+  std::vector<std::string> sentences;
+  std::vector<Opened> others;
+  for (Opened& o : opened) {
+    const std::string why = WhyForeign(o.from.path, Peek(o.trace.source, kForeignBytes));
+    if (why.empty()) {
+      others.push_back(std::move(o));
+      continue;
+    }
+    sentences.push_back(absl::StrCat(o.from.path, why));
+    if (o.from.named) return absl::InvalidArgumentError(sentences.back());
+  }
+  opened = std::move(others);
+  if (opened.empty() && !sentences.empty()) {
+    const size_t more = sentences.size() - 1;
+    return absl::InvalidArgumentError(absl::StrCat(
+        sentences.front(), more == 0 ? "" : absl::StrCat(" (and likewise for ", more, " more)")));
+  }
+  return sentences;
+}
+
 // The files must be of one kind.
-absl::StatusOr<capture::Capture> ReadOpened(std::vector<Opened> opened, const ReadOptions& options) {
+absl::StatusOr<capture::Capture> ReadOneKind(std::vector<Opened> opened, const ReadOptions& options) {
   auto nsys = ReadNsysAmong(opened, options);
   if (!nsys.ok()) return nsys.status();
   if (*nsys) return std::move(**nsys);
@@ -154,6 +181,19 @@ absl::StatusOr<capture::Capture> ReadOpened(std::vector<Opened> opened, const Re
   if (!timeline.ok()) return timeline.status();
   return *timeline != nullptr ? ReadOneTimeline(**timeline, options)
                               : JoinKinetoFiles(ReadAll(std::move(opened), options));
+}
+
+absl::StatusOr<capture::Capture> ReadOpened(std::vector<Opened> opened, const ReadOptions& options) {
+  const auto foreign = TakeForeign(opened);
+  if (!foreign.ok()) return foreign.status();
+  auto capture = ReadOneKind(std::move(opened), options);
+  if (!capture.ok()) {
+    // Beside a report that lacks only its export, a file that is not a trace is not the point.
+    return foreign->empty() ? capture.status() : absl::InvalidArgumentError(foreign->front());
+  }
+  for (const std::string& sentence : *foreign)
+    capture->notes.push_back(absl::StrCat(sentence, " (left out)"));
+  return capture;
 }
 
 }  // namespace
@@ -201,6 +241,7 @@ absl::StatusOr<capture::Capture> ReadInput(std::span<const std::string> paths, c
   auto capture = ReadOpened(std::move(*opened), options);
   if (!capture.ok()) return capture.status();
   if (capture->id.empty()) capture->id = NameOf(input->traces);
+  capture->notes.insert(capture->notes.end(), input->notes.begin(), input->notes.end());
   capture::Finish(*capture);
   capture::InferGroups(*capture);
   if (options.host == HostDetail::kFrames) AddNvtxFrames(*capture);

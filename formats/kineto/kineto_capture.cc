@@ -84,7 +84,7 @@ struct Named {
 
 Named NameRank(const ReadFile& file, size_t place) {
   if (file.content.rank) return {*file.content.rank, "distributedInfo"};
-  if (const auto rank = RankInFileName(file.from.path)) return {*rank, "file name"};
+  if (const auto rank = RankOf(file.from)) return {*rank, "file name"};
   return {RankId(static_cast<int32_t>(place)), "position"};
 }
 

@@ -128,7 +128,7 @@ void NameRanks(const std::vector<ReadNsysFile>& files, std::vector<Process>& pro
   };
   if (NameAll(processes, "environment", of_environment)) return;
   const auto of_name = [&](const Process& p) {
-    return alone(p) ? RankInFileName(files[p.file].from.path) : std::nullopt;
+    return alone(p) ? RankOf(files[p.file].from) : std::nullopt;
   };
   if (NameAll(processes, "file name", of_name)) return;
   for (size_t i = 0; i < processes.size(); ++i) {

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/mutex.h"
 #include "base/parallel.h"
+#include "formats/common/foreign_files.h"
 #include "formats/common/read_options.h"
 #include "formats/nsys/nsys_capture.h"
 #include "formats/nsys/nsys_reader.h"
@@ -68,6 +69,12 @@ class TemporaryFile {
   std::string path_;
 };
 
+// nvprof, the predecessor of Nsight Systems, keeps strings in a table of another name.
+bool IsNvprof(const SqliteDatabase& database) {
+  const SqliteDatabase::Table* strings = database.Find("StringTable");
+  return strings != nullptr && strings->Has("_id_") && database.Find("StringIds") == nullptr;
+}
+
 // The result of reading one file: its rows, or the reason why it has none.
 struct Outcome {
   std::optional<NsysFile> rows;
@@ -90,6 +97,7 @@ Outcome ReadOne(NsysInput& input, HostDetail host, const RowProgress& progress) 
     const std::string cut = broken_off.empty() ? "" : absl::StrCat(" (", broken_off, ")");
     return {.why = absl::StrCat(" ", database.status().message(), cut, "; copy it again")};
   }
+  if (IsNvprof(*database)) return {.why = WhyNvprof()};
   NsysFile file = ReadNsys(*database, progress, host);
   if (!broken_off.empty()) file.damage = absl::StrCat("is truncated: ", broken_off);
   return {.rows = std::move(file)};

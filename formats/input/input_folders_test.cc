@@ -1,0 +1,121 @@
+// Folders of folders: one per rank, as launchers and other tools lay them out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "formats/common/trace_files.h"
+#include "formats/input/input_files_fixture.h"
+#include "formats/input/read_input.h"
+#include "formats/kineto/kineto_text.h"
+
+namespace lockstep::formats {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class InputFoldersTest : public InputFilesTest {
+ protected:
+  std::string WriteTrace(const std::string& name) const {
+    return Write(name, Document({KernelRow("1", "1"), KernelRow("3", "1")}));
+  }
+  static std::vector<int> Ranks(const std::vector<std::string>& paths, std::vector<std::string>* notes) {
+    const auto capture = ReadInput(paths, {});
+    EXPECT_TRUE(capture.ok()) << capture.status();
+    std::vector<int> ranks;
+    if (!capture.ok()) return ranks;
+    for (const capture::RankData& r : capture->ranks) ranks.push_back(r.rank.value());
+    if (notes != nullptr) *notes = capture->notes;
+    return ranks;
+  }
+  std::vector<int> Ranks(std::vector<std::string>* notes = nullptr) const {
+    return Ranks({folder_.string()}, notes);
+  }
+  std::string Sentence() const {
+    const auto capture = ReadInput(std::vector<std::string>{folder_.string()}, {});
+    EXPECT_FALSE(capture.ok());
+    return std::string(capture.status().message());
+  }
+};
+
+TEST_F(InputFoldersTest, AFolderPerRankGivesTheRank) {
+  for (const char* rank : {"0", "1", "10"}) WriteTrace(std::string("rank_") + rank + "/trace.json");
+  std::vector<std::string> notes;
+  EXPECT_THAT(Ranks(&notes), ElementsAre(0, 1, 10));
+  EXPECT_THAT(notes, IsEmpty());
+  const auto capture = ReadInput(std::vector<std::string>{folder_.string() + "/"}, {});
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  EXPECT_EQ(capture->id, folder_.filename().string());
+}
+
+TEST_F(InputFoldersTest, FilesNamedInFoldersOfRanksHaveTheirRanks) {
+  const std::string a = WriteTrace("run_rank7/rank_3/trace.json");
+  const std::string b = WriteTrace("run_rank7/rank_12/trace.json");
+  EXPECT_THAT(Ranks({a, b}, nullptr), ElementsAre(3, 12));
+}
+
+TEST_F(InputFoldersTest, TracesUnderAFolderOfTracesAreFound) {
+  WriteTrace("capture_traces/rank_2/n1_77.1700000000000.pt.trace.json");
+  WriteTrace("capture_traces/rank_3/n1_78.1700000000001.pt.trace.json");
+  Write("settings.json", "{\"batch\": 8}");
+  WriteTrace(".cache/rank_9/trace.json");
+  std::vector<std::string> notes;
+  EXPECT_THAT(Ranks(&notes), ElementsAre(2, 3));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("settings.json is JSON but not a trace")));
+}
+
+TEST_F(InputFoldersTest, LinksAreFollowedOnce) {
+  WriteTrace("job/rank_0/trace.json");
+  WriteTrace("elsewhere/trace.json");
+  fs::create_directory_symlink(folder_ / "job", folder_ / "job" / "rank_0" / "up");
+  fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "job" / "rank_1");
+  EXPECT_THAT(Ranks({(folder_ / "job").string()}, nullptr), ElementsAre(0, 1));
+}
+
+TEST_F(InputFoldersTest, AFolderWithTracesOfItsOwnIsNotSearchedThrough) {
+  WriteTrace("rank0.json");
+  WriteTrace("old/rank1.json");
+  std::vector<std::string> notes;
+  EXPECT_THAT(Ranks(&notes), ElementsAre(0));
+  EXPECT_THAT(notes, Contains(AllOf(HasSubstr("the 1 traces in folders inside"), HasSubstr("left out"))));
+}
+
+TEST_F(InputFoldersTest, SaysHowDeepItSearches) {
+  WriteTrace("1/2/3/4/5/rank0.json");
+  EXPECT_THAT(Ranks(), ElementsAre(0));
+  fs::remove_all(folder_ / "1");
+  WriteTrace("1/2/3/4/5/6/rank0.json");
+  EXPECT_THAT(Sentence(), AllOf(HasSubstr("more than 5 levels"), EndsWith("1/2/3/4/5/6")));
+}
+
+TEST_F(InputFoldersTest, RefusesAFolderOfVeryManyFolders) {
+  for (int i = 0; i < 10001; ++i) fs::create_directory(folder_ / std::to_string(i));
+  EXPECT_THAT(Sentence(), HasSubstr("holds more than 10000 folders; give the folder of one job"));
+}
+
+TEST_F(InputFoldersTest, NamesACaptureInsideInsteadOfReadingIt) {
+  fs::create_directories(folder_ / "capture" / "records");
+  EXPECT_THAT(Sentence(),
+              EndsWith("it holds the capture " + (folder_ / "capture").string() + ": give that folder"));
+  WriteTrace("rank_0/trace.json");
+  std::vector<std::string> notes;
+  EXPECT_THAT(Ranks(&notes), ElementsAre(0));
+  EXPECT_THAT(notes, Contains(HasSubstr("capture is a capture (left out)")));
+}
+
+TEST(TraceFiles, TheNameOfTheFileComesBeforeThatOfItsFolder) {
+  EXPECT_EQ(RankOf({"d/rank_1/rank_2.json", false, "/rank_1/rank_2.json"}), RankId(2));
+  EXPECT_EQ(RankOf({"d/rank_1/host/t.json", false, "/rank_1/host/t.json"}), RankId(1));
+  EXPECT_EQ(RankOf({"rank_1/t.json", false, "/t.json"}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace lockstep::formats
