@@ -1,7 +1,6 @@
 #include "daemon/daemon_main.h"
 
 #include <pthread.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "base/files/open_file_limit.h"
 #include "base/rpc/channel.h"
 #include "base/service_manager.h"
 #include "base/settings/log_options.h"
@@ -25,14 +25,6 @@ constexpr int kFailed = 1;
 int Fail(const char* what) {
   std::fprintf(stderr, "lockstepd: %s\n", what);
   return kFailed;
-}
-
-// Raised because each client needs three descriptors.
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // Waits for the signals that end the daemon, on a separate thread. The signals are blocked in all threads,
@@ -72,7 +64,7 @@ int DaemonMain(int argc, char** argv, char** environment) {
   if (!options) return exit_code;
   EndSignals signals;
   rpc::PrepareProcess();
-  RaiseDescriptorLimit();
+  RaiseOpenFileLimit();  // each client needs three descriptors
   umask(077);
 
   const absl::StatusOr<Fd> log_file = settings::OpenLog(options->log_file);

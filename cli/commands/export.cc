@@ -6,11 +6,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/files/open_file_limit.h"
 #include "base/rpc/status_macros.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_ranks.h"
+#include "cli/common/choose_span.h"
 #include "cli/common/command.h"
 #include "cli/common/export_formats.h"
+#include "formats/common/read_options.h"
+#include "views/tables/write_tables.h"
 
 namespace lockstep::cli {
 namespace {
@@ -21,7 +25,8 @@ constexpr char kExamples[] =
     "  lockstep export ./lockstep-4711-20260301-120000 --format perfetto -o merged.pftrace\n"
     "  lockstep export ./traces --format kineto --ranks 0-3 -o kineto/\n"
     "  lockstep export ./traces --format nsys-sqlite -o job.sqlite\n"
-    "  lockstep export ./traces --format scenario -o job.scenario\n";
+    "  lockstep export ./traces --format scenario -o job.scenario\n"
+    "  lockstep export ./lockstep-4711-20260301-120000 --format parquet --partition -o lake/\n";
 
 std::string About() {
   std::string text = "Write a capture, or recorded traces, in another format.\n\n";
@@ -31,8 +36,9 @@ std::string About() {
 }
 
 struct ExportFlags {
-  std::string input, format, ranks, output;
+  std::string input, format, ranks, output, span;
   bool merged = false;
+  bool partition = false;
   bool force = false;
 };
 
@@ -42,12 +48,33 @@ absl::StatusOr<const ExportFormat*> CheckFlags(const ExportFlags& flags) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--merged: ", format->name, " has one file per rank; --format perfetto has all ranks in one"));
   }
+  if (flags.partition && std::string_view(format->name) != "parquet")
+    return absl::InvalidArgumentError(
+        absl::StrCat("--partition: ", format->name, " has no partitions; use --format parquet"));
   std::error_code error;
-  if (!flags.force && std::filesystem::exists(flags.output, error)) {
+  if (!flags.force && !flags.partition && std::filesystem::exists(flags.output, error)) {
     return absl::AlreadyExistsError(
         absl::StrCat(flags.output, " already exists: choose another -o, or replace it with --force"));
   }
   return format;
+}
+
+// Several captures may be in one folder, so only this capture's own partitions are replaced.
+absl::Status PrepareOutput(const ExportFlags& flags, const std::string& capture) {
+  if (!flags.partition) return absl::OkStatus();
+  RaiseOpenFileLimit();  // each rank has an open file
+  for (const std::string& folder : views::PartitionFolders(flags.output, capture)) {
+    std::error_code error;
+    if (!std::filesystem::exists(folder, error)) continue;
+    if (!flags.force) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(folder, " already exists: choose another -o, or replace this capture with --force"));
+    }
+    std::filesystem::remove_all(folder, error);
+    if (error)
+      return absl::PermissionDeniedError(absl::StrCat("cannot replace ", folder, ": ", error.message()));
+  }
+  return absl::OkStatus();
 }
 
 ExitCode Export(const ExportFlags& flags) {
@@ -56,7 +83,7 @@ ExitCode Export(const ExportFlags& flags) {
   auto input = FindCapture(flags.input);
   if (!input.ok()) return Fail(input.status());
   Progress progress;
-  auto capture = ReadPaths({*input}, progress);
+  auto capture = ReadPaths({*input}, progress, formats::HostDetail::kUnions, flags.span);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   auto ranks = ChooseRanks(*capture, flags.ranks);
   if (!ranks.ok()) {
@@ -72,7 +99,15 @@ ExitCode Export(const ExportFlags& flags) {
     std::iota(ranks->begin(), ranks->end(), 0u);
   }
   const report::Analysis analysis = report::Analyze(*capture);
-  ExportJob job{.capture = *capture, .analysis = analysis, .ranks = *ranks, .output = flags.output};
+  if (absl::Status s = PrepareOutput(flags, capture->id); !s.ok()) {
+    progress.Clear();
+    return Fail(s);
+  }
+  ExportJob job{.capture = *capture,
+                .analysis = analysis,
+                .ranks = *ranks,
+                .output = flags.output,
+                .partition = flags.partition};
   if (progress.visible()) {
     progress.Show("writing");
     job.progress = [&progress](uint64_t done, uint64_t total) {
@@ -94,7 +129,10 @@ void AddExport(CLI::App& app, Chosen& chosen) {
   sub->add_option("CAPTURE", flags->input, "A capture's folder or id, or recorded traces")->required();
   sub->add_option("--format", flags->format, FormatNames())->required();
   sub->add_option("--ranks", flags->ranks, "Only these ranks, as in 0-7,12");
+  AddSpanFlag(*sub, flags->span);
   sub->add_flag("--merged", flags->merged, "Fail unless the format has all ranks in one file");
+  sub->add_flag("--partition", flags->partition,
+                "parquet: one folder for many captures, TABLE/capture=ID/rank=N/data.parquet");
   sub->add_flag("--force", flags->force, "Replace an existing output");
   sub->add_option("-o,--output", flags->output, "File or folder to write")->required();
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Export(*flags); }; });

@@ -175,6 +175,7 @@ absl::Status WriteCsv(const ExportJob& job) {
 }
 
 absl::Status WriteParquet(const ExportJob& job) {
+  if (job.partition) return views::WritePartitions({job.capture, job.analysis}, job.output, job.progress);
   return views::WriteTables({job.capture, job.analysis}, views::TableFormat::kParquet, job.output,
                             job.progress);
 }

@@ -21,7 +21,8 @@ struct ExportJob {
   // Indexes of the ranks to write. A format with all ranks in one file writes the whole capture, from which
   // the caller has removed the others.
   std::vector<uint32_t> ranks;
-  std::string output;  // file or folder, depending on the format; does not exist, or may be replaced
+  std::string output;      // file or folder, depending on the format; does not exist, or may be replaced
+  bool partition = false;  // parquet only: a folder per capture and rank
   formats::WriteProgress progress = {};
 };
 

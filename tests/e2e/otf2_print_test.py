@@ -49,7 +49,7 @@ class Otf2Print(unittest.TestCase):
 
     def test_collectives_of_known_kind_and_group_have_a_record(self):
         known = [row for row in self.rows("collective_instances")
-                 if row["group"] and row["op"] not in ("unknown", "send", "receive", "send_receive")]
+                 if row["communicator"] and row["op"] not in ("unknown", "send", "receive", "send_receive")]
         self.assertGreater(len(known), 0)
         self.assertEqual(self.count("MPI_COLLECTIVE_BEGIN"), len(known))
         self.assertEqual(self.count("MPI_COLLECTIVE_END"), len(known))

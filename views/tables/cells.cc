@@ -41,6 +41,7 @@ void Cells::Clear() {
   doubles_.clear();
   texts_.clear();
   made_.clear();
+  list_ends_.clear();
 }
 
 void Cells::Add(double value) {
@@ -48,15 +49,50 @@ void Cells::Add(double value) {
   std::isfinite(value) ? Present() : Null();
 }
 
-void Cells::Add(std::string_view text) {
-  if (!IsUtf8(text)) return Add(Repaired(text));
+void Cells::AddText(std::string_view text) {
+  if (!IsUtf8(text)) return AddOwnText(Repaired(text));
   texts_.push_back(text);
+}
+
+void Cells::AddOwnText(std::string&& text) {
+  made_.push_back(IsUtf8(text) ? std::move(text) : Repaired(text));
+  texts_.emplace_back(made_.back());
+}
+
+void Cells::Add(std::string_view text) {
+  AddText(text);
   Present();
 }
 
 void Cells::Add(std::string&& text) {
-  made_.push_back(IsUtf8(text) ? std::move(text) : Repaired(text));
-  texts_.emplace_back(made_.back());
+  AddOwnText(std::move(text));
+  Present();
+}
+
+void Cells::AddFrom(const Cells& from, size_t row, CellType type) {
+  const bool list = !from.list_ends_.empty();
+  const auto [first, end] = list ? from.ElementsOf(row) : Elements{row, row + 1};
+  for (size_t i = first; i < end; ++i) {
+    switch (type) {
+      case CellType::kText:
+        AddOwnText(std::string(from.texts_[i]));
+        break;
+      case CellType::kDouble:
+        doubles_.push_back(from.doubles_[i]);
+        break;
+      default:
+        numbers_.push_back(from.numbers_[i]);
+    }
+  }
+  if (list) {
+    EndList();
+  } else {
+    from.IsNull(row) ? Null() : Present();
+  }
+}
+
+void Cells::EndList() {
+  list_ends_.push_back(numbers_.size() + doubles_.size() + texts_.size());
   Present();
 }
 

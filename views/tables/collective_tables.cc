@@ -87,7 +87,7 @@ std::vector<ColumnOf<MemberRow>> MemberColumns() {
   return {
       Make<R>("instance", "", "rows with one number are one instance; null: unmatched",
               [](const R& r) { return r.instance == nullptr ? std::nullopt : std::optional(r.number); }),
-      Make<R>("group", "", "communicator; null: unknown",
+      Make<R>("communicator", "", "its name; null: unknown",
               [](const R& r) {
                 return r.group() == nullptr ? std::nullopt
                                             : std::optional<std::string_view>(r.group()->ShownName());

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "base/json/json_string.h"
+
 namespace lockstep::views {
 namespace {
 
@@ -13,6 +15,32 @@ template <typename T>
 void AddNumber(T value, std::string& out) {
   char digits[32];
   out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+}
+
+// Adds a value that is not a text.
+void AddValue(const Cells& cells, size_t place, CellType type, std::string& out) {
+  if (type == CellType::kBool) {
+    out.append(cells.numbers()[place] != 0 ? "true" : "false");
+  } else if (type == CellType::kDouble) {
+    AddNumber(cells.doubles()[place], out);
+  } else {
+    AddNumber(cells.numbers()[place], out);
+  }
+}
+
+std::string JsonList(const Cells& cells, size_t row, CellType type) {
+  const auto [first, end] = cells.ElementsOf(row);
+  std::string out = "[";
+  for (size_t i = first; i < end; ++i) {
+    if (i != first) out.push_back(',');
+    if (type == CellType::kText) {
+      AppendJsonString(cells.texts()[i], out);
+    } else {
+      AddValue(cells, i, type, out);
+    }
+  }
+  out.push_back(']');
+  return out;
 }
 
 }  // namespace
@@ -41,18 +69,9 @@ void CsvSink::AddText(std::string_view text) {
 
 void CsvSink::AddCell(const Column& column, const Cells& cells, size_t row) {
   if (cells.IsNull(row)) return;
-  switch (column.type) {
-    case CellType::kBool:
-      text_.append(cells.numbers()[row] != 0 ? "true" : "false");
-      return;
-    case CellType::kInt32:
-    case CellType::kInt64:
-      return AddNumber(cells.numbers()[row], text_);
-    case CellType::kDouble:
-      return AddNumber(cells.doubles()[row], text_);
-    case CellType::kText:
-      return AddText(cells.texts()[row]);
-  }
+  if (column.shape == CellShape::kList) return AddText(JsonList(cells, row, column.type));
+  if (column.type == CellType::kText) return AddText(cells.texts()[row]);
+  AddValue(cells, row, column.type, text_);
 }
 
 absl::Status CsvSink::FlushAt(size_t bytes) {

@@ -9,7 +9,8 @@
 
 namespace lockstep::views {
 
-// Null is an empty field, and an empty text is "". CsvSink::Finish() does not finish `sink`.
+// Null is an empty field, an empty text is "", and a list is a JSON array. CsvSink::Finish() does not finish
+// `sink`.
 class CsvSink final : public TableSink {
  public:
   // `table` and `sink` outlive it. The header is written with the first rows, or by Finish().

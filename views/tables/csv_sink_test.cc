@@ -41,6 +41,19 @@ TEST(CsvSinkTest, QuotesTextsAsInRfc4180AndDistinguishesNullFromEmpty) {
             "word\",2\r\n\"two\r\nlines\",3\r\n\"\",4\r\n,\r\n");
 }
 
+TEST(CsvSinkTest, WritesListsAsJson) {
+  Table table = {
+      .name = "t", .meaning = "", .columns = {Of("n", CellType::kInt32), Of("t", CellType::kText)}};
+  for (Column& column : table.columns) column.shape = CellShape::kList;
+  std::vector<Cells> cells(2);
+  cells[0].Add(std::vector<int>{});
+  cells[0].Add(std::vector<int>{3, -4});
+  cells[1].Add(std::vector<std::string>{"a;b", "c \"d\""});
+  cells[1].Add(std::vector<std::string>{"\xFF"});
+  EXPECT_EQ(Written(table, cells),
+            "n,t\r\n[],\"[\"\"a;b\"\",\"\"c \\\"\"d\\\"\"\"\"]\"\r\n\"[3,-4]\",\"[\"\"?\"\"]\"\r\n");
+}
+
 TEST(CsvSinkTest, NumbersReadBackUnchanged) {
   const Table table = {
       .name = "t",

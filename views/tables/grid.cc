@@ -10,17 +10,6 @@
 namespace lockstep::views {
 namespace {
 
-void AddCell(const Cells& from, size_t row, CellType type, Cells& to) {
-  switch (type) {
-    case CellType::kText:
-      return from.IsNull(row) ? to.Add(std::optional<std::string>()) : to.Add(std::string(from.texts()[row]));
-    case CellType::kDouble:
-      return from.IsNull(row) ? to.Add(std::optional<double>()) : to.Add(from.doubles()[row]);
-    default:
-      return from.IsNull(row) ? to.Add(std::optional<int64_t>()) : to.Add(from.numbers()[row]);
-  }
-}
-
 // Returns a < b for two cells that are not null.
 bool Less(const Cells& cells, CellType type, size_t a, size_t b) {
   switch (type) {
@@ -60,7 +49,7 @@ absl::Status Grid::Append(const Batch& batch) {
   for (size_t row = 0; row < batch.rows; ++row) {
     order_.push_back(static_cast<uint32_t>(order_.size()));
     for (size_t c = 0; c < cells_.size(); ++c)
-      AddCell(batch.columns[c], row, table_.columns[c].type, cells_[c]);
+      cells_[c].AddFrom(batch.columns[c], row, table_.columns[c].type);
   }
   return absl::OkStatus();
 }
@@ -131,7 +120,7 @@ absl::Status Grid::Write(TableSink& sink) const {
     const size_t to = std::min(order_.size(), from + kBatchRows);
     for (size_t c = 0; c < out.size(); ++c) {
       out[c].Clear();
-      for (size_t i = from; i < to; ++i) AddCell(cells_[c], order_[i], table_.columns[c].type, out[c]);
+      for (size_t i = from; i < to; ++i) out[c].AddFrom(cells_[c], order_[i], table_.columns[c].type);
     }
     if (absl::Status s = sink.Append({.rows = to - from, .columns = out}); !s.ok()) return s;
   }

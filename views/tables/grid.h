@@ -16,7 +16,7 @@ namespace lockstep::views {
 
 enum class SortOrder : uint8_t { kAscending, kDescending };
 
-// A sink that keeps its rows. One thread.
+// A sink that keeps its rows. No column holds lists. One thread.
 class Grid final : public TableSink {
  public:
   explicit Grid(const Table& table);

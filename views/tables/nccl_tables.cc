@@ -51,14 +51,14 @@ std::unique_ptr<TableSource> NetworkOperations() {
           Make<R>("operation", "",
                   "operation in collective_instances of the same rank; null: unknown, or of another process",
                   [](const R& r) { return NumberOrNull(r.row->operation); }),
-          Make<R>("group", "", "communicator; null: unknown",
+          Make<R>("communicator", "", "name of the communicator; null: unknown",
                   [](const R& r) {
                     const auto& groups = r.in->capture.groups;
                     return r.row->group < groups.size()
                                ? std::optional<std::string_view>(groups[r.row->group].ShownName())
                                : std::nullopt;
                   }),
-          Make<R>("peer", "", "rank in the group; null: unknown",
+          Make<R>("peer", "", "rank in the communicator; null: unknown",
                   [](const R& r) { return r.row->peer < 0 ? std::nullopt : std::optional(r.row->peer); }),
           Make<R>("send", "", "true: send; false: receive", [](const R& r) { return r.row->is_send; }),
           Make<R>("channel", "", "NCCL's channel number", [](const R& r) { return r.row->channel; }),

@@ -23,6 +23,12 @@ enum class ParquetEncoding : int32_t { kPlain = 0, kRle = 3, kDeltaBinaryPacked 
 
 ParquetType ParquetTypeOf(CellType type);
 
+// A value that no value of the chunk is below or above.
+struct ParquetBound {
+  std::string bytes;
+  bool exact = true;  // false: no value of the chunk equals it
+};
+
 // Offsets count from the first byte of the chunk.
 struct ParquetChunk {
   std::string bytes;
@@ -30,9 +36,10 @@ struct ParquetChunk {
   std::optional<uint64_t> dictionary_at;
   uint64_t data_at = 0;
   ParquetEncoding encoding = ParquetEncoding::kPlain;
+  size_t values = 0;  // rows; for lists: elements and empty lists
   size_t nulls = 0;
-  // Of whole numbers. nullopt: the chunk has no value.
-  std::optional<int64_t> least, most;
+  // Bounds of the values, encoded for the statistics. nullopt: the column has no bounds, or no value.
+  std::optional<ParquetBound> least, most;
 };
 
 // Compresses pages with zstd. One thread; one writer serves a whole file.
@@ -46,11 +53,12 @@ class ParquetChunkWriter {
  private:
   struct PageKind;
 
+  absl::Status WriteLists(const Column& column, const Cells& cells, ParquetChunk& chunk);
   absl::Status WriteTexts(const Column& column, const Cells& cells, ParquetChunk& chunk);
   absl::Status WriteDictionary(std::span<const std::string_view> texts, ParquetChunk& chunk);
   absl::Status WritePlainTexts(const Column& column, const Cells& cells, ParquetChunk& chunk);
-  // Adds `page`, which holds `rows` rows, with its header.
-  absl::Status AddDataPage(std::string_view page, size_t rows, ParquetChunk& chunk);
+  // Adds `page` with its header. It holds `values` values, nulls included.
+  absl::Status AddDataPage(std::string_view page, size_t values, ParquetChunk& chunk);
   absl::Status AddPage(std::string_view page, const PageKind& kind, ParquetChunk& chunk);
 
   std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> zstd_;

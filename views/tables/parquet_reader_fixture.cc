@@ -39,6 +39,7 @@ std::string TableLine(const Table& table, const std::vector<size_t>& group_rows)
     out.Member("meaning", column.meaning);
     out.Member("type", TypeName(column.type));
     out.Member("may_be_null", column.may_be_null);
+    out.Member("list", column.shape == CellShape::kList);
     out.EndObject();
   }
   out.EndArray();

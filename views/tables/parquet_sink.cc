@@ -1,5 +1,8 @@
 #include "views/tables/parquet_sink.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "views/tables/parquet_encoding.h"
 #include "views/tables/thrift_compact.h"
@@ -9,42 +12,88 @@ namespace {
 
 constexpr std::string_view kMagic = "PAR1";
 constexpr int32_t kZstd = 6;
-constexpr int32_t kUtf8 = 0;  // as a "converted type", for readers without logical types
-constexpr int kStringType = 1;
+enum class Repetition : int32_t { kRequired = 0, kOptional = 1, kRepeated = 2 };
+
+// The specification's numbers of a type of values: one for readers without logical types, and one that
+// selects the member of its union.
+struct LogicalType {
+  int32_t converted;
+  int logical;
+};
+constexpr LogicalType kString = {.converted = 0, .logical = 1};
+constexpr LogicalType kList = {.converted = 3, .logical = 3};
+
+// A list is a group of one repeated group, which has one element.
+constexpr std::string_view kListNames[] = {"list", "element"};
+
+void AddLogicalType(LogicalType type, ThriftCompact& out) {
+  out.I32(6, type.converted);
+  out.BeginStruct(10);
+  out.BeginStruct(type.logical);
+  out.EndStruct();
+  out.EndStruct();
+}
+
+void AddLeaf(std::string_view name, CellType type, Repetition repetition, ThriftCompact& out) {
+  out.BeginElement();
+  out.I32(1, static_cast<int32_t>(ParquetTypeOf(type)));
+  out.I32(3, static_cast<int32_t>(repetition));
+  out.Binary(4, name);
+  if (type == CellType::kText) AddLogicalType(kString, out);
+  out.EndStruct();
+}
+
+void AddListSchema(const Column& column, ThriftCompact& out) {
+  out.BeginElement();
+  out.I32(3, static_cast<int32_t>(Repetition::kRequired));
+  out.Binary(4, column.name);
+  out.I32(5, 1);
+  AddLogicalType(kList, out);
+  out.EndStruct();
+  out.BeginElement();
+  out.I32(3, static_cast<int32_t>(Repetition::kRepeated));
+  out.Binary(4, kListNames[0]);
+  out.I32(5, 1);
+  out.EndStruct();
+  AddLeaf(kListNames[1], column.type, Repetition::kRequired, out);
+}
 
 void AddSchema(const Table& table, ThriftCompact& out) {
-  out.BeginList(2, ThriftCompact::Element::kStruct, table.columns.size() + 1);
+  const auto lists = std::count_if(table.columns.begin(), table.columns.end(),
+                                   [](const Column& c) { return c.shape == CellShape::kList; });
+  out.BeginList(2, ThriftCompact::Element::kStruct,
+                1 + table.columns.size() + std::size(kListNames) * static_cast<size_t>(lists));
   out.BeginElement();
   out.Binary(4, table.name);
   out.I32(5, static_cast<int32_t>(table.columns.size()));
   out.EndStruct();
   for (const Column& column : table.columns) {
-    out.BeginElement();
-    out.I32(1, static_cast<int32_t>(ParquetTypeOf(column.type)));
-    out.I32(3, column.may_be_null ? 1 : 0);
-    out.Binary(4, column.name);
-    if (column.type == CellType::kText) {
-      out.I32(6, kUtf8);
-      out.BeginStruct(10);
-      out.BeginStruct(kStringType);
-      out.EndStruct();
-      out.EndStruct();
+    if (column.shape == CellShape::kList) {
+      AddListSchema(column, out);
+    } else {
+      AddLeaf(column.name, column.type, column.may_be_null ? Repetition::kOptional : Repetition::kRequired,
+              out);
     }
-    out.EndStruct();
   }
 }
 
-std::string Bytes(const Column& column, int64_t value) {
-  std::string bytes;
-  AddLittleEndian(static_cast<uint64_t>(value), column.type == CellType::kInt32 ? 4 : 8, bytes);
-  return bytes;
+void AddPath(const Column& column, ThriftCompact& out) {
+  const bool list = column.shape == CellShape::kList;
+  out.BeginList(3, ThriftCompact::Element::kBinary, list ? 1 + std::size(kListNames) : 1);
+  out.BinaryElement(column.name);
+  if (!list) return;
+  for (const std::string_view name : kListNames) out.BinaryElement(name);
 }
 
 void AddStatistics(const Column& column, const ParquetChunk& chunk, ThriftCompact& out) {
+  // Readers disagree on nulls of lists: some count an empty list.
+  if (column.shape == CellShape::kList) return;
   out.BeginStruct(12);
   out.I64(3, static_cast<int64_t>(chunk.nulls));
-  if (chunk.most) out.Binary(5, Bytes(column, *chunk.most));
-  if (chunk.least) out.Binary(6, Bytes(column, *chunk.least));
+  if (chunk.most) out.Binary(5, chunk.most->bytes);
+  if (chunk.least) out.Binary(6, chunk.least->bytes);
+  if (chunk.most) out.Bool(7, chunk.most->exact);
+  if (chunk.least) out.Bool(8, chunk.least->exact);
   out.EndStruct();
 }
 
@@ -130,10 +179,9 @@ std::string ParquetSink::Footer() const {
       out.BeginStruct(3);
       out.I32(1, static_cast<int32_t>(ParquetTypeOf(column.type)));
       AddEncodings(chunk, out);
-      out.BeginList(3, ThriftCompact::Element::kBinary, 1);
-      out.BinaryElement(column.name);
+      AddPath(column, out);
       out.I32(4, kZstd);
-      out.I64(5, static_cast<int64_t>(group.rows));
+      out.I64(5, static_cast<int64_t>(chunk.values));
       out.I64(6, static_cast<int64_t>(chunk.uncompressed_bytes));
       out.I64(7, static_cast<int64_t>(placed.compressed_bytes));
       out.I64(9, static_cast<int64_t>(placed.at + chunk.data_at));
@@ -150,7 +198,7 @@ std::string ParquetSink::Footer() const {
   AddProperty("lockstep.table", table_.meaning, out);
   for (const Column& column : table_.columns)
     AddProperty(absl::StrCat("lockstep.column.", std::string(column.name)), column.meaning, out);
-  out.Binary(6, "Lockstep (tables version 1)");
+  out.Binary(6, absl::StrCat("Lockstep (tables version ", kTablesVersion, ")"));
   AddColumnOrders(table_, out);
   return out.Take();
 }

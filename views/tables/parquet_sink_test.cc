@@ -161,6 +161,70 @@ TEST(ParquetSinkTest, WritesLargeTextsInSeparatePages) {
   ExpectParquet(bytes.text(), table, {ExpectedCells(texts.begin(), texts.end())}, {texts.size()});
 }
 
+TEST(ParquetSinkTest, WritesListsOfEveryType) {
+  const Table table = {
+      .name = "t",
+      .meaning = "",
+      .columns = {
+          {.name = "ranks", .unit = "", .meaning = "", .type = CellType::kInt32, .shape = CellShape::kList},
+          {.name = "counts", .unit = "", .meaning = "", .type = CellType::kInt64, .shape = CellShape::kList},
+          {.name = "flags", .unit = "", .meaning = "", .type = CellType::kBool, .shape = CellShape::kList},
+          {.name = "texts", .unit = "", .meaning = "", .type = CellType::kText, .shape = CellShape::kList},
+          {.name = "single", .unit = "", .meaning = "", .type = CellType::kInt32}}};
+  StringSink bytes;
+  ParquetSink sink(table, bytes);
+  const std::vector<std::vector<int32_t>> ranks = {{}, {7}, {1, 2, 3}, {}, {-5, 0}};
+  const std::vector<std::vector<uint64_t>> counts = {{1, 1}, {}, {9223372036854775807u}, {4}, {}};
+  const std::vector<std::vector<bool>> flags = {{true}, {false, true}, {}, {}, {true, true, false}};
+  const std::vector<std::vector<std::string>> texts = {
+      {"a;b", ""}, {}, {"\"quoted\""}, {"\xC3\xA4"}, {"x", "x"}};
+  std::vector<Cells> cells(5);
+  for (size_t row = 0; row < ranks.size(); ++row) {
+    cells[0].Add(ranks[row]);
+    cells[1].Add(counts[row]);
+    cells[2].Add(flags[row]);
+    cells[3].Add(texts[row]);
+    cells[4].Add(static_cast<int32_t>(row));
+  }
+  const std::vector<ExpectedCells> columns = {
+      {"[]", "[7]", "[1,2,3]", "[]", "[-5,0]"},
+      {"[1,1]", "[]", "[9223372036854775807]", "[4]", "[]"},
+      {"[true]", "[false,true]", "[]", "[]", "[true,true,false]"},
+      {R"(["a;b",""])", "[]", R"(["\"quoted\""])", "[\"\xC3\xA4\"]", R"(["x","x"])"},
+      {"0", "1", "2", "3", "4"}};
+  ASSERT_TRUE(sink.Append({.rows = ranks.size(), .columns = cells}).ok());
+  ASSERT_TRUE(sink.Finish().ok());
+  ExpectParquet(bytes.text(), table, columns, {ranks.size()});
+}
+
+// A reader skips a row group if its bounds exclude the wanted text, so a cut bound must still include it.
+TEST(ParquetSinkTest, CutsTheBoundsOfLongTexts) {
+  const Table table = {.name = "t",
+                       .meaning = "",
+                       .columns = {{.name = "text", .unit = "", .meaning = "", .type = CellType::kText}}};
+  const std::vector<std::vector<std::string>> groups = {
+      {std::string(200, 'm')},                                      // both bounds are cut
+      {std::string(63, 'a') + "\xC3\xA4" + "b", "short"},           // the cut would divide a character
+      {std::string(64, '\x7F') + "x"},                              // no ASCII character follows
+      {"kept", std::string(60, 'z') + "\xE2\x82\xAC\xE2\x82\xAC"},  // the last character is not ASCII
+  };
+  StringSink bytes;
+  ParquetSink sink(table, bytes);
+  ExpectedCells expected;
+  std::vector<size_t> rows;
+  for (const std::vector<std::string>& texts : groups) {
+    std::vector<Cells> cells(1);
+    for (const std::string& text : texts) {
+      cells[0].Add(std::string_view(text));
+      expected.push_back(text);
+    }
+    rows.push_back(texts.size());
+    ASSERT_TRUE(sink.Append({.rows = texts.size(), .columns = cells}).ok());
+  }
+  ASSERT_TRUE(sink.Finish().ok());
+  ExpectParquet(bytes.text(), table, {expected}, rows);
+}
+
 TEST(ParquetSinkTest, WritesATableWithoutRows) {
   const Table table = {.name = "empty", .meaning = "", .columns = {{.name = "n", .unit = "", .meaning = ""}}};
   StringSink bytes;

@@ -1,5 +1,5 @@
-// The tables of report.json (docs/formats/report.md), flattened: a list inside a row becomes a text, and an
-// object becomes its members. Columns that show a field as it is follow from report/fields/report.def.
+// The tables of report.json (docs/formats/report.md), flattened: an object inside a row becomes its members.
+// Columns that show a field as it is follow from report/fields/report.def.
 #include <functional>
 #include <optional>
 #include <string>
@@ -7,8 +7,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "report/fields.h"
 #include "views/tables/tables.h"
 
@@ -36,15 +34,6 @@ struct StragglerPlace {
 };
 const StragglerRow& StragglerOf(const StragglerPlace& place) { return *place.row; }
 
-// Separators of a list of numbers or names, and of a list of sentences.
-constexpr const char* kBetween = ";";
-constexpr const char* kBetweenSentences = " | ";
-
-std::string Joined(const std::vector<RankId>& ranks) {
-  return absl::StrJoin(ranks, kBetween,
-                       [](std::string* out, RankId rank) { absl::StrAppend(out, rank.value()); });
-}
-
 std::optional<double> Low(const std::optional<report::Range>& range) {
   return range ? std::optional(range->low) : std::nullopt;
 }
@@ -60,6 +49,21 @@ T CellOf(const T& value) {
 std::string_view CellOf(const std::string& text) { return text; }
 std::optional<std::string_view> CellOf(const std::optional<std::string>& text) {
   return text ? std::optional<std::string_view>(*text) : std::nullopt;
+}
+
+// SQL programs read "gbps" as bits, but the report's bandwidths are 10^9 bytes per second.
+constexpr std::string_view kReportBandwidth = "gbps";
+constexpr std::string_view kBandwidth = "gb_per_s";
+
+std::string_view ColumnUnit(std::string_view unit) { return unit == kReportBandwidth ? kBandwidth : unit; }
+
+// The name of a column ends in its unit, and is not a keyword of SQL.
+std::string ColumnName(std::string_view name, std::string_view unit) {
+  if (name == "group") return "communicator";
+  std::string out(name);
+  if (unit == kReportBandwidth) out.replace(out.size() - unit.size(), unit.size(), kBandwidth);
+  if (unit == "fraction" && !name.ends_with(unit)) out += "_fraction";
+  return out;
 }
 
 // Leads from a row of the report to itself.
@@ -81,10 +85,8 @@ struct FieldCell {
 
 template <typename R, auto from, auto get>
 ColumnOf<R> MakeFieldColumn(const report::Field<get>& field) {
-  // The name of a column ends in its unit.
-  const bool add_unit = field.unit == "fraction" && !field.name.ends_with("_fraction");
-  static const std::string name = std::string(field.name) + (add_unit ? "_fraction" : "");
-  return Make<R>(name, field.unit, field.meaning, FieldCell<from, get>());
+  static const std::string name = ColumnName(field.name, field.unit);
+  return Make<R>(name, ColumnUnit(field.unit), field.meaning, FieldCell<from, get>());
 }
 
 template <typename R, auto from, typename Visit>
@@ -169,6 +171,14 @@ std::unique_ptr<TableSource> StepBreakdown() {
       FieldColumns<R>());
 }
 
+template <auto member>
+auto LastArrivals(const CollectiveRow& row) {
+  std::vector<std::remove_cvref_t<std::invoke_result_t<decltype(member), const report::LastArrivalsRow&>>>
+      out;
+  for (const report::LastArrivalsRow& arrivals : row.last_arrivals) out.push_back(arrivals.*member);
+  return out;
+}
+
 std::unique_ptr<TableSource> Collectives() {
   using R = CollectiveRow;
   return std::make_unique<TableOf<R>>(
@@ -193,13 +203,10 @@ std::unique_ptr<TableSource> Collectives() {
           FieldColumn<R, &SkewRow::max, &R::skew>("skew_max_ns"),
           FieldColumn<R, &R::algbw_gbps>(),
           FieldColumn<R, &R::busbw_gbps>(),
-          Make<R>("last_arrivals", "", "number of last arrivals per rank, as rank:count;…",
-                  [](const R& r) {
-                    return absl::StrJoin(r.last_arrivals, kBetween,
-                                         [](std::string* out, const report::LastArrivalsRow& l) {
-                                           absl::StrAppend(out, l.rank.value(), ":", l.count);
-                                         });
-                  }),
+          Make<R>("last_ranks", "", "ranks that the others waited for, most often first",
+                  Named<LastArrivals<&report::LastArrivalsRow::rank>>()),
+          Make<R>("last_counts", "", "how often they waited for each of last_ranks",
+                  Named<LastArrivals<&report::LastArrivalsRow::count>>()),
       });
 }
 
@@ -215,9 +222,8 @@ std::unique_ptr<TableSource> Stragglers() {
       std::vector<ColumnOf<R>>{
           Make<R>("place", "", "index in report.json's list, from 0", [](const R& r) { return r.place; }),
           FieldColumn<R, &StragglerRow::kind, StragglerOf>(),
-          Make<R>("ranks", "", "ranks separated by ;", [](const R& r) { return Joined(r.row->ranks); }),
-          Make<R>("hosts", "", "hosts separated by ;",
-                  [](const R& r) { return absl::StrJoin(r.row->hosts, kBetween); }),
+          FieldColumn<R, &StragglerRow::ranks, StragglerOf>(),
+          FieldColumn<R, &StragglerRow::hosts, StragglerOf>(),
           FieldColumn<R, &StragglerRow::cause, StragglerOf>(),
           FieldColumn<R, &StragglerRow::lost_ns_per_step, StragglerOf>(),
           FieldColumn<R, &StragglerRow::share, StragglerOf>(),
@@ -235,8 +241,7 @@ std::unique_ptr<TableSource> Stragglers() {
           FieldColumn<R, &StragglerRow::excess_since_ns, StragglerOf>(),
           FieldColumn<R, &StragglerRow::caused_wait_ns_per_step, StragglerOf>(),
           FieldColumn<R, &StragglerRow::delayed_ranks, StragglerOf>(),
-          Make<R>("evidence", "", "sentences separated by ' | '",
-                  [](const R& r) { return absl::StrJoin(r.row->evidence, kBetweenSentences); }),
+          FieldColumn<R, &StragglerRow::evidence, StragglerOf>(),
           FieldColumn<R, &StragglerRow::action, StragglerOf>(),
       });
 }

@@ -21,9 +21,14 @@ struct Column {
   std::string_view name;  // ends in its unit, if it has one
   std::string_view unit;  // "ns", "bytes", "fraction", …; empty: none
   std::string_view meaning;
-  CellType type = CellType::kInt64;
+  CellType type = CellType::kInt64;  // of the elements, if the cells are lists
+  CellShape shape = CellShape::kSingle;
   bool may_be_null = false;
 };
+
+// The version of all tables: their names, columns, and the forms of cells. It rises if readers must change
+// (docs/formats/csv.md).
+inline constexpr int kTablesVersion = 2;
 
 // Names point to texts that live as long as the program.
 struct Table {

@@ -111,6 +111,7 @@ ColumnOf<Row> Make(std::string_view name, std::string_view unit, std::string_vie
            .unit = unit,
            .meaning = meaning,
            .type = CellTypeOf<Value>::kType,
+           .shape = CellTypeOf<Value>::kShape,
            .may_be_null = CellTypeOf<Value>::kMayBeNull},
           [](std::span<const Row> rows, Cells& cells) {
             for (const Row& row : rows) cells.Add(Get{}(row));

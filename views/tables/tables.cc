@@ -1,5 +1,7 @@
 #include "views/tables/tables.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace lockstep::views {
 namespace {
 
@@ -8,18 +10,19 @@ struct ColumnRow {
   const Column* column;
 };
 
-std::string_view TypeName(CellType type) {
+std::string TypeName(const Column& column) {
   constexpr std::string_view kNames[] = {"bool", "int32", "int64", "double", "text"};
-  return kNames[static_cast<size_t>(type)];
+  return absl::StrCat(std::string(kNames[static_cast<size_t>(column.type)]),
+                      column.shape == CellShape::kList ? "[]" : "");
 }
 
 std::vector<ColumnOf<ColumnRow>> ColumnsOfColumns() {
   using R = ColumnRow;
   return {
-      Make<R>("table", "", "table with the column", [](const R& r) { return r.table->name; }),
-      Make<R>("column", "", "name of the column", [](const R& r) { return r.column->name; }),
-      Make<R>("type", "", "bool, int32, int64, double, text",
-              [](const R& r) { return TypeName(r.column->type); }),
+      Make<R>("table_name", "", "table with the column", [](const R& r) { return r.table->name; }),
+      Make<R>("column_name", "", "name of the column", [](const R& r) { return r.column->name; }),
+      Make<R>("type", "", "bool, int32, int64, double, text; followed by [] for a list",
+              [](const R& r) { return TypeName(*r.column); }),
       Make<R>(
           "unit", "", "unit; null: none",
           [](const R& r) { return r.column->unit.empty() ? std::nullopt : std::optional(r.column->unit); }),

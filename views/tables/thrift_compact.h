@@ -28,6 +28,7 @@ class ThriftCompact {
   // Adds a field to the open struct.
   void I32(int field, int32_t value) { Header(field, 5), AddVarint(ZigZag(value), out_); }
   void I64(int field, int64_t value) { Header(field, 6), AddVarint(ZigZag(value), out_); }
+  void Bool(int field, bool value) { Header(field, value ? 1 : 2); }
   void Binary(int field, std::string_view value) { Header(field, 8), BinaryElement(value); }
 
   void BeginStruct(int field) { Header(field, 12), fields_.push_back(0); }

@@ -1,9 +1,11 @@
 #include "views/tables/write_tables.h"
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -11,6 +13,7 @@
 #include "formats/common/write_progress.h"
 #include "views/tables/csv_sink.h"
 #include "views/tables/parquet_sink.h"
+#include "views/tables/partitioned_parquet.h"
 #include "views/tables/tables.h"
 
 namespace lockstep::views {
@@ -61,41 +64,84 @@ absl::Status WriteFile(const TableSource& source, const Input& input, TableForma
   return bytes->Finish();
 }
 
-}  // namespace
+absl::Status CreateFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("cannot create ", path, ": ", error.message()));
+}
 
-absl::Status WriteTables(const Input& input, TableFormat format, const std::string& output,
-                         const formats::WriteProgress& progress) {
-  const Sources all = AllTables();
-  std::vector<const TableSource*> chosen;
-  const bool one_file = IsOneFile(format, output);
-  if (one_file) {
-    const auto found = FindTable(all, format, output);
-    if (!found.ok()) return found.status();
-    chosen.push_back(*found);
-  } else {
-    for (const auto& source : all) chosen.push_back(source.get());
-    std::error_code error;
-    std::filesystem::create_directories(output, error);
-    if (error)
-      return absl::PermissionDeniedError(absl::StrCat("cannot create ", output, ": ", error.message()));
-  }
+using WriteOne = std::function<absl::Status(const TableSource& source, const RowsWritten& written)>;
+
+// Calls `write` for each table, and reports the progress of all of them.
+absl::Status WriteEach(const Input& input, const std::vector<const TableSource*>& tables,
+                       const formats::WriteProgress& progress, const WriteOne& write) {
   uint64_t total = 0;
-  for (const TableSource* source : chosen) total += source->ExpectedRows(input);
+  for (const TableSource* source : tables) total += source->ExpectedRows(input);
   uint64_t before = 0;
-  for (const TableSource* source : chosen) {
+  for (const TableSource* source : tables) {
     uint64_t here = 0;
     const RowsWritten written = [&](uint64_t rows) {
       here += rows;
       if (progress) progress(before + here, total);
     };
-    const std::string path = one_file ? output
-                                      : absl::StrCat(output, "/", std::string(source->table().name),
-                                                     std::string(EndingOf(format)));
-    if (absl::Status s = WriteFile(*source, input, format, path, written); !s.ok()) return s;
+    if (absl::Status s = write(*source, written); !s.ok()) return s;
     before += source->ExpectedRows(input);
     if (progress) progress(before, total);
   }
   return absl::OkStatus();
+}
+
+std::vector<const TableSource*> PointersTo(const Sources& sources) {
+  std::vector<const TableSource*> out;
+  for (const auto& source : sources) out.push_back(source.get());
+  return out;
+}
+
+}  // namespace
+
+absl::Status WriteTables(const Input& input, TableFormat format, const std::string& output,
+                         const formats::WriteProgress& progress) {
+  const Sources all = AllTables();
+  if (IsOneFile(format, output)) {
+    const auto found = FindTable(all, format, output);
+    if (!found.ok()) return found.status();
+    return WriteEach(input, {*found}, progress, [&](const TableSource& source, const RowsWritten& written) {
+      return WriteFile(source, input, format, output, written);
+    });
+  }
+  if (absl::Status s = CreateFolder(output); !s.ok()) return s;
+  return WriteEach(
+      input, PointersTo(all), progress, [&](const TableSource& source, const RowsWritten& written) {
+        const std::string path =
+            absl::StrCat(output, "/", std::string(source.table().name), std::string(EndingOf(format)));
+        return WriteFile(source, input, format, path, written);
+      });
+}
+
+std::vector<std::string> PartitionFolders(const std::string& output, std::string_view capture) {
+  std::vector<std::string> folders;
+  for (const auto& source : AllTables()) {
+    folders.push_back(
+        absl::StrCat(output, "/", std::string(source->table().name), "/capture=", FolderValue(capture)));
+  }
+  return folders;
+}
+
+absl::Status WritePartitions(const Input& input, const std::string& output,
+                             const formats::WriteProgress& progress) {
+  const Sources all = AllTables();
+  const std::vector<std::string> folders = PartitionFolders(output, input.capture.id);
+  size_t next = 0;
+  return WriteEach(
+      input, PointersTo(all), progress, [&](const TableSource& source, const RowsWritten& written) {
+        const std::string& folder = folders[next++];
+        if (absl::Status s = CreateFolder(folder); !s.ok()) return s;
+        if (!HasRanks(source.table()))
+          return WriteFile(source, input, TableFormat::kParquet, folder + "/data.parquet", written);
+        PartitionedParquet sink(source.table(), folder);
+        return source.Write(input, sink, written);
+      });
 }
 
 }  // namespace lockstep::views

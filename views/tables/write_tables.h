@@ -1,8 +1,10 @@
-// Writes tables into files, for `lockstep export --format csv` and `parquet`.
+// Writes tables into files, for `lockstep export --format csv`, `--format parquet` and `--partition`.
 #ifndef LOCKSTEP_VIEWS_TABLES_WRITE_TABLES_H_
 #define LOCKSTEP_VIEWS_TABLES_WRITE_TABLES_H_
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "formats/common/write_progress.h"
@@ -18,6 +20,15 @@ enum class TableFormat { kCsv, kParquet };
 // cannot be created.
 absl::Status WriteTables(const Input& input, TableFormat format, const std::string& output,
                          const formats::WriteProgress& progress = {});
+
+// Writes every table as Parquet into folders that are named as Hive names them, so that several captures fit
+// into one `output`. The files are TABLE/capture=ID/rank=N/data.parquet, or TABLE/capture=ID/data.parquet for
+// a table without ranks. ID is the capture's id. Files of the same names are replaced. Errors are as above.
+absl::Status WritePartitions(const Input& input, const std::string& output,
+                             const formats::WriteProgress& progress = {});
+
+// Returns the folders TABLE/capture=ID of all tables.
+std::vector<std::string> PartitionFolders(const std::string& output, std::string_view capture);
 
 }  // namespace lockstep::views
 
