@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/common/analysis_output.h"
+#include "cli/common/choose_span.h"
 #include "cli/common/command.h"
 
 namespace lockstep::cli {
@@ -11,28 +12,28 @@ namespace {
 constexpr char kAnalyzeAbout[] =
     "Analyse recorded traces: which rank holds the others back, why, and what fixing it would gain.\n"
     "\n"
-    "Reads folders that lockstep trace wrote; Kineto/PyTorch traces (.json, .json.gz), one per rank, a "
-    "folder or\n"
-    "files; SQLite exports of Nsight Systems (nsys export --type sqlite --include-blobs=true); and a job's "
-    "own\n"
-    "timeline, one file for all ranks (docs/formats/timeline.md).\n"
+    "Reads folders that lockstep trace wrote; Kineto/PyTorch traces (.json, .json.gz), one per rank and\n"
+    "recording, as files, in a folder or in folders inside it; SQLite exports of Nsight Systems\n"
+    "(nsys export --type sqlite --include-blobs=true); and a job's own timeline, one file for all ranks\n"
+    "(docs/formats/timeline.md).\n"
     "\n"
     "Examples:\n"
     "  lockstep analyze ./traces\n"
     "  lockstep analyze rank0.json.gz rank1.json.gz --format json -o report.json\n"
+    "  lockstep analyze ./tensorboard-logs --span 2\n"
     "  lockstep analyze job.sqlite\n"
     "  lockstep analyze ./traces --exit-code || echo 'a straggler, or no usable input'\n";
 
 struct AnalyzeFlags {
   std::vector<std::string> paths;
-  std::string communication;
+  std::string communication, span;
   ReportFlags report;
 };
 
 ExitCode Analyze(const AnalyzeFlags& flags) {
   if (absl::Status s = CheckReportFlags(flags.report); !s.ok()) return Fail(s);
   Progress progress;
-  auto capture = ReadPaths(flags.paths, progress, DetailFor(flags.report));
+  auto capture = ReadPaths(flags.paths, progress, DetailFor(flags.report), flags.span);
   // Every error is an error of the input, hence kUsage.
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   report::AnalyzeOptions options;
@@ -54,6 +55,7 @@ void AddAnalyze(CLI::App& app, Chosen& chosen) {
   sub->add_option("PATH", flags->paths, "Files and folders")->required();
   sub->add_option("--communication", flags->communication,
                   "Regular expression of further kernel names that are communication");
+  AddSpanFlag(*sub, flags->span);
   AddReportFlags(*sub, flags->report);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Analyze(*flags); }; });
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_ranks.h"
+#include "cli/common/choose_span.h"
 #include "cli/common/command.h"
 #include "cli/common/progress.h"
 #include "cli/common/view_output.h"
@@ -33,7 +34,7 @@ constexpr char kDiffAbout[] =
 
 struct DiffFlags {
   std::string before, after, by = "kernel";
-  std::string ranks_before, ranks_after;
+  std::string ranks_before, ranks_after, span_before, span_after;
   bool exit_code = false;
   TableFlags table;
 };
@@ -52,13 +53,13 @@ struct Side {
   report::Analysis analysis;
 };
 
-absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, DiffKey key,
-                          Progress& progress) {
+absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, const std::string& span,
+                          DiffKey key, Progress& progress) {
   auto paths = FindCaptures({path});
   if (!paths.ok()) return paths.status();
-  auto capture =
-      ReadPaths(*paths, progress,
-                key == DiffKey::kOperator ? formats::HostDetail::kFrames : formats::HostDetail::kUnions);
+  auto capture = ReadPaths(
+      *paths, progress,
+      key == DiffKey::kOperator ? formats::HostDetail::kFrames : formats::HostDetail::kUnions, span);
   if (!capture.ok()) return capture.status();
   const auto places = ChooseRanks(*capture, ranks);
   if (!places.ok()) return places.status();
@@ -76,8 +77,8 @@ ExitCode Diff(const DiffFlags& flags) {
     return Fail(ExitCode::kUsage,
                 absl::StrCat("--by ", flags.by, " is unknown; choose kernel, operator, collective or step"));
   Progress progress;
-  const auto before = Read(flags.before, flags.ranks_before, *key, progress);
-  const auto after = before.ok() ? Read(flags.after, flags.ranks_after, *key, progress)
+  const auto before = Read(flags.before, flags.ranks_before, flags.span_before, *key, progress);
+  const auto after = before.ok() ? Read(flags.after, flags.ranks_after, flags.span_after, *key, progress)
                                  : absl::StatusOr<Side>(absl::CancelledError());
   progress.Clear();
   if (!before.ok()) return Fail(ExitCode::kUsage, std::string(before.status().message()));
@@ -100,6 +101,8 @@ void AddDiff(CLI::App& app, Chosen& chosen) {
   sub->add_option("--by", flags->by, "Group by kernel, operator, collective or step")->capture_default_str();
   sub->add_option("--ranks-a", flags->ranks_before, "Only these ranks of A, as in 0-7,12");
   sub->add_option("--ranks-b", flags->ranks_after, "Only these ranks of B");
+  AddSpanFlag(*sub, flags->span_before, "--span-a");
+  AddSpanFlag(*sub, flags->span_after, "--span-b");
   AddTableFlags(*sub, flags->table);
   sub->add_flag("--exit-code", flags->exit_code,
                 "Exit with code 3 if B has a straggler with verdict sure or likely");

@@ -5,6 +5,7 @@
 
 #include "cli/common/aggregator_client.h"
 #include "cli/common/analysis_output.h"
+#include "cli/common/choose_span.h"
 #include "cli/common/command.h"
 #include "cli/common/page_server.h"
 #include "formats/common/read_options.h"
@@ -24,7 +25,7 @@ constexpr char kReportAbout[] =
     "  lockstep report 20260301-120000-0a1b2c --aggregator head:7077 --token-file ~/.lockstep-token\n";
 
 struct ReportCommandFlags {
-  std::string capture;
+  std::string capture, span;
   bool open = false;
   AggregatorFlags aggregator;
   ReportFlags report;
@@ -62,8 +63,8 @@ ExitCode Report(const ReportCommandFlags& flags) {
   auto folder = FindOrFetchCapture(flags.capture, flags.aggregator, fetched);
   if (!folder.ok()) return Fail(folder.status());
   Progress progress;
-  auto capture =
-      ReadPaths({*folder}, progress, flags.open ? formats::HostDetail::kFrames : DetailFor(flags.report));
+  auto capture = ReadPaths({*folder}, progress,
+                           flags.open ? formats::HostDetail::kFrames : DetailFor(flags.report), flags.span);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   ReportFlags print = flags.report;
   print.source = flags.capture;
@@ -81,6 +82,7 @@ void AddReport(CLI::App& app, Chosen& chosen) {
   auto flags = std::make_shared<ReportCommandFlags>();
   sub->add_option("CAPTURE", flags->capture, "A capture's folder or id")->required();
   AddAggregatorFlags(*sub, flags->aggregator);
+  AddSpanFlag(*sub, flags->span);
   AddReportFlags(*sub, flags->report);
   sub->add_flag("--open", flags->open,
                 "Show it in a browser ($BROWSER or xdg-open), from a port of this machine, until Ctrl-C")

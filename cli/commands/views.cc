@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_ranks.h"
+#include "cli/common/choose_span.h"
 #include "cli/common/command.h"
 #include "cli/common/progress.h"
 #include "cli/common/view_output.h"
@@ -26,7 +27,7 @@ using views::View;
 
 struct ViewsFlags {
   std::vector<std::string> paths;
-  std::string group_by, ranks, table_name, method;
+  std::string group_by, ranks, table_name, method, span;
   int stack_depth = 5;
   TableFlags table;
 };
@@ -72,8 +73,8 @@ ExitCode Show(const View& view, const ViewsFlags& flags) {
   if (!paths.ok()) return Fail(paths.status());
   const bool frames = view.needs_frames != nullptr && view.needs_frames(*options);
   Progress progress;
-  auto capture =
-      ReadPaths(*paths, progress, frames ? formats::HostDetail::kFrames : formats::HostDetail::kUnions);
+  auto capture = ReadPaths(*paths, progress,
+                           frames ? formats::HostDetail::kFrames : formats::HostDetail::kUnions, flags.span);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   const auto ranks = ChooseRanks(*capture, flags.ranks);
   if (!ranks.ok()) {
@@ -153,6 +154,7 @@ void AddOne(const View& view, CLI::App& app, Chosen& chosen) {
   choose("--table", flags->table_name, view.tables, "The table to show");
   choose("--method", flags->method, view.methods, "The method of computation");
   sub->add_option("--ranks", flags->ranks, "Only these ranks, as in 0-7,12");
+  AddSpanFlag(*sub, flags->span);
   AddTableFlags(*sub, flags->table);
   sub->callback([flags, &view, &chosen] { chosen.action = [flags, &view] { return Show(view, *flags); }; });
 }

@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/analysis_output.h"
+#include "cli/common/choose_span.h"
 #include "cli/common/command.h"
+#include "formats/common/read_options.h"
 #include "report/whatif_report.h"
 
 namespace lockstep::cli {
@@ -36,8 +38,7 @@ constexpr char kWhatifAbout[] =
     "not effects outside the replay.\n";
 
 struct WhatifFlags {
-  std::string capture;
-  std::string fix;
+  std::string capture, fix, span;
   double scale = 0;
   double strength = 1;
   ReportFlags report;
@@ -67,7 +68,7 @@ ExitCode WhatIf(const WhatifFlags& flags) {
   auto folder = FindOrFetchCapture(flags.capture, flags.aggregator, fetched);
   if (!folder.ok()) return Fail(folder.status());
   Progress progress;
-  auto capture = ReadPaths({*folder}, progress);
+  auto capture = ReadPaths({*folder}, progress, formats::HostDetail::kUnions, flags.span);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   const analysis::Prepared prepared(*capture);
   const auto result = analysis::WhatIf(prepared, *request);
@@ -93,6 +94,7 @@ void AddWhatIf(CLI::App& app, Chosen& chosen) {
   flags->strength_given =
       sub->add_option("--strength", flags->strength, "Fraction of the way to typical, up to 1")
           ->capture_default_str();
+  AddSpanFlag(*sub, flags->span);
   AddOutputFlags(*sub, flags->report);
   AddAggregatorFlags(*sub, flags->aggregator);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return WhatIf(*flags); }; });

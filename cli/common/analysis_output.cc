@@ -13,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "aggregator/server.h"
 #include "base/files/file_sink.h"
+#include "base/rpc/status_macros.h"
 #include "capture/store/records_manifest.h"
+#include "cli/common/choose_span.h"
 #include "cli/common/command.h"
 #include "formats/common/read_options.h"
 #include "formats/input/read_input.h"
@@ -129,8 +131,13 @@ bool HasTraces(const std::string& path) {
 }
 
 absl::StatusOr<capture::Capture> ReadPaths(const std::vector<std::string>& paths, Progress& progress,
-                                           formats::HostDetail host) {
-  formats::ReadOptions options{.host = host};
+                                           formats::HostDetail host, const std::string& span) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const formats::SpanChoice choice, ParseSpan(span));
+  formats::ReadOptions options{.host = host, .span = choice};
+  options.chose_span = [&progress](const std::string& note) {
+    progress.Clear();
+    PrintMessage(note);
+  };
   if (progress.visible()) {
     options.progress = [&progress](uint64_t done, uint64_t total) {
       progress.Show(

@@ -51,8 +51,9 @@ bool HasStraggler(const report::Report& report);
 
 // Reads any input: capture folders and recorded traces by path. On return `progress` shows "analysing",
 // because callers analyse next. They clear it before they print.
+// `span` is the text of --span (choose_span.h). If the input has several spans, a message says which is read.
 absl::StatusOr<capture::Capture> ReadPaths(const std::vector<std::string>& paths, Progress& progress,
-                                           formats::HostDetail host = formats::HostDetail::kUnions);
+                                           formats::HostDetail host, const std::string& span);
 // Returns a path for each name: an existing folder or file, or the result of FindCapture().
 absl::StatusOr<std::vector<std::string>> FindCaptures(const std::vector<std::string>& names);
 // Accepts a folder, or the id of a capture that this user's aggregator keeps on this machine.

@@ -20,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kDeepestFolder = 5;
-constexpr size_t kMostFolders = 10000;
 
 constexpr std::array<std::string_view, 3> kPacked = {"", ".gz", ".zst"};
 
@@ -93,6 +92,8 @@ absl::StatusOr<Listing> List(const std::string& folder) {
 // Searches through folders level by level.
 class Search {
  public:
+  explicit Search(size_t most_folders) : most_folders_(most_folders) {}
+
   // `top` itself is not listed again.
   absl::Status Below(const std::string& top, std::vector<std::string> level) {
     (void)Enter(top);
@@ -100,8 +101,8 @@ class Search {
       std::vector<std::string> next;
       for (const std::string& folder : level) {
         if (!Enter(folder)) continue;
-        if (entered_.size() > kMostFolders) {
-          return absl::InvalidArgumentError(absl::StrCat(top, " holds more than ", kMostFolders,
+        if (entered_.size() > most_folders_) {
+          return absl::InvalidArgumentError(absl::StrCat(top, " holds more than ", most_folders_,
                                                          " folders; give the folder of one job's traces"));
         }
         Take(folder, next);
@@ -138,6 +139,7 @@ class Search {
     next.insert(next.end(), listing->folders.begin(), listing->folders.end());
   }
 
+  const size_t most_folders_;
   std::set<std::string> entered_;
   std::string too_deep_;
 };
@@ -165,7 +167,7 @@ bool IsCaptureFolder(const std::string& folder) {
   return fs::is_directory(path / "records", error) || fs::exists(path / "manifest.json", error);
 }
 
-absl::StatusOr<FoundTraces> FindTraces(const std::string& folder) {
+absl::StatusOr<FoundTraces> FindTraces(const std::string& folder, size_t most_folders) {
   auto top = List(folder);
   if (!top.ok()) return top.status();
   // A capture folder without its records may still hold its traces.
@@ -174,7 +176,7 @@ absl::StatusOr<FoundTraces> FindTraces(const std::string& folder) {
     if (auto inner = List((fs::path(folder) / "traces").string()); inner.ok() && !inner->traces.empty())
       return FoundTraces{std::move(inner->traces), {}};
   }
-  Search search;
+  Search search(most_folders);
   if (absl::Status s = search.Below(folder, std::move(top->folders)); !s.ok()) return s;
   FoundTraces found{std::move(top->traces), {}};
   if (search.traces.empty()) {

@@ -134,6 +134,19 @@ std::string NodeInFileName(std::string_view path) {
   return std::string(node);
 }
 
+std::string WorkerInFileName(std::string_view path) {
+  const std::string_view name = LastPart(path);
+  const size_t ending = name.find(".pt.trace.json");
+  if (ending == std::string_view::npos) return std::string(name);
+  const std::string_view before = name.substr(0, ending);
+  const size_t dot = before.rfind('.');
+  if (dot == std::string_view::npos || dot == 0) return std::string(name);
+  const std::string_view number = before.substr(dot + 1);
+  if (number.empty() || !std::all_of(number.begin(), number.end(), absl::ascii_isdigit))
+    return std::string(name);
+  return std::string(before.substr(0, dot));
+}
+
 absl::StatusOr<InputFiles> FindInputFiles(std::span<const std::string> paths) {
   InputFiles input;
   if (paths.empty())

@@ -23,6 +23,10 @@ std::optional<RankId> RankInFileName(std::string_view path);
 // another form.
 std::string NodeInFileName(std::string_view path);
 
+// Returns "<worker>" of "<worker>.<number>.pt.trace.json[.gz]", as torch.profiler.tensorboard_trace_handler
+// names files, or the whole last part of a path in another form.
+std::string WorkerInFileName(std::string_view path);
+
 struct TraceFile {
   std::string path;
   bool named = false;  // true: named on the command line; false: found in a folder that is named there

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -11,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "capture/infer/infer_groups.h"
 #include "capture/store/records.h"
 #include "formats/common/byte_source.h"
@@ -19,6 +21,7 @@
 #include "formats/common/trace_files.h"
 #include "formats/kineto/kineto_capture.h"
 #include "formats/kineto/kineto_reader.h"
+#include "formats/kineto/trace_spans.h"
 #include "formats/nsys/nsys_input.h"
 #include "formats/nsys/sqlite_database.h"
 #include "formats/timeline/timeline_reader.h"
@@ -56,7 +59,31 @@ class Progress {
   std::atomic<uint64_t> done_{0};
 };
 
-std::vector<ReadFile> ReadAll(std::vector<Opened> opened, const ReadOptions& options) {
+// Makes all but the latest file of each worker thin, so that memory holds one span.
+class LatestOnly {
+ public:
+  // `files` outlives it. Any thread may call Add(), once per file, after it was read.
+  explicit LatestOnly(std::vector<ReadFile>& files) : files_(files) {}
+  void Add(size_t place) {
+    MutexLock lock(&mutex_);
+    const auto [it, fresh] = latest_.try_emplace(WorkerOf(files_[place]), place);
+    if (fresh) return;
+    const bool later = BeginOf(files_[place]) > BeginOf(files_[it->second]);
+    MakeThin(files_[later ? std::exchange(it->second, place) : place]);
+  }
+
+ private:
+  static double BeginOf(const ReadFile& file) {
+    return static_cast<double>(file.content.base.ns()) + static_cast<double>(file.content.window.start.ns());
+  }
+  std::vector<ReadFile>& files_;
+  Mutex mutex_;
+  std::map<std::string, size_t> latest_ ABSL_GUARDED_BY(mutex_);
+};
+
+enum class Keep { kAll, kLatestOfEachWorker };
+
+std::vector<ReadFile> ReadAll(std::vector<Opened> opened, Keep keep, const ReadOptions& options) {
   uint64_t total = 0;
   for (const Opened& o : opened) total += o.trace.bytes;
   Progress progress(options, total);
@@ -69,6 +96,7 @@ std::vector<ReadFile> ReadAll(std::vector<Opened> opened, const ReadOptions& opt
   std::stable_sort(largest_first.begin(), largest_first.end(),
                    [&opened](size_t a, size_t b) { return opened[a].trace.bytes > opened[b].trace.bytes; });
   std::vector<ReadFile> files(opened.size());
+  LatestOnly latest(files);
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t turn = next++; turn < opened.size(); turn = next++) {
@@ -80,6 +108,7 @@ std::vector<ReadFile> ReadAll(std::vector<Opened> opened, const ReadOptions& opt
       });
       o.trace.source.reset();
       files[largest_first[turn]] = {std::move(o.from), std::move(content)};
+      if (keep == Keep::kLatestOfEachWorker) latest.Add(largest_first[turn]);
     }
   };
   std::vector<std::thread> helpers;
@@ -120,6 +149,23 @@ absl::StatusOr<Opened*> FindTimeline(std::vector<Opened>& opened) {
   return nullptr;
 }
 
+// A trace of another program in another folder than the exports is of another job.
+absl::Status CheckOneFolder(const std::vector<NsysInput>& exports, std::vector<Opened>& others) {
+  constexpr size_t kHeader = 64 * 1024;
+  const auto folder_of = [](const TraceFile& file) { return file.path.substr(0, file.path.rfind('/') + 1); };
+  for (Opened& o : others) {
+    const bool beside = std::any_of(exports.begin(), exports.end(), [&](const NsysInput& input) {
+      return folder_of(input.from) == folder_of(o.from);
+    });
+    if (beside || Peek(o.trace.source, kHeader).find("\"traceEvents\"") == std::string::npos) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(exports.front().from.path, " is an nsys export and ", o.from.path,
+                     ", in another folder, is a trace of PyTorch's profiler; give the "
+                     "folder of one job"));
+  }
+  return absl::OkStatus();
+}
+
 // nullopt: the files include no nsys export. Other traces beside an export are left out if they were found in
 // a folder, because the user did not choose between them. If the command line names them, they are an error.
 absl::StatusOr<std::optional<capture::Capture>> ReadNsysAmong(std::vector<Opened>& opened,
@@ -142,11 +188,24 @@ absl::StatusOr<std::optional<capture::Capture>> ReadNsysAmong(std::vector<Opened
     return absl::InvalidArgumentError(absl::StrCat(o.from.path, " is not an nsys export but ",
                                                    inputs.front().from.path, " is; give traces of one kind"));
   }
+  if (absl::Status s = CheckOneFolder(inputs, others); !s.ok()) return s;
   auto capture = ReadNsysInput(std::move(inputs), options);
   if (!capture.ok()) return capture.status();
   for (const Opened& o : others)
     capture->notes.push_back(absl::StrCat(o.from.path, " is not an nsys export (left out)"));
   return std::move(*capture);
+}
+
+absl::StatusOr<capture::Capture> ReadKinetoFiles(std::vector<Opened> opened, const ReadOptions& options) {
+  const JoinOptions join{
+      .span = options.span,
+      .chose_span = options.chose_span,
+      .read_again = [&options](std::vector<TraceFile> files) -> absl::StatusOr<std::vector<ReadFile>> {
+        auto again = OpenAll(files);
+        if (!again.ok()) return absl::InvalidArgumentError(again.status().message());
+        return ReadAll(std::move(*again), Keep::kAll, options);
+      }};
+  return JoinKinetoFiles(ReadAll(std::move(opened), Keep::kLatestOfEachWorker, options), join);
 }
 
 // Takes the files that another program must convert out of `opened`, and returns a sentence about each. An
@@ -176,11 +235,15 @@ absl::StatusOr<std::vector<std::string>> TakeForeign(std::vector<Opened>& opened
 absl::StatusOr<capture::Capture> ReadOneKind(std::vector<Opened> opened, const ReadOptions& options) {
   auto nsys = ReadNsysAmong(opened, options);
   if (!nsys.ok()) return nsys.status();
-  if (*nsys) return std::move(**nsys);
+  if (*nsys) {
+    if (absl::Status s = CheckOnlySpan(options.span); !s.ok()) return s;
+    return std::move(**nsys);
+  }
   const auto timeline = FindTimeline(opened);
   if (!timeline.ok()) return timeline.status();
-  return *timeline != nullptr ? ReadOneTimeline(**timeline, options)
-                              : JoinKinetoFiles(ReadAll(std::move(opened), options));
+  if (*timeline == nullptr) return ReadKinetoFiles(std::move(opened), options);
+  if (absl::Status s = CheckOnlySpan(options.span); !s.ok()) return s;
+  return ReadOneTimeline(**timeline, options);
 }
 
 absl::StatusOr<capture::Capture> ReadOpened(std::vector<Opened> opened, const ReadOptions& options) {
@@ -217,7 +280,7 @@ absl::StatusOr<capture::Capture> LoadCapture(const std::string& folder, const Re
     }
   }
   std::vector<ReadFile> files(recorded->traces.size());
-  std::vector<ReadFile> read = ReadAll(std::move(opened), options);
+  std::vector<ReadFile> read = ReadAll(std::move(opened), Keep::kAll, options);
   for (size_t i = 0; i < read.size(); ++i) files[place_of[i]] = std::move(read[i]);
   JoinRecordedTraces(std::move(recorded->traces), std::move(files), capture);
   capture::Finish(capture);
@@ -231,6 +294,7 @@ absl::StatusOr<capture::Capture> ReadInput(std::span<const std::string> paths, c
   if (!input.ok()) return input.status();
   if (!input->captures.empty()) {
     if (input->captures.size() == 1 && input->traces.empty()) {
+      if (absl::Status s = CheckOnlySpan(options.span); !s.ok()) return s;
       return LoadCapture(input->captures.front(), options);
     }
     return absl::InvalidArgumentError(absl::StrCat(

@@ -15,6 +15,7 @@
 #include "formats/common/assign_api_calls.h"
 #include "formats/common/nest_ranges.h"
 #include "formats/kineto/kineto_messages.h"
+#include "formats/kineto/trace_spans.h"
 
 namespace lockstep::formats {
 namespace {
@@ -82,23 +83,131 @@ struct Named {
   std::string source;
 };
 
-Named NameRank(const ReadFile& file, size_t place) {
-  if (file.content.rank) return {*file.content.rank, "distributedInfo"};
-  if (const auto rank = RankOf(file.from)) return {*rank, "file name"};
-  return {RankId(static_cast<int32_t>(place)), "position"};
+// A worker without a number gets its place in the list of workers.
+std::vector<Named> NameRanks(const std::vector<ReadFile>& files) {
+  std::vector<Named> names;
+  absl::flat_hash_map<std::string, int32_t> places;
+  for (const ReadFile& file : files) {
+    const int32_t place =
+        places.try_emplace(WorkerOf(file), static_cast<int32_t>(places.size())).first->second;
+    if (file.content.rank) {
+      names.push_back({*file.content.rank, "distributedInfo"});
+    } else if (const auto rank = RankOf(file.from)) {
+      names.push_back({*rank, "file name"});
+    } else {
+      names.push_back({RankId(place), "position"});
+    }
+  }
+  return names;
 }
 
-absl::Status CheckRanksDiffer(const std::vector<ReadFile>& files, const std::vector<Named>& names) {
-  absl::flat_hash_map<RankId, size_t> first;
-  for (size_t i = 0; i < files.size(); ++i) {
-    const auto [it, fresh] = first.try_emplace(names[i].rank, i);
-    if (fresh) continue;
-    const std::string what = names[i].source == "distributedInfo" ? "both state" : "would both be";
-    return absl::InvalidArgumentError(absl::StrCat(files[it->second].from.path, " and ", files[i].from.path,
-                                                   " ", what, " rank ", names[i].rank.value(),
-                                                   "; give one file per rank"));
+std::string_view FolderOf(const ReadFile& file) {
+  const std::string_view path(file.from.path);
+  return path.substr(0, path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/'));
+}
+
+HostInterval RowsOf(const KinetoFile& file);
+
+// The files of a rank, in order of the list.
+using FilesOfRanks = std::map<RankId, std::vector<size_t>>;
+
+absl::Status CheckTimesDiffer(const std::vector<ReadFile>& files, const std::vector<Named>& names,
+                              const FilesOfRanks& of_rank) {
+  for (const auto& [rank, places] : of_rank) {
+    for (size_t b = 1; b < places.size(); ++b) {
+      for (size_t a = 0; a < b; ++a) {
+        const ReadFile& first = files[places[a]];
+        const ReadFile& second = files[places[b]];
+        const bool one_worker = WorkerOf(first) == WorkerOf(second);
+        if (one_worker && !AtSameTime(RowsOf(first.content), RowsOf(second.content))) continue;
+        const std::string states =
+            names[places[b]].source == "distributedInfo" ? "both state" : "would both be";
+        const std::string remedy = FolderOf(first) == FolderOf(second)
+                                       ? "give one file per rank"
+                                       : "if these are two jobs, give the folder of one";
+        return absl::InvalidArgumentError(absl::StrCat(first.from.path, " and ", second.from.path, " ",
+                                                       states, " rank ", rank.value(),
+                                                       one_worker ? " at the same time; " : "; ", remedy));
+      }
+    }
   }
   return absl::OkStatus();
+}
+
+// Runs of different processes in different folders are not spans of one job, unless the user chose one.
+absl::Status CheckOneJob(const std::vector<ReadFile>& files, const FilesOfRanks& of_rank, size_t spans) {
+  for (const auto& [rank, places] : of_rank) {
+    const ReadFile& first = files[places.front()];
+    for (const size_t place : places) {
+      const ReadFile& other = files[place];
+      if (first.content.pid == 0 || other.content.pid == 0 || first.content.pid == other.content.pid)
+        continue;
+      if (FolderOf(first) == FolderOf(other)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(first.from.path, " and ", other.from.path, " are of two jobs: both are rank ",
+                       rank.value(), ", of processes ", first.content.pid, " and ", other.content.pid,
+                       "; give the folder of one job, or choose a span with --span 1..", spans));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckWorlds(const std::vector<ReadFile>& files) {
+  const ReadFile* known = nullptr;
+  for (const ReadFile& file : files) {
+    if (file.content.world_size == 0) continue;
+    if (known == nullptr) known = &file;
+    if (known->content.world_size == file.content.world_size) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        known->from.path, " is of a job with ", known->content.world_size, " ranks and ", file.from.path,
+        " of one with ", file.content.world_size, "; give the traces of one job"));
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+std::vector<T> Chosen(std::vector<T> all, const std::vector<size_t>& places) {
+  std::vector<T> chosen;
+  for (const size_t place : places) chosen.push_back(std::move(all[place]));
+  return chosen;
+}
+
+// Reads the rows of files that have lost them.
+absl::Status MakeWhole(std::vector<ReadFile>& files, const JoinOptions& options) {
+  std::vector<TraceFile> thin;
+  for (const ReadFile& file : files) {
+    if (file.thin) thin.push_back(file.from);
+  }
+  if (thin.empty()) return absl::OkStatus();
+  auto read = options.read_again(std::move(thin));
+  if (!read.ok()) return read.status();
+  auto next = read->begin();
+  for (ReadFile& file : files) {
+    if (file.thin) file = std::move(*next++);
+  }
+  return absl::OkStatus();
+}
+
+// Leaves the files of one span in `files` and `names`.
+absl::Status KeepOneSpan(std::vector<ReadFile>& files, std::vector<Named>& names, const JoinOptions& options,
+                         Capture& capture) {
+  FilesOfRanks of_rank;
+  for (size_t i = 0; i < files.size(); ++i) of_rank[names[i].rank].push_back(i);
+  if (of_rank.size() == files.size()) return CheckOnlySpan(options.span);
+  if (absl::Status s = CheckTimesDiffer(files, names, of_rank); !s.ok()) return s;
+  std::vector<SpanFile> span_files;
+  for (size_t i = 0; i < files.size(); ++i) span_files.push_back({names[i].rank, RowsOf(files[i].content)});
+  const auto spans = DivideIntoSpans(span_files);
+  auto chosen = ChooseSpan(span_files, spans, options.span);
+  if (!chosen.ok()) return chosen.status();
+  if (options.span.kind != SpanChoice::Kind::kNumber) {
+    if (absl::Status s = CheckOneJob(files, of_rank, spans.size()); !s.ok()) return s;
+  }
+  if (options.chose_span) options.chose_span(chosen->note);
+  capture.notes.push_back(std::move(chosen->note));
+  files = Chosen(std::move(files), spans[chosen->span]);
+  names = Chosen(std::move(names), spans[chosen->span]);
+  return MakeWhole(files, options);
 }
 
 class Hosts {
@@ -173,6 +282,10 @@ class Rebase {
   Nanos base_;
   std::vector<NameId> names_;
 };
+
+HostInterval RowsOf(const KinetoFile& file) {
+  return {Rebase::ShiftBy(file.base, file.window.start), Rebase::ShiftBy(file.base, file.window.end)};
+}
 
 void RebaseDetail(const Rebase& rebase, capture::FrameDetail& detail) {
   for (NameId* name : {&detail.shapes, &detail.types, &detail.stack, &detail.modules})
@@ -372,11 +485,7 @@ std::string WhyNoRows(const capture::RecordedTrace& trace, const KinetoFile& fil
 std::vector<bool> FindStrays(const std::vector<capture::RecordedTrace>& traces,
                              const std::vector<ReadFile>& files) {
   const auto usable = [&](size_t i) { return WhyNoRows(traces[i], files[i].content).empty(); };
-  const auto rows = [&](size_t i) {
-    const KinetoFile& file = files[i].content;
-    return HostInterval{Rebase::ShiftBy(file.base, file.window.start),
-                        Rebase::ShiftBy(file.base, file.window.end)};
-  };
+  const auto rows = [&](size_t i) { return RowsOf(files[i].content); };
   const auto meet = [&](size_t a, size_t b) {
     return rows(a).start <= rows(b).end && rows(b).start <= rows(a).end;
   };
@@ -447,12 +556,12 @@ void JoinRecordedTraces(std::vector<capture::RecordedTrace> traces, std::vector<
   if (mixed && capture.ranks.size() > recorded) ForgetGroups(capture);
 }
 
-absl::StatusOr<Capture> JoinKinetoFiles(std::vector<ReadFile> files) {
+absl::StatusOr<Capture> JoinKinetoFiles(std::vector<ReadFile> files, const JoinOptions& options) {
   Capture capture;
   if (absl::Status status = DropUnusable(files, capture); !status.ok()) return status;
-  std::vector<Named> names;
-  for (size_t i = 0; i < files.size(); ++i) names.push_back(NameRank(files[i], i));
-  if (absl::Status status = CheckRanksDiffer(files, names); !status.ok()) return status;
+  std::vector<Named> names = NameRanks(files);
+  if (absl::Status status = KeepOneSpan(files, names, options, capture); !status.ok()) return status;
+  if (absl::Status status = CheckWorlds(files); !status.ok()) return status;
   NoteInference(names, capture);
   Hosts hosts(capture);
   Groups groups(capture);

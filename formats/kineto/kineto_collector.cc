@@ -16,12 +16,12 @@ namespace {
 
 using capture::ActivityKind;
 
-float NumberOr(std::string_view token, float otherwise) {
+double NumberOr(std::string_view token, double otherwise) {
   const std::string_view bare = Unquoted(token);
   double value = 0;
   const auto [end, error] = std::from_chars(bare.data(), bare.data() + bare.size(), value);
   const bool whole = error == std::errc() && end == bare.data() + bare.size();
-  return whole && value >= 0 && value < 1e30 ? static_cast<float>(value) : otherwise;
+  return whole && value >= 0 && value < 1e30 ? value : otherwise;
 }
 
 // Accepts "stream 15" and "15".
@@ -211,9 +211,9 @@ uint32_t KinetoCollector::AddKernelDetail(const RowArgs& args, KinetoDevice& dev
   d.context = ContextId(CountOr<uint32_t>(args.context, 0));
   d.graph = CountOr<uint32_t>(args.graph, 0);
   d.graph_node = CountOr<uint64_t>(args.graph_node, 0);
-  d.blocks_per_sm = NumberOr(args.blocks_per_sm, -1);
-  d.warps_per_sm = NumberOr(args.warps_per_sm, -1);
-  d.occupancy_percent = NumberOr(args.occupancy, -1);
+  d.blocks_per_sm = static_cast<float>(NumberOr(args.blocks_per_sm, -1));
+  d.warps_per_sm = static_cast<float>(NumberOr(args.warps_per_sm, -1));
+  d.occupancy_percent = static_cast<float>(NumberOr(args.occupancy, -1));
   device.kernel_details.push_back(d);
   return static_cast<uint32_t>(device.kernel_details.size() - 1);
 }
@@ -222,6 +222,7 @@ uint32_t KinetoCollector::AddCopyDetail(const RowArgs& args, const capture::Copy
                                         KinetoDevice& device) {
   capture::CopyDetail d = from_name;
   d.bytes = CountOr<uint64_t>(args.bytes, 0);
+  d.bandwidth_gb_per_s = NumberOr(args.bandwidth, 0);
   d.context = ContextId(CountOr<uint32_t>(args.context, 0));
   d.graph = CountOr<uint32_t>(args.graph, 0);
   d.graph_node = CountOr<uint64_t>(args.graph_node, 0);

@@ -13,6 +13,7 @@
 #include "capture/model/capture.h"
 #include "capture/model/host_frames.h"
 #include "formats/common/interval_union.h"
+#include "formats/common/trace_files.h"
 #include "formats/kineto/trace_document.h"
 
 namespace lockstep::formats {
@@ -78,6 +79,19 @@ struct KinetoFile {
   bool has_events = false;
   bool is_json = false;
 };
+
+struct ReadFile {
+  TraceFile from;
+  KinetoFile content;
+  bool thin = false;  // true: `content` lacks the rows, names and groups
+};
+
+// Frees all that choosing a span does not need.
+void MakeThin(ReadFile& file);
+
+// Two files of one worker are of different spans. The worker is the rank, else the name that
+// torch.profiler.tensorboard_trace_handler gives it ("<host>_<pid>"), else the file itself.
+std::string WorkerOf(const ReadFile& file);
 
 }  // namespace lockstep::formats
 

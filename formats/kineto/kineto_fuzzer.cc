@@ -21,7 +21,7 @@ using namespace lockstep;
 void Check(formats::KinetoFile file) {
   std::vector<formats::ReadFile> files;
   files.push_back({{.path = "fuzz.json", .named = true}, std::move(file)});
-  auto capture = formats::JoinKinetoFiles(std::move(files));
+  auto capture = formats::JoinKinetoFiles(std::move(files), {});
   if (!capture.ok()) return;
   capture::Finish(*capture);
   for (const capture::RankData& rank : capture->ranks) {

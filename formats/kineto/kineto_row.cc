@@ -159,6 +159,9 @@ std::string_view* ScalarField(const char* key, RowArgs& args) {
       if (Is(key, "bytes")) return &args.bytes;
       if (Is(key, "blocks per SM")) return &args.blocks_per_sm;
       break;
+    case 'm':
+      if (Is(key, "memory bandwidth (GB/s)")) return &args.bandwidth;
+      break;
     case 'w':
       if (Is(key, "warps per SM")) return &args.warps_per_sm;
       if (Is(key, "wait_on_stream")) return &args.wait_on_stream;

@@ -37,7 +37,7 @@ struct RowArgs {
   std::string_view registers, shared_memory, blocks_per_sm, warps_per_sm, occupancy;
   std::string_view grid[3], block[3];
   std::string_view graph, graph_node;
-  std::string_view bytes;
+  std::string_view bytes, bandwidth;
   std::string_view lockstep;  // note of our own writer about rows that it added
   std::string_view sync_kind, wait_on_stream, wait_on_event, event_recorded_by;
   // For frames of the host, with HostDetail::kFrames. `shapes`, `types` and `values` are whole lists.

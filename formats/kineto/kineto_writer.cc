@@ -303,7 +303,10 @@ class KinetoWriter {
     if (a.detail >= rank_.copy_details.size()) return;
     const capture::CopyDetail& d = rank_.copy_details[a.detail];
     out_.Add(", \"bytes\": ", d.bytes);
-    if (a.end > a.start) {
+    // A trace of whole microseconds states a more exact bandwidth than its durations give.
+    if (d.bandwidth_gb_per_s > 0) {
+      out_.Add(", \"memory bandwidth (GB/s)\": ", d.bandwidth_gb_per_s);
+    } else if (a.end > a.start) {
       out_.Add(", \"memory bandwidth (GB/s)\": ",
                static_cast<float>(d.bytes) / static_cast<float>((a.end - a.start).ns()));
     }

@@ -68,7 +68,12 @@ class KinetoWriterTest : public ::testing::Test {
                          .warps_per_sm = 2,
                          .occupancy_percent = 3}};
     r.copy_details = {
-        {.bytes = 1ull << 33, .context = ContextId(1), .copy_kind = 1, .src_kind = 2, .dst_kind = 3},
+        {.bytes = 1ull << 33,
+         .bandwidth_gb_per_s = 26.123456789012345,
+         .context = ContextId(1),
+         .copy_kind = 1,
+         .src_kind = 2,
+         .dst_kind = 3},
         {.bytes = 64, .dst_kind = 3}};
   }
 
@@ -175,7 +180,7 @@ class KinetoWriterTest : public ::testing::Test {
       EXPECT_EQ(files.back().content.damage.Describe(), "");
       EXPECT_EQ(files.back().content.broken_off, "");
     }
-    auto capture = JoinKinetoFiles(std::move(files));
+    auto capture = JoinKinetoFiles(std::move(files), {});
     EXPECT_TRUE(capture.ok()) << capture.status();
     capture::Finish(*capture);
     return std::move(*capture);
@@ -254,6 +259,7 @@ TEST_F(KinetoWriterTest, WritesDetailsAndCollectives) {
   EXPECT_EQ(comm.occupancy_percent, 3);
   const capture::CopyDetail& copy = b.copy_details[b.activities[3].detail];
   EXPECT_EQ(copy.bytes, 1ull << 33);
+  EXPECT_EQ(copy.bandwidth_gb_per_s, 26.123456789012345) << "as the source stated it";
   EXPECT_EQ(copy.copy_kind, 1);
   EXPECT_EQ(copy.src_kind, 2);
   EXPECT_EQ(copy.dst_kind, 3);

@@ -360,6 +360,14 @@ TEST_F(NsysReaderTest, LeavesOutOtherFilesOfAFolderByName) {
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("one kind"));
 }
 
+TEST_F(NsysReaderTest, RefusesTracesOfAnotherProgramInAnotherFolder) {
+  WriteSql("a/job.sqlite", Tables() + Kernel(70, 0, "300", "400", 1, 31));
+  Write("b/rank0.json", "{\"traceEvents\": []}");
+  const auto c = Read(folder_.string());
+  ASSERT_FALSE(c.ok());
+  EXPECT_THAT(std::string(c.status().message()), HasSubstr("give the folder of one job"));
+}
+
 TEST_F(NsysReaderTest, ProgressEndsAtMostAtTheFilesSize) {
   std::string sql = Tables() + "BEGIN;";
   for (int i = 0; i < 20000; ++i) sql += Call(70, 71, i, i + 1, 4, i);

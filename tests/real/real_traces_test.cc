@@ -103,6 +103,30 @@ TEST(RealTraces, EightRanksOfDlrmWaitForRankSeven) {
   for (const auto& clock : analysis.clock.hosts()) EXPECT_LE(std::llabs(clock.offset.ns()), clock.bound.ns());
 }
 
+TEST(RealTraces, TensorBoardsSamplesHaveTwoSpans) {
+  const std::filesystem::path samples =
+      std::filesystem::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "traces" / "tb_plugin_samples";
+  if (!std::filesystem::exists(samples))
+    GTEST_SKIP() << "not tested: the samples are not there (../shared/traces)";
+  const auto read = [](const std::filesystem::path& path, formats::SpanChoice span) {
+    return formats::ReadInput(std::vector<std::string>{path.string()}, {.span = span});
+  };
+  const std::filesystem::path folder = samples / "resnet50_num_workers_0";
+  for (const auto& [number, file] :
+       {std::pair(1, "worker0.1623143089861"), std::pair(2, "worker0.1623143566756")}) {
+    const auto chosen = read(folder, {formats::SpanChoice::Kind::kNumber, number});
+    const auto alone = read(folder / (std::string(file) + ".pt.trace.json.gz"), {});
+    ASSERT_TRUE(chosen.ok() && alone.ok()) << chosen.status() << alone.status();
+    EXPECT_EQ(chosen->ranks.at(0).source_file, alone->ranks.at(0).source_file);
+    EXPECT_EQ(chosen->ranks.at(0).activities.size(), alone->ranks.at(0).activities.size());
+  }
+  const auto latest = read(folder, {});
+  ASSERT_TRUE(latest.ok()) << latest.status();
+  EXPECT_THAT(latest->notes,
+              testing::Contains(HasSubstr("2 spans found; reading the last that all ranks have, span 2")));
+  EXPECT_THAT(std::string(read(samples, {}).status().message()), HasSubstr("are of two jobs"));
+}
+
 TEST(RealTraces, ClockOffsetsOfTenMillisecondsDoNotChangeDlrmsReport) {
   std::mt19937_64 random(4);
   for (int trial = 0; trial < 6; ++trial) {
