@@ -53,8 +53,8 @@ class JsonText {
     text_.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
   }
 
-  // Writes the shortest text that reads back as the same float.
-  void Put(float value) {
+  // Writes the shortest text that reads back as the same value.
+  void Put(std::floating_point auto value) {
     char digits[48];
     text_.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
   }

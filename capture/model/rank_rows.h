@@ -59,6 +59,7 @@ struct KernelDetail {
 
 struct CopyDetail {
   uint64_t bytes = 0;
+  double bandwidth_gb_per_s = 0;  // as the source states it; 0: not stated
   ContextId context;
   uint8_t copy_kind = 0;  // CUpti_ActivityMemcpyKind; 0 for sets, and if unknown
   uint8_t src_kind = 0;
