@@ -19,6 +19,11 @@ struct Totals {
   int64_t bytes = 0, duration = 0, waited = 0;
   uint64_t bytes_count = 0;
   double moved = 0, moving = 0;  // bytes of whole messages, nanoseconds
+  struct Size {
+    double moved = 0, moving = 0;
+    uint32_t count = 0;
+  };
+  std::map<int64_t, Size> sizes;
   std::map<int, uint64_t> last;
 };
 
@@ -43,6 +48,11 @@ Totals TotalsOf(const WrittenJob& job, size_t group, CollectiveOp op) {
     t.bytes += c.bytes;
     t.moved += static_cast<double>(c.bytes) * message;
     t.moving += static_cast<double>(1000 * least_transfer);
+    if (c.bytes == 0 || least_transfer == 0) continue;
+    Totals::Size& size = t.sizes[c.bytes];
+    size.moved += static_cast<double>(c.bytes) * message;
+    size.moving += static_cast<double>(1000 * least_transfer);
+    ++size.count;
   }
   std::sort(t.skews.begin(), t.skews.end());
   return t;
@@ -51,6 +61,19 @@ Totals TotalsOf(const WrittenJob& job, size_t group, CollectiveOp op) {
 double BusFactorOf(CollectiveOp op, double ranks) {
   if (op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce) return 1;
   return (op == CollectiveOp::kAllReduce ? 2 : 1) * (ranks - 1) / ranks;
+}
+
+void ExpectSizes(const CollectiveRow& row, const Totals& t, double bus_factor) {
+  ASSERT_EQ(row.sizes_bytes.size(), t.sizes.size());
+  ASSERT_EQ(row.sizes_busbw_gbps.size(), t.sizes.size());
+  ASSERT_EQ(row.sizes_counts.size(), t.sizes.size());
+  size_t k = 0;
+  for (const auto& [bytes, size] : t.sizes) {
+    const double bandwidth = bus_factor * size.moved / size.moving;
+    EXPECT_EQ(row.sizes_bytes[k], bytes);
+    EXPECT_EQ(row.sizes_counts[k], size.count);
+    EXPECT_NEAR(row.sizes_busbw_gbps[k++], bandwidth, 1e-9 * bandwidth);
+  }
 }
 
 void ExpectRow(const CollectiveRow& row, const Totals& t, CollectiveOp op, size_t ranks) {
@@ -76,8 +99,9 @@ void ExpectRow(const CollectiveRow& row, const Totals& t, CollectiveOp op, size_
   ASSERT_EQ(row.algbw_gbps.has_value(), t.moving > 0);
   const double algorithm = t.moving > 0 ? t.moved / t.moving : 0;
   EXPECT_NEAR(row.algbw_gbps.value_or(0), algorithm, 1e-9 * algorithm);
-  EXPECT_NEAR(row.busbw_gbps.value_or(0), BusFactorOf(op, static_cast<double>(ranks)) * algorithm,
-              1e-9 * algorithm);
+  const double bus_factor = BusFactorOf(op, static_cast<double>(ranks));
+  EXPECT_NEAR(row.busbw_gbps.value_or(0), bus_factor * algorithm, 1e-9 * algorithm);
+  ExpectSizes(row, t, bus_factor);
   std::vector<std::pair<int, uint64_t>> expected(t.last.begin(), t.last.end()), reported;
   std::stable_sort(expected.begin(), expected.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -103,6 +127,9 @@ TEST(ReportCollectives, RowsAreSumsMeansAndPercentilesOfInstances) {
             [&](const CollectiveRow& c) { return c.group == job.names[g] && c.op == op.second; });
         ASSERT_NE(row, report.collectives.end());
         ExpectRow(*row, totals, op.first, job.groups[g].size());
+        std::vector<int> members;
+        for (const RankId rank : row->members) members.push_back(rank.value());
+        EXPECT_THAT(members, testing::UnorderedElementsAreArray(job.groups[g]));
       }
     }
     EXPECT_EQ(report.collectives.size(), rows);

@@ -346,6 +346,13 @@ std::vector<CollectiveRow> MakeCollectiveRows(const RowInput& in) {
     for (const auto& [rank_index, times] : s.last_arrivals) {
       row.last_arrivals.push_back({in.capture.ranks[rank_index].rank, times});
     }
+    row.members = group.members;
+    std::sort(row.members.begin(), row.members.end());
+    for (const analysis::SizeBandwidth& size : s.sizes) {
+      row.sizes_bytes.push_back(size.bytes);
+      row.sizes_busbw_gbps.push_back(size.bus_gbps);
+      row.sizes_counts.push_back(size.count);
+    }
     rows.push_back(std::move(row));
   }
   return rows;

@@ -17,7 +17,11 @@ struct Gathered {
   int64_t bytes = 0;
   Nanos wait, transfer;
   bool any_split = false;
-  double moved = 0, moving_ns = 0;  // of instances with bytes and a transfer time
+  struct Moved {
+    double bytes = 0, ns = 0;
+    uint32_t count = 0;
+  };
+  std::map<int64_t, Moved> moved;  // by bytes of one rank; of instances with bytes and a transfer time
   std::vector<int64_t> skews;
   std::map<uint32_t, uint64_t> last;
 };
@@ -53,8 +57,10 @@ void Add(const capture::Capture& capture, const capture::ClockModel& clock, cons
   out.row.bytes_count += bytes >= 0 ? 1 : 0;
   out.bytes += std::max<int64_t>(0, bytes);
   if (bytes > 0 && timing.split && !timing.partial && timing.transfer > Nanos()) {
-    out.moved += MessageBytes(instance.op, bytes, out.row.group_size);
-    out.moving_ns += static_cast<double>(timing.transfer.ns());
+    Gathered::Moved& moved = out.moved[bytes];
+    moved.bytes += MessageBytes(instance.op, bytes, out.row.group_size);
+    moved.ns += static_cast<double>(timing.transfer.ns());
+    ++moved.count;
   }
   if (comparable) out.skews.push_back(timing.skew.ns());
   if (timing.last != kNone) ++out.last[instance.members[timing.last].rank_index];
@@ -80,9 +86,16 @@ CollectiveSummary Finished(Gathered& g) {
     row.skew_p99 = Nanos(PercentileInPlace(g.skews, 0.99));
     row.skew_max = Nanos(*std::max_element(g.skews.begin(), g.skews.end()));
   }
-  if (g.moving_ns > 0) {
-    row.algorithm_gbps = g.moved / g.moving_ns;  // bytes per nanosecond are gigabytes per second
-    row.bus_gbps = *row.algorithm_gbps * BusFactor(row.op, row.group_size);
+  const double factor = BusFactor(row.op, row.group_size);
+  double moved = 0, moving_ns = 0;
+  for (const auto& [bytes, m] : g.moved) {
+    row.sizes.push_back({bytes, m.count, m.bytes / m.ns * factor});
+    moved += m.bytes;
+    moving_ns += m.ns;
+  }
+  if (moving_ns > 0) {
+    row.algorithm_gbps = moved / moving_ns;  // bytes per nanosecond are gigabytes per second
+    row.bus_gbps = *row.algorithm_gbps * factor;
   }
   row.last_arrivals.assign(g.last.begin(), g.last.end());
   std::stable_sort(row.last_arrivals.begin(), row.last_arrivals.end(),

@@ -12,6 +12,13 @@
 
 namespace lockstep::analysis {
 
+// The instances of one size, in bytes of one rank.
+struct SizeBandwidth {
+  int64_t bytes = 0;
+  uint32_t count = 0;
+  double bus_gbps = 0;
+};
+
 struct CollectiveSummary {
   uint32_t group = capture::kNone;
   capture::CollectiveOp op = capture::CollectiveOp::kUnknown;
@@ -26,6 +33,7 @@ struct CollectiveSummary {
   // Over the instances with bytes, in GB/s. Algorithm bandwidth: bytes / least transfer time. Bus bandwidth:
   // the same times the operation's factor.
   std::optional<double> algorithm_gbps, bus_gbps;
+  std::vector<SizeBandwidth> sizes;                          // the same by size, ascending
   std::vector<std::pair<uint32_t, uint64_t>> last_arrivals;  // (rank index, times), most often first
 };
 
