@@ -198,10 +198,10 @@ class NotTheCauseLister {
     if (most == capture::kNone || gains_.rank_costs()[most].total() >= floor_) return;
     const double waited = static_cast<double>(caused[most].ns()) / steps;
     if (waited < kWaitedFor * gains_.step_ns()) return;
+    // `waited` is a sum over ranks. Beside the means of the report it would look like the largest cause.
     out_.push_back(absl::StrFormat(
-        "rank %d: others wait %s per step for it, but its own work costs %s: it passes on what it waited "
-        "itself",
-        RankNumber(most), LengthText(waited), LengthText(std::max(0.0, gains_.rank_costs()[most].total()))));
+        "rank %d: others wait for it, but its own work costs %s: it passes on what it waited itself",
+        RankNumber(most), LengthText(std::max(0.0, gains_.rank_costs()[most].total()))));
   }
 
   const GraphInput& in_;
