@@ -1,5 +1,6 @@
 #include "web/page/page_data.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -7,8 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/json/json_out.h"
+#include "report/actions.h"
+#include "report/first_line.h"
+#include "report/recommendations.h"
+#include "report/row_words.h"
 #include "views/catalog/json_table.h"
 #include "views/catalog/views.h"
+#include "web/page/memory_curve.h"
 #include "web/page/packed_data.h"
 #include "web/page/timeline.h"
 
@@ -18,6 +24,8 @@ namespace {
 using report::Report;
 
 constexpr size_t kMostRowsOfAView = 300;
+// A picture cannot show more sizes of one collective apart.
+constexpr size_t kMostSizes = 64;
 
 // Builds a JSON object whose members are complete documents.
 class Members {
@@ -83,11 +91,97 @@ std::string StepsOf(const Report& report, PackedData& data) {
   return out.Take();
 }
 
-// Writes the skews in the order of report.collectives.
-std::string SkewsOf(const Report& report) {
+// Writes the words of the text report that report.json lacks: the page to a team, the actions by urgency, and
+// the names of stragglers and shared losses.
+std::string WordsOf(const Report& report) {
+  const report::FirstLine first = report::MakeFirstLine(report);
+  JsonOut out;
+  out.BeginObject();
+  out.Member("page", first.page);
+  out.Key("actions").BeginArray();
+  for (const report::Recommendation& action : report::MakeRecommendations(report)) {
+    out.BeginObject();
+    out.Member("text", action.text);
+    out.Member("can_wait", action.can_wait);
+    out.EndObject();
+  }
+  out.EndArray();
+  out.Key("stragglers").BeginArray();
+  for (const report::StragglerRow& row : report.stragglers) {
+    out.BeginObject();
+    out.Member("name", report::StragglerName(report, row));
+    out.Member("cause", report::CauseInWords(row.cause));
+    out.Member("fix", row.fix);
+    out.EndObject();
+  }
+  out.EndArray();
+  out.Key("shared_losses").BeginArray();
+  for (const report::SharedLossRow& row : report.shared_losses) {
+    out.BeginObject();
+    out.Member("name", report::SharedLossInWords(row.kind));
+    out.Member("leads", first.shared == &row);
+    out.EndObject();
+  }
+  out.EndArray();
+  out.EndObject();
+  return out.Take();
+}
+
+// Writes what report.json lacks of each collective, in the order of report.collectives.
+std::string CollectivesOf(const Report& report) {
   JsonOut out;
   out.BeginArray();
-  for (const report::CollectiveRow& row : report.collectives) out.Value(row.skew_counts);
+  for (const report::CollectiveRow& row : report.collectives) {
+    out.BeginObject();
+    out.Member("skews", row.skew_counts);
+    out.Member("members", row.members);
+    out.Key("sizes").BeginArray();
+    const size_t count = row.sizes_bytes.size(), shown = std::min(count, kMostSizes);
+    for (size_t k = 0; k < shown; ++k) {
+      const size_t at = shown > 1 ? k * (count - 1) / (shown - 1) : 0;
+      out.BeginArray();
+      out.Value(row.sizes_bytes[at]);
+      out.Value(row.sizes_busbw_gbps[at]);
+      out.Value(row.sizes_counts[at]);
+      out.EndArray();
+    }
+    out.EndArray();
+    out.EndObject();
+  }
+  out.EndArray();
+  return out.Take();
+}
+
+std::string MemoryCurvesOf(const capture::Capture& capture, PackedData& data) {
+  JsonOut out;
+  out.BeginArray();
+  for (const MemoryCurve& curve : MakeMemoryCurves(capture)) {
+    out.BeginObject();
+    out.Member("rank", curve.rank);
+    out.Member("place", curve.place);
+    out.Member("kind", curve.kind);
+    out.Member("relative", curve.relative);
+    WriteAt(out, "time", data.AddExact(curve.time_ns));
+    WriteAt(out, "in_use", data.AddRounded(curve.in_use_bytes));
+    out.Key("peaks").BeginArray();
+    for (const MemoryPeak& peak : curve.peaks) {
+      out.BeginObject();
+      out.Member("time_ns", peak.time);
+      out.Member("bytes", peak.bytes);
+      out.Key("owners").BeginArray();
+      for (const MemoryOwner& owner : peak.owners) {
+        out.BeginObject();
+        out.Member("name", owner.name);
+        out.Member("bytes", owner.bytes);
+        out.EndObject();
+      }
+      out.EndArray();
+      out.Member("unknown_bytes", peak.unknown_bytes);
+      out.EndObject();
+    }
+    out.EndArray();
+    out.EndObject();
+  }
   out.EndArray();
   return out.Take();
 }
@@ -174,7 +268,9 @@ absl::StatusOr<std::string> PageData(const PageInput& input) {
   members.Add("text", TextOf(report::RenderText(report, {.lines = 0, .source = input.source})));
   members.Add("report", *rest);
   members.Add("steps", StepsOf(report, data));
-  members.Add("skews", SkewsOf(report));
+  members.Add("words", WordsOf(report));
+  members.Add("collectives", CollectivesOf(report));
+  members.Add("memory", MemoryCurvesOf(capture, data));
   members.Add("timeline", TimelineOf(MakeTimeline(capture, input.analysis), data));
   members.Add("views", ViewsOf(input, capture));
   return data.Seal(members.Take());

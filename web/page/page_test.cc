@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -11,6 +12,8 @@
 #include "absl/strings/escaping.h"
 #include "capture/model/timeline_builder_fixture.h"
 #include "report/written_job_fixture.h"
+#include "views/host/frames_fixture.h"
+#include "web/page/memory_curve.h"
 #include "web/page/packed_data.h"
 #include "web/page/timeline.h"
 #include "web/page/timeline_ranks.h"
@@ -198,6 +201,72 @@ TEST(TimelineTest, TheHealthyRankIsOfTheCulpritsStage) {
   analysis.stage_of = {0, 0, 0, 0, 0, 1};
   EXPECT_THAT(ChooseRanks(capture, analysis), SizeIs(3))
       << "alone in its stage: another one is better than none";
+}
+
+// conv holds 100 from 12 us to 70 us, relu 50 from 65 us on, and 900 others are in use from the start.
+TEST(MemoryCurveTest, NamesTheOwnersOfItsPeaks) {
+  capture::TimelineBuilder t;
+  t.Rank(0).Kernel("k", 0, 1);
+  capture::Capture capture = t.Build();
+  views::FramesBuilder(capture)
+      .Frame("aten::conv2d", 0, 50)
+      .Frame("aten::relu", 60, 90)
+      .Allocation(12, 100, 0, 0xA)
+      .Allocation(65, 50, 0, 0xC)
+      .Allocation(70, -100, 0, 0xA)
+      .Allocation(75, 8, -1, 0xA)
+      .To(0);
+  const std::vector<MemoryCurve> curves = MakeMemoryCurves(capture);
+  ASSERT_THAT(curves, SizeIs(2));
+  EXPECT_EQ(curves[0].place, "GPU0");
+  EXPECT_EQ(curves[1].place, "host");
+  EXPECT_THAT(curves[0].time_ns, testing::ElementsAre(0, 53'000, 58'000));
+  EXPECT_THAT(curves[0].in_use_bytes, testing::ElementsAre(100, 150, 50));
+  ASSERT_THAT(curves[0].peaks, SizeIs(2));
+  const MemoryPeak& peak = curves[0].peaks[0];
+  EXPECT_EQ(peak.bytes, 150);
+  EXPECT_EQ(peak.time, Nanos::Micros(53));
+  ASSERT_THAT(peak.owners, SizeIs(2));
+  EXPECT_EQ(peak.owners[0].name, "aten::conv2d");
+  EXPECT_EQ(peak.owners[0].bytes, 100);
+  EXPECT_EQ(peak.owners[1].name, "aten::relu");
+  EXPECT_EQ(peak.owners[1].bytes, 50);
+  EXPECT_EQ(peak.unknown_bytes, 0);
+}
+
+TEST(MemoryCurveTest, KeepsTheHighestPointOfEachBin) {
+  capture::TimelineBuilder t;
+  t.Rank(0).Kernel("k", 0, 1);
+  capture::Capture capture = t.Build();
+  views::FramesBuilder frames(capture);
+  for (int k = 0; k < 5000; ++k) {
+    frames.Allocation(10 + 2 * k, k == 3333 ? 5000 : 100, 0, static_cast<uint64_t>(k + 1));
+    frames.Allocation(11 + 2 * k, k == 3333 ? -5000 : -100, 0, static_cast<uint64_t>(k + 1));
+  }
+  frames.To(0);
+  const std::vector<MemoryCurve> curves = MakeMemoryCurves(capture);
+  ASSERT_THAT(curves, SizeIs(1));
+  EXPECT_THAT(curves[0].time_ns, SizeIs(testing::Le(900u)));
+  EXPECT_EQ(*std::max_element(curves[0].in_use_bytes.begin(), curves[0].in_use_bytes.end()), 5000);
+  EXPECT_EQ(*std::min_element(curves[0].in_use_bytes.begin(), curves[0].in_use_bytes.end()), 0);
+  EXPECT_TRUE(std::is_sorted(curves[0].time_ns.begin(), curves[0].time_ns.end()));
+  ASSERT_THAT(curves[0].peaks, SizeIs(1)) << "the others are much lower";
+  EXPECT_EQ(curves[0].peaks[0].time, Nanos::Micros(2 * 3333));
+}
+
+// The page has the actions and the names of the text report.
+TEST(PageTest, HasTheWordsOfTheTextReport) {
+  const report::WrittenJob job = report::WriteJob(7);
+  report::Analysis analysis = report::Analyze(job.capture);
+  report::StragglerRow found{
+      .kind = "rank", .ranks = {analysis.report.ranks[1].rank}, .cause = "gpu_clock", .verdict = "sure"};
+  found.lost_ns_per_step = 0.2 * analysis.report.slowdown.step_ns.value_or(1e9);
+  found.action = "read its clocks";
+  analysis.report.stragglers = {found};
+  const std::string json = Unpack(DataOf(Page(job.capture, analysis))).json;
+  EXPECT_THAT(json, HasSubstr(R"("text": "read its clocks")"));
+  EXPECT_THAT(json, HasSubstr(R"("cause": "slow GPU")"));
+  EXPECT_THAT(json, HasSubstr(R"("members": [)"));
 }
 
 TEST(TimelineTest, NothingIsShownOfNothing) {

@@ -18,7 +18,9 @@ interface Raw {
   text: string;
   report: Report;
   steps: { numbers: number[]; duration: At; parallel: At; cell_lost: At; cell_duration: At; cell_wait: At };
-  skews: number[][];
+  words: Words;
+  collectives: CollectiveDetail[];
+  memory: (Omit<MemoryCurve, 'time' | 'in_use'> & { time: At; in_use: At })[];
   timeline: {
     length_ns: number;
     names: string[];
@@ -26,6 +28,28 @@ interface Raw {
     ranks: { rank: number; part: string; lanes: RawLane[]; busy_start_ns: number; busy_width_ns: number; busy: At }[];
   };
   views: { about: string; shown: string; table: ViewTable }[];
+}
+// The words of the text report that report.json lacks. The lists have the order of the report's.
+export interface Words {
+  page: string;
+  actions: { text: string; can_wait: boolean }[];
+  stragglers: { name: string; cause: string; fix: string }[];
+  shared_losses: { name: string; leads: boolean }[];
+}
+// By report.collectives. `sizes`: bytes of one rank, bus bandwidth in GB/s, number of instances.
+export interface CollectiveDetail {
+  skews: number[];
+  members: number[];
+  sizes: [number, number, number][];
+}
+export interface MemoryCurve {
+  rank: number;
+  place: string;
+  kind: string;
+  relative: boolean;
+  time: Float32Array;
+  in_use: Float32Array;
+  peaks: { time_ns: number; bytes: number; owners: { name: string; bytes: number }[]; unknown_bytes: number }[];
 }
 export interface ViewTable {
   view: string;
@@ -73,7 +97,9 @@ export interface Page {
   text: string;
   report: Report;
   steps: Steps;
-  skews: number[][];
+  words: Words;
+  collectives: CollectiveDetail[];
+  memory: MemoryCurve[];
   timeline: Timeline;
   views: Raw['views'];
 }
@@ -106,6 +132,7 @@ export async function readPage(): Promise<Page> {
       cell_duration: row(raw.steps.cell_duration),
       wait: row(raw.steps.cell_wait),
     },
+    memory: raw.memory.map((m) => ({ ...m, time: row(m.time), in_use: row(m.in_use) })),
     timeline: { ...raw.timeline, ranks: raw.timeline.ranks.map((r) => ({ ...r, lanes: r.lanes.map(lane), busy: row(r.busy) })) },
   };
 }

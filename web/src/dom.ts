@@ -24,12 +24,31 @@ export function section(id: string, title: string, about: string, ...children: C
     'section',
     { class: 'card', id, 'aria-labelledby': `${id}-title` },
     h('h2', { id: `${id}-title` }, title),
-    h('p', { class: 'about' }, about),
+    about && h('p', { class: 'about' }, about),
     ...children,
   );
 }
 
+export const FONT = '12px system-ui, "DejaVu Sans", sans-serif';
 export const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+// Calls `fit` with the width of an element at first and whenever the width changes. Before printing, fitAll()
+// calls it at once: a page that is being printed delivers no changes.
+const fitted: (() => void)[] = [];
+export function onResize(element: Element, fit: (width: number) => void): void {
+  let width = 0;
+  new ResizeObserver((entries) => {
+    const now = entries[entries.length - 1].contentRect.width;
+    if (now === width || now === 0) return;
+    width = now;
+    fit(width);
+  }).observe(element);
+  fitted.push(() => {
+    width = element.clientWidth;
+    if (width > 0) fit(width);
+  });
+}
+export const fitAll = () => fitted.forEach((fit) => fit());
 
 // A canvas with the screen's resolution. It is drawn again when its width or the theme changes.
 export class Drawing {
@@ -45,12 +64,11 @@ export class Drawing {
     this.canvas = h('canvas', { tabindex: '0', role: 'application', 'aria-label': label });
     // The observer delivers the width. Reading it from the element would lay out the page again for each
     // picture.
-    new ResizeObserver((entries) => {
-      const width = entries[entries.length - 1].contentRect.width;
-      if (width === this.width) return;
+    onResize(this.canvas, (width) => {
       this.width = width;
-      this.redraw();
-    }).observe(this.canvas);
+      if (document.documentElement.dataset.printing) this.drawNow();
+      else this.redraw();
+    });
     addEventListener('themechange', () => this.redraw());
   }
   redraw(): void {
@@ -58,23 +76,27 @@ export class Drawing {
     this.queued = true;
     requestAnimationFrame(() => {
       this.queued = false;
-      const width = this.width;
-      if (width === 0) return;
-      this.height = this.heightOf(width);
-      const scale = devicePixelRatio || 1;
-      const w = Math.round(width * scale),
-        hh = Math.round(this.height * scale);
-      if (this.canvas.width !== w) this.canvas.width = w;
-      if (this.canvas.height !== hh) {
-        this.canvas.height = hh;
-        this.canvas.style.height = `${this.height}px`;
-      }
-      const g = this.canvas.getContext('2d')!;
-      g.setTransform(scale, 0, 0, scale, 0, 0);
-      g.clearRect(0, 0, width, this.height);
-      g.font = '12px system-ui, "DejaVu Sans", sans-serif';
-      this.draw(g, this);
+      this.drawNow();
     });
+  }
+  private drawNow(): void {
+    const width = this.width;
+    if (width === 0) return;
+    this.height = this.heightOf(width);
+    // Paper shows finer lines than most screens.
+    const scale = document.documentElement.dataset.printing ? 2 : devicePixelRatio || 1;
+    const w = Math.round(width * scale),
+      hh = Math.round(this.height * scale);
+    if (this.canvas.width !== w) this.canvas.width = w;
+    if (this.canvas.height !== hh) {
+      this.canvas.height = hh;
+      this.canvas.style.height = `${this.height}px`;
+    }
+    const g = this.canvas.getContext('2d')!;
+    g.setTransform(scale, 0, 0, scale, 0, 0);
+    g.clearRect(0, 0, width, this.height);
+    g.font = FONT;
+    this.draw(g, this);
   }
 }
 

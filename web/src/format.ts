@@ -31,9 +31,18 @@ export function bytes(n: Known | undefined): string {
   return `${k === 0 ? n : digits(n)} ${units[k]}`;
 }
 
+// Returns a kernel's name without its namespaces, template arguments and parameters.
+export function shortName(name: string): string {
+  const plain = name.replace(/\(anonymous namespace\)::/g, '').replace(/^(void|auto) /, '');
+  // Copies have their kind in brackets: "Memcpy HtoD (Pageable -> Device)".
+  const end = plain.search(/ ?[<(]/);
+  const short = (end > 0 ? plain.slice(0, end) : plain).split('::').pop() || plain;
+  return short.replace(/^nccl(Dev)?Kernel_?/, '') || short;
+}
+
 export const count = (n: Known | undefined) => (n == null ? '–' : n.toLocaleString('en'));
 export const interval = (range: ArrayLike<number> | null, text: (n: number) => string) =>
-  range ? `[${text(range[0])}, ${text(range[1])}]` : '';
+  range ? `[${text(range[0])} to ${text(range[1])}]` : '';
 
 // Returns a text such as "0-3, 7". Long lists are cut.
 export function ranks(list: number[], most = 8): string {
@@ -45,4 +54,11 @@ export function ranks(list: number[], most = 8): string {
     i = j + 1;
   }
   return parts.length > most ? `${parts.slice(0, most).join(', ')} and more` : parts.join(', ');
+}
+
+// The distance of ticks: 1, 2 or 5 times a power of ten.
+export function tickDistance(range: number, most: number): number {
+  const least = range / Math.max(1, most);
+  const power = 10 ** Math.floor(Math.log10(least));
+  return power * ([1, 2, 5, 10].find((m) => m * power >= least) ?? 10);
 }

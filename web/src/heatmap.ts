@@ -1,16 +1,21 @@
 // Heat map of steps by ranks: the cost of each rank's own work in each step.
 import type { Page } from './data';
-import { choose, chosen, colour, Drawing, h, section } from './dom';
+import { choose, chosen, colour, Drawing, FONT, h, section } from './dom';
+import { culprits } from './findings';
 import { time } from './format';
+import { hostBoundaries, hostRuns } from './hosts';
+import { colourScale, shade } from './scale';
 
-const LEFT = 54,
+const HOSTS = 92,
+  RANKS = 46,
   TOP = 4,
-  BOTTOM = 34;
+  BOTTOM = 34,
+  LINE = 13;
 
 type Measure = 'lost' | 'wait' | 'duration';
 const MEASURES: [Measure, string][] = [
   ['lost', 'lost time'],
-  ['wait', 'waiting'],
+  ['wait', 'own waiting'],
   ['duration', 'duration'],
 ];
 
@@ -22,7 +27,7 @@ export function heatmap(page: Page): HTMLElement {
   const { steps, report } = page;
   const rows = report.ranks.length,
     columns = steps.numbers.length;
-  const about = 'Orange is what a rank’s own work cost the job in that step; blue is time that it gained. One row is one rank.';
+  const about = 'Orange is what a rank’s own work cost the job in that step; blue is time that it gained. One row is one rank; lines separate hosts.';
   if (columns === 0) return section('heat', 'Lost time by step and rank', about, h('p', {}, 'No whole step was recorded.'));
   let measure: Measure = 'lost';
   let at = { step: 0, row: 0 };
@@ -51,7 +56,13 @@ export function heatmap(page: Page): HTMLElement {
     }
     return s;
   };
-  const darkest = h('span', { class: 'count' });
+  const guilty = new Set(culprits(page));
+  const runs = hostRuns(report.ranks),
+    boundaries = hostBoundaries(report.ranks);
+  const colours = colourScale(() => {
+    const { low, high } = scale();
+    return { low: measure === 'lost' ? `−${time(high)}` : time(low), high: `${time(high)} or more`, signed: measure === 'lost' };
+  });
   const readout = h('p', { class: 'readout', role: 'status', 'aria-live': 'polite' });
   const cellHeight = Math.max(rows > 400 ? 1 : 2, Math.min(18, Math.floor(420 / rows)));
   const picture = document.createElement('canvas');
@@ -64,14 +75,13 @@ export function heatmap(page: Page): HTMLElement {
       more = rgb(colour('heat-more')),
       less = rgb(colour('heat-less'));
     const { low, high } = scale();
-    darkest.textContent = `darkest: ${time(high)} or more`;
     const values = data();
     for (let k = 0; k < columns; ++k) {
       for (let r = 0; r < rows; ++r) {
         const value = values[k * rows + r];
         const to = (r * columns + k) * 4;
         if (Number.isNaN(value)) continue;
-        const part = Math.min(1, Math.sqrt(Math.abs(value - low) / Math.max(1, high - low)));
+        const part = shade(Math.abs(value - low) / Math.max(1, high - low));
         const end = value < low ? less : more;
         for (let c = 0; c < 3; ++c) image.data[to + c] = zero[c] + part * (end[c] - zero[c]);
         image.data[to + 3] = 255;
@@ -79,37 +89,75 @@ export function heatmap(page: Page): HTMLElement {
     }
     g.putImageData(image, 0, 0);
   };
-  const area = (d: Drawing) => ({ width: d.width - LEFT - 4, height: rows * cellHeight });
+  // Narrow screens have no room for the names of hosts.
+  const left = (d: Drawing) => RANKS + (boundaries.length > 0 && d.width > 520 ? HOSTS : 0);
+  const area = (d: Drawing) => ({ width: d.width - left(d) - 4, height: rows * cellHeight });
+  const drawHosts = (g: CanvasRenderingContext2D, d: Drawing) => {
+    const { width } = area(d);
+    g.fillStyle = colour('line');
+    for (const row of boundaries) g.fillRect(left(d) - RANKS, TOP + row * cellHeight - 0.5, width + RANKS, 1);
+    if (left(d) === RANKS) return;
+    g.fillStyle = colour('soft');
+    g.textAlign = 'left';
+    let bottom = -Infinity;
+    for (const run of runs) {
+      const middle = TOP + (run.first + run.count / 2) * cellHeight;
+      if (middle - LINE / 2 < bottom) continue;
+      bottom = middle + LINE / 2;
+      const name = run.host.length > 13 ? `${run.host.slice(0, 12)}…` : run.host;
+      g.fillText(name, 2, middle);
+    }
+  };
+  // Names the ranks at regular distances. The verdict's ranks always have a name.
+  const drawRanks = (g: CanvasRenderingContext2D, d: Drawing) => {
+    g.textAlign = 'right';
+    const every = Math.max(1, Math.ceil((LINE + 1) / cellHeight));
+    const stride = every <= 1 ? 1 : 2 ** Math.ceil(Math.log2(every));
+    const named = report.ranks.flatMap((r, k) => (guilty.has(r.rank) ? [k] : []));
+    for (let r = 0; r < rows; r += stride) {
+      if (named.some((k) => Math.abs(k - r) * cellHeight < LINE)) continue;
+      g.fillStyle = colour('soft');
+      g.fillText(String(report.ranks[r].rank), left(d) - 6, TOP + (r + 0.5) * cellHeight);
+    }
+    let bottom = -Infinity;
+    for (const r of named) {
+      const middle = TOP + (r + 0.5) * cellHeight;
+      if (middle - LINE < bottom) continue;
+      bottom = middle;
+      g.fillStyle = colour('bad');
+      g.font = `bold ${FONT}`;
+      g.fillText(`▸ ${report.ranks[r].rank}`, left(d) - 6, middle);
+      g.font = FONT;
+    }
+  };
   const drawing = new Drawing(
     'Lost time by step and rank. Arrow keys move, Enter chooses the rank.',
     () => rows * cellHeight + TOP + BOTTOM,
     (g, d) => {
       const { width, height } = area(d);
       g.imageSmoothingEnabled = false;
-      g.drawImage(picture, LEFT, TOP, width, height);
-      g.fillStyle = colour('soft');
-      g.textAlign = 'right';
+      g.drawImage(picture, left(d), TOP, width, height);
       g.textBaseline = 'middle';
-      const every = Math.max(1, Math.ceil(14 / cellHeight));
-      const stride = every <= 1 ? 1 : 2 ** Math.ceil(Math.log2(every));
-      for (let r = 0; r < rows; r += stride) g.fillText(String(report.ranks[r].rank), LEFT - 6, TOP + (r + 0.5) * cellHeight);
+      drawHosts(g, d);
+      drawRanks(g, d);
+      g.fillStyle = colour('soft');
       g.textBaseline = 'top';
       g.textAlign = 'center';
       const labels = Math.max(1, Math.ceil(columns / Math.max(2, width / 60)));
       for (let k = 0; k < columns; k += labels)
-        g.fillText(String(steps.numbers[k]), LEFT + ((k + 0.5) * width) / columns, TOP + height + 4);
-      g.fillText('step', LEFT + width / 2, TOP + height + 19);
+        g.fillText(String(steps.numbers[k]), left(d) + ((k + 0.5) * width) / columns, TOP + height + 4);
+      g.fillText('step', left(d) + width / 2, TOP + height + 19);
       const frame = (row: number, name: string) => {
         g.strokeStyle = colour(name);
         g.lineWidth = 2;
-        g.strokeRect(LEFT - 1, TOP + row * cellHeight - 1, width + 2, cellHeight + 2);
+        g.strokeRect(left(d) - 1, TOP + row * cellHeight - 1, width + 2, cellHeight + 2);
       };
       const marked = report.ranks.findIndex((r) => r.rank === chosen());
       if (marked >= 0) frame(marked, 'mark');
       g.strokeStyle = colour('ink');
       g.lineWidth = 2;
       g.strokeRect(
-        LEFT + (at.step * width) / columns,
+        left(d) + (at.step * width) / columns,
         TOP + at.row * cellHeight,
         Math.max(3, width / columns),
         Math.max(3, cellHeight),
@@ -119,13 +167,13 @@ export function heatmap(page: Page): HTMLElement {
   const updateReadout = () => {
     const k = at.step * rows + at.row,
       rank = report.ranks[at.row];
-    readout.textContent = `step ${steps.numbers[at.step]}, rank ${rank.rank} on ${rank.host}: lost ${time(steps.lost[k])}, waited ${time(steps.wait[k])}, took ${time(steps.cell_duration[k])}`;
+    readout.textContent = `step ${steps.numbers[at.step]}, rank ${rank.rank} on ${rank.host}: cost the job ${time(steps.lost[k])}, waited ${time(steps.wait[k])} itself, took ${time(steps.cell_duration[k])}`;
     drawing.redraw();
   };
   const place = (event: MouseEvent) => {
     const box = drawing.canvas.getBoundingClientRect();
     const { width } = area(drawing);
-    const step = Math.floor(((event.clientX - box.left - LEFT) / width) * columns),
+    const step = Math.floor(((event.clientX - box.left - left(drawing)) / width) * columns),
       row = Math.floor((event.clientY - box.top - TOP) / cellHeight);
     if (step < 0 || step >= columns || row < 0 || row >= rows) return false;
     at = { step, row };
@@ -161,6 +209,7 @@ export function heatmap(page: Page): HTMLElement {
   select.addEventListener('change', () => {
     measure = select.value as Measure;
     paint();
+    colours.update();
     drawing.redraw();
   });
   addEventListener('themechange', paint);
@@ -181,8 +230,8 @@ export function heatmap(page: Page): HTMLElement {
       'div',
       { class: 'tools' },
       h('label', {}, 'Show', select),
-      darkest,
-      h('span', { class: 'count' }, 'point or use the arrow keys; a click chooses the rank everywhere'),
+      colours.element,
+      h('span', { class: 'count keys' }, 'point or use the arrow keys; a click chooses the rank everywhere'),
     ),
     h('div', { class: 'picture' }, drawing.canvas),
     readout,

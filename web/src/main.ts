@@ -1,23 +1,42 @@
 import { readPage, type Page } from './data';
 import { h } from './dom';
 import { time } from './format';
+import { causesPart } from './causes';
+import { collectives } from './collectives';
+import { glossaryPart } from './glossary';
 import { heatmap } from './heatmap';
-import { collectives, partition, tables, trust, verdict } from './page_parts';
+import { memoryPart } from './memory';
+import { hasModules, modulesPart } from './modules';
+import { preparePrinting } from './print';
+import { qualityPart } from './quality';
+import { partition } from './ranks';
 import { seriesPart } from './series';
+import { tables } from './tables';
 import { themeButton } from './theme';
 import { timelinePart } from './timeline';
+import { verdict } from './verdict';
 import { waitingPart } from './waiting';
-import { waterfall } from './waterfall';
 
-const PARTS: [string, string, (page: Page) => HTMLElement][] = [
-  ['causes', 'Causes', waterfall],
-  ['heat', 'Steps × ranks', heatmap],
-  ['partition', 'Ranks', partition],
-  ['waiting', 'Waiting', waitingPart],
-  ['timeline', 'Timeline', timelinePart],
-  ['collectives', 'Collectives', collectives],
-  ['series', 'Over time', seriesPart],
-  ['tables', 'Tables', tables],
+interface Part {
+  id: string;
+  name: string;
+  make: (page: Page) => HTMLElement;
+  exists?: (page: Page) => boolean; // false: the capture has no data for it
+}
+
+const PARTS: Part[] = [
+  { id: 'causes', name: 'Causes', make: causesPart },
+  { id: 'heat', name: 'Steps × ranks', make: heatmap },
+  { id: 'partition', name: 'Ranks', make: partition },
+  { id: 'waiting', name: 'Waiting', make: waitingPart },
+  { id: 'timeline', name: 'Timeline', make: timelinePart },
+  { id: 'collectives', name: 'Collectives', make: collectives },
+  { id: 'series', name: 'Over time', make: seriesPart },
+  { id: 'memory', name: 'Memory', make: memoryPart, exists: (page) => page.memory.length > 0 },
+  { id: 'modules', name: 'Modules', make: modulesPart, exists: hasModules },
+  { id: 'tables', name: 'Tables', make: tables },
+  { id: 'quality', name: 'Quality', make: qualityPart },
+  { id: 'terms', name: 'Terms', make: glossaryPart },
 ];
 
 function about(page: Page): string {
@@ -25,8 +44,8 @@ function about(page: Page): string {
   const start = c.start_unix_ns ? new Date(c.start_unix_ns / 1e6).toISOString().slice(0, 19).replace('T', ' ') + ' UTC' : '';
   const n = page.steps.numbers;
   return [
-    `job ${c.job}`,
-    `${page.report.ranks.length} ranks on ${c.hosts} ${c.hosts === 1 ? 'host' : 'hosts'}`,
+    `job ${c.job || '(unnamed)'}`,
+    `${page.report.ranks.length} ${page.report.ranks.length === 1 ? 'rank' : 'ranks'}${c.named_hosts > 0 ? ` on ${c.hosts} ${c.hosts === 1 ? 'host' : 'hosts'}` : ', hosts not named'}`,
     n.length > 0 && `steps ${n[0]}–${n[n.length - 1]}`,
     c.duration_ns && `window ${time(c.duration_ns)}`,
     start,
@@ -53,6 +72,7 @@ async function main(): Promise<void> {
   }
   document.title = `Lockstep: ${page.verdict.slice(0, 80)}`;
   const theme = themeButton();
+  const parts = PARTS.filter(({ exists }) => !exists || exists(page));
   const content = h('main', { id: 'content' });
   app.replaceChildren(
     h('a', { href: '#content', class: 'skip' }, 'To the report'),
@@ -60,14 +80,19 @@ async function main(): Promise<void> {
     h(
       'nav',
       { class: 'parts', 'aria-label': 'Parts of the report' },
-      h('ul', {}, ...PARTS.map(([id, name]) => h('li', {}, h('a', { href: `#${id}` }, name)))),
+      h('ul', {}, ...parts.map(({ id, name }) => h('li', {}, h('a', { href: `#${id}` }, name)))),
     ),
     content,
-    h('footer', { class: 'card' }, h('p', {}, `Made by lockstep ${page.version}. This file asks nobody for anything.`)),
+    h(
+      'footer',
+      {},
+      h('p', {}, `Made by lockstep ${page.version}. The file holds all its data and loads nothing from a network.`),
+    ),
   );
-  content.append(verdict(page), trust(page));
+  preparePrinting();
+  content.append(verdict(page));
   // Adds one part per frame. The verdict appears at once, and the page stays responsive for a large job.
-  for (const [, , make] of PARTS) {
+  for (const { make } of parts) {
     await new Promise((done) => requestAnimationFrame(done));
     content.append(make(page));
   }

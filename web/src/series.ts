@@ -1,33 +1,28 @@
 // Series over time: the step's length, and the utilisation of the three ranks' GPUs.
 import uPlot from 'uplot';
 import type { Page } from './data';
-import { colour, h, section } from './dom';
+import { colour, h, onResize, section } from './dom';
 import { percent, time } from './format';
 
 const DASHES = [[], [6, 3], [2, 3]];
 const COLOURS = ['wait', 'compute', 'memory'];
 
 // uPlot keeps the colours that it gets, so that a change of theme makes a new plot.
-function plot(label: string, make: (width: number) => uPlot.Options, data: uPlot.AlignedData): HTMLElement {
+export function plot(label: string, make: (width: number) => uPlot.Options, data: uPlot.AlignedData): HTMLElement {
   const holder = h('div', { role: 'img', 'aria-label': label });
   let made: uPlot | null = null;
-  const draw = () => {
-    const width = holder.clientWidth;
-    if (width === 0) return;
-    if (made?.width === width) return;
+  const draw = (width: number) => {
     made?.destroy();
     made = new uPlot(make(width), data, holder);
   };
-  new ResizeObserver(draw).observe(holder);
+  onResize(holder, draw);
   addEventListener('themechange', () => {
-    made?.destroy();
-    made = null;
-    draw();
+    if (made) draw(made.width);
   });
   return holder;
 }
 
-const axis = (values: (n: number) => string, size: number): uPlot.Axis => ({
+export const axis = (values: (n: number) => string, size: number): uPlot.Axis => ({
   stroke: colour('soft'),
   grid: { stroke: colour('line'), width: 1 },
   ticks: { stroke: colour('line') },
@@ -117,7 +112,7 @@ export function seriesPart(page: Page): HTMLElement {
   return section(
     'series',
     'Over time',
-    'Steps as observed beside the ideal one; and the part of the time in which a kernel ran, communication included.',
+    'Steps as observed beside the ideal one, on an axis that does not begin at 0; and the part of the time in which a kernel ran, communication included.',
     parts.length > 0 ? h('div', { class: 'pair' }, ...parts) : h('p', {}, 'One step only.'),
   );
 }

@@ -1,11 +1,13 @@
 // Tables that are sorted by a click on a column's head and filtered by a search box. Only visible rows are in
 // the document.
 import { h } from './dom';
+import { GLOSSARY, type Term } from './glossary';
 
 export type Cell = string | number | boolean | null;
 export interface Column<R> {
   name: string;
   about?: string;
+  term?: Term; // its definition is the column's `about`
   number?: boolean;
   wrap?: boolean;
   value: (row: R) => Cell; // for sorting and searching
@@ -16,12 +18,16 @@ export interface TableOptions<R> {
   sort?: { column: number; down: boolean };
   chosen?: (row: R) => boolean;
   onChoose?: (row: R) => void;
+  rowsOnPaper?: number; // the most rows that are printed
+  pinned?: (row: R) => boolean; // these rows stay on top in every order
 }
 
 // A table with more rows keeps only visible ones in the document.
 const MOST_ROWS_AT_ONCE = 100;
 const USUAL_ROW_HEIGHT = 31;
 const ROWS_AROUND = 8;
+// A printed table has no more rows, unless its options say so.
+const MOST_ROWS_ON_PAPER = 40;
 
 // Created once, because localeCompare would create one for every comparison.
 const IN_ORDER = new Intl.Collator(undefined, { numeric: true });
@@ -74,7 +80,7 @@ export function liveTable<R>(columns: Column<R>[], rows: R[], options: TableOpti
     }
   };
   const rowOf = (row: R) => {
-    const tr = h('tr');
+    const tr = h('tr', options.pinned?.(row) ? { class: 'pinned' } : {});
     if (options.chosen) rowsOf.set(tr, row);
     for (const c of columns) {
       const content = c.show ? c.show(row) : textOf(c.value(row));
@@ -117,6 +123,10 @@ export function liveTable<R>(columns: Column<R>[], rows: R[], options: TableOpti
         return sign * (typeof x === 'string' ? IN_ORDER.compare(x, String(y)) : Number(x) - Number(y));
       });
     }
+    if (options.pinned) {
+      const pinned = options.pinned;
+      shown = [...shown.filter(pinned), ...shown.filter((row) => !pinned(row))];
+    }
     if (top) scroll.scrollTop = 0;
     fill(true);
     heads.forEach((th, k) =>
@@ -129,7 +139,8 @@ export function liveTable<R>(columns: Column<R>[], rows: R[], options: TableOpti
   };
   const heads = columns.map((c, k) => {
     const button = h('button', { type: 'button' }, c.name);
-    if (c.about) button.title = c.about;
+    const about = c.term ? GLOSSARY[c.term] : c.about;
+    if (about) button.title = about;
     button.addEventListener('click', () => {
       sort = { column: k, down: sort?.column === k ? !sort.down : c.number === true };
       arrange();
@@ -141,6 +152,14 @@ export function liveTable<R>(columns: Column<R>[], rows: R[], options: TableOpti
   search.addEventListener('input', () => arrange());
   scroll.addEventListener('scroll', () => fill(false), { passive: true });
   if (options.chosen) addEventListener('rankchosen', mark);
+  const cut = h('p', { class: 'on-paper' });
+  addEventListener('printing', () => {
+    const most = options.rowsOnPaper ?? MOST_ROWS_ON_PAPER;
+    const rest = shown.length - most;
+    cut.textContent = rest > 0 ? `${rest} further rows are in the file itself.` : '';
+    body.replaceChildren(...shown.slice(0, most).map(rowOf));
+  });
+  addEventListener('afterprint', () => fill(true));
   arrange();
   const update = (others: R[]) => {
     rows = others;
@@ -150,5 +169,5 @@ export function liveTable<R>(columns: Column<R>[], rows: R[], options: TableOpti
     arrange(false);
     if (link) [...body.querySelectorAll('a')].find((a) => a.getAttribute('href') === link)?.focus({ preventScroll: true });
   };
-  return { element: h('div', {}, h('div', { class: 'tools' }, search, status), scroll), update };
+  return { element: h('div', {}, h('div', { class: 'tools' }, search, status), scroll, cut), update };
 }

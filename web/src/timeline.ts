@@ -1,15 +1,19 @@
 // Timeline of the culprit, a rank that waited for it and a healthy rank, over one or two steps on the job's
 // clock.
 import type { Lane, Page, TimelineRank } from './data';
-import { colour, Drawing, h, section } from './dom';
-import { time } from './format';
-import { legend } from './page_parts';
+import { colour, Drawing, FONT, h, section } from './dom';
+import { shortName, tickDistance, time } from './format';
+import { legend } from './ranks';
 
 const LEFT = 118,
   AXIS = 34,
   LANE = 22,
   GAP = 20,
-  PLOT_RIGHT = 6;
+  PLOT_RIGHT = 6,
+  NARROW = 520,
+  LABEL = 13; // height of a lane's label on narrow screens, above the lane
+// A box shows a cut name only if it has room for as many pixels.
+const LEAST_CUT_NAME = 56;
 const LANE_COLOURS: Record<string, string> = { compute: 'compute', communication: 'transfer', copies: 'memory' };
 const PARTS: Record<string, string> = {
   culprit: 'culprit',
@@ -17,6 +21,18 @@ const PARTS: Record<string, string> = {
   peer: 'healthy peer',
   'waited for most': 'waited for most',
 };
+
+// Returns a name, or the part of it that fits into as many pixels, or nothing if it would be too short to be
+// recognised.
+function fitting(g: CanvasRenderingContext2D, name: string, width: number): string {
+  if (width < 14 || name === '') return '';
+  const whole = g.measureText(name).width;
+  if (whole <= width) return name;
+  if (width < LEAST_CUT_NAME) return '';
+  return `${name.slice(0, Math.max(1, Math.floor((name.length * width) / whole) - 1))}…`;
+}
+
+const TICK_WIDTH = 80;
 
 interface Spot {
   rank: TimelineRank;
@@ -40,7 +56,8 @@ function boxAt(lane: Lane, ns: number): number {
 
 export function timelinePart(page: Page): HTMLElement {
   const { timeline } = page;
-  const about = 'What the three ranks’ GPUs did around the step that cost most. The pale part of communication is waiting.';
+  const about =
+    'What the GPUs of three ranks did around the step that cost most. The pale part of communication is waiting. Names of kernels are shortened; the line below has the whole name.';
   if (timeline.ranks.length === 0) return section('timeline', 'Timeline', about, h('p', {}, 'Nothing was recorded.'));
   let from = 0,
     to = timeline.length_ns;
@@ -48,29 +65,35 @@ export function timelinePart(page: Page): HTMLElement {
   let row = 0;
   let spot: Spot | null = null;
   const rows = timeline.ranks.flatMap((rank) => rank.lanes.filter((l) => l.start.length > 0).map((lane) => ({ rank, lane })));
-  const tops: number[] = [];
-  let y = AXIS;
-  rows.forEach((r, k) => {
-    if (k > 0 && rows[k - 1].rank !== r.rank) y += GAP;
-    else if (k === 0) y += GAP;
-    tops.push(y);
-    y += LANE + 2;
-  });
-  const height = y + 6;
+  let tops: number[] = [];
+  let height = 0;
+  const narrow = (width: number) => width < NARROW;
+  const arrange = (width: number) => {
+    tops = [];
+    let y = AXIS;
+    rows.forEach((r, k) => {
+      if (k === 0 || rows[k - 1].rank !== r.rank) y += GAP;
+      if (narrow(width)) y += LABEL;
+      tops.push(y);
+      y += LANE + 2;
+    });
+    height = y + 6;
+    return height;
+  };
+  const names = timeline.names.map(shortName);
   const readout = h('p', { class: 'readout', role: 'status', 'aria-live': 'polite' });
-  const left = (d: Drawing) => (d.width < 520 ? 8 : LEFT);
+  const left = (d: Drawing) => (narrow(d.width) ? 8 : LEFT);
   const plot = (d: Drawing) => d.width - left(d) - PLOT_RIGHT;
   const x = (d: Drawing, ns: number) => left(d) + ((ns - from) / (to - from)) * plot(d);
   const drawing = new Drawing(
     'Timeline. Left and right arrows move, plus and minus zoom, up and down change the lane, N and P go from box to box.',
-    () => height,
+    arrange,
     (g, d) => {
       const ink = colour('ink'),
         soft = colour('soft'),
         line = colour('line');
       g.textBaseline = 'middle';
-      const step = 10 ** Math.floor(Math.log10((to - from) / 4)),
-        every = [1, 2, 5, 10].map((m) => m * step).find((s) => ((to - from) / s) * 70 < plot(d)) ?? step * 20;
+      const every = tickDistance(to - from, plot(d) / TICK_WIDTH);
       g.textAlign = 'center';
       for (let t = Math.ceil(from / every) * every; t <= to; t += every) {
         g.fillStyle = line;
@@ -91,15 +114,20 @@ export function timelinePart(page: Page): HTMLElement {
         if (k === 0 || rows[k - 1].rank !== rank) {
           g.fillStyle = ink;
           g.textAlign = 'left';
-          g.font = 'bold 12px system-ui, "DejaVu Sans", sans-serif';
-          g.fillText(`rank ${rank.rank}: ${PARTS[rank.part] ?? rank.part}`, 8, top - 10);
-          g.font = '12px system-ui, "DejaVu Sans", sans-serif';
+          g.font = `bold ${FONT}`;
+          const title = `rank ${rank.rank}: ${PARTS[rank.part] ?? rank.part}`,
+            middle = top - 10 - (narrow(d.width) ? LABEL : 0);
+          // Lines of steps and ticks must not cross the title.
+          g.fillStyle = colour('card');
+          g.fillRect(4, middle - 8, g.measureText(title).width + 8, 16);
+          g.fillStyle = ink;
+          g.fillText(title, 8, middle);
+          g.font = FONT;
         }
-        if (left(d) === LEFT) {
-          g.fillStyle = soft;
-          g.textAlign = 'right';
-          g.fillText(lane.name, LEFT - 8, top + LANE / 2);
-        }
+        g.fillStyle = soft;
+        g.textAlign = narrow(d.width) ? 'left' : 'right';
+        if (narrow(d.width)) g.fillText(lane.name, 8, top - LABEL / 2);
+        else g.fillText(lane.name, LEFT - 8, top + LANE / 2);
         g.fillStyle = colour('heat-zero');
         g.fillRect(left(d), top, plot(d), LANE);
         g.save();
@@ -126,12 +154,14 @@ export function timelinePart(page: Page): HTMLElement {
             g.fillRect(x0, top, w - x0, LANE);
             g.globalAlpha = 1;
           }
-          if (x1 - x0 > 60) {
-            g.fillStyle = waited > 0.6 * lane.length[b] ? ink : '#fff';
-            if (fill !== colour('compute')) g.fillStyle = ink;
+          // Several records in one box have several names.
+          const seen = Math.max(x0, left(d));
+          const name =
+            lane.count[b] > 1 ? '' : fitting(g, names[lane.name_at[b]] ?? '', Math.min(x1, d.width - PLOT_RIGHT) - seen - 8);
+          if (name) {
+            g.fillStyle = waited > 0.6 * lane.length[b] || lane.name !== 'compute' ? ink : colour('on-compute');
             g.textAlign = 'left';
-            const name = timeline.names[lane.name_at[b]] ?? '';
-            g.fillText(name.slice(0, Math.floor((x1 - x0 - 8) / 6.6)), x0 + 4, top + LANE / 2 + 0.5);
+            g.fillText(name, seen + 4, top + LANE / 2 + 0.5);
           }
         }
         g.restore();
@@ -265,7 +295,7 @@ export function timelinePart(page: Page): HTMLElement {
       button('whole', 'show the whole window', () => view(0, timeline.length_ns)),
       h(
         'span',
-        { class: 'count' },
+        { class: 'count keys' },
         h('kbd', {}, '←'),
         ' ',
         h('kbd', {}, '→'),

@@ -2,6 +2,9 @@
 import type { Page } from './data';
 import { choose, chosen, colour, Drawing, h, section } from './dom';
 import { count, percent, time } from './format';
+import { term } from './glossary';
+import { hostBoundaries } from './hosts';
+import { colourScale, shade } from './scale';
 import type { WaitingCauserRow, WaitingCellRow, WaitingRow } from './report_types';
 import { table } from './table';
 
@@ -9,7 +12,16 @@ const LEFT = 62,
   TOP = 22,
   BOTTOM = 8;
 
-function matrix(waiting: WaitingRow): HTMLElement {
+// Returns the matrix with means per waiting rank. The report sums the cells of a host over its ranks.
+function meanCells(page: Page, waiting: WaitingRow): WaitingCellRow[] {
+  if (waiting.level === 'rank') return waiting.cells;
+  const ranks = new Map<string, number>();
+  for (const r of page.report.ranks) ranks.set(r.host, (ranks.get(r.host) ?? 0) + 1);
+  return waiting.cells.map((c) => ({ ...c, wait_ns_per_step: c.wait_ns_per_step / (ranks.get(waiting.places[c.victim]) ?? 1) }));
+}
+
+function matrix(page: Page, waiting: WaitingRow): HTMLElement {
+  const boundaries = waiting.level === 'rank' ? hostBoundaries(page.report.ranks) : [];
   const n = waiting.places.length;
   const by = new Map(waiting.cells.map((c) => [c.causer * n + c.victim, c.wait_ns_per_step]));
   const most = Math.max(1, ...waiting.cells.map((c) => c.wait_ns_per_step));
@@ -22,19 +34,23 @@ function matrix(waiting: WaitingRow): HTMLElement {
   const readout = h('p', { class: 'readout', role: 'status', 'aria-live': 'polite' });
   const sideOf = (width: number) => Math.max(3, Math.min(26, Math.floor((width - LEFT - 4) / n)));
   const drawing = new Drawing(
-    'Who waited for whom. Arrow keys move, Enter chooses the rank.',
+    'Matrix of waiting. Arrow keys move, Enter chooses the rank.',
     (width) => n * sideOf(width) + TOP + BOTTOM,
     (g, d) => {
       const side = sideOf(d.width);
       g.fillStyle = colour('heat-zero');
       g.fillRect(LEFT, TOP, n * side, n * side);
       for (const c of waiting.cells) {
-        g.globalAlpha = Math.sqrt(Math.max(0, c.wait_ns_per_step) / most);
+        g.globalAlpha = shade(c.wait_ns_per_step / most);
         g.fillStyle = colour('heat-more');
         g.fillRect(LEFT + c.victim * side, TOP + c.causer * side, side - (side > 6 ? 1 : 0), side - (side > 6 ? 1 : 0));
       }
       g.globalAlpha = 1;
       g.fillStyle = colour('soft');
+      for (const place of boundaries) {
+        g.fillRect(LEFT, TOP + place * side - 0.75, n * side, 1);
+        g.fillRect(LEFT + place * side - 0.75, TOP, 1, n * side);
+      }
       const every = 2 ** Math.max(0, Math.ceil(Math.log2(14 / side))),
         across = 2 ** Math.max(0, Math.ceil(Math.log2(24 / side)));
       const short = (k: number) => {
@@ -57,7 +73,8 @@ function matrix(waiting: WaitingRow): HTMLElement {
     },
   );
   const updateReadout = () => {
-    readout.textContent = `${name(at.victim)} waited ${time(by.get(at.causer * n + at.victim) ?? 0)} per step for ${name(at.causer)}`;
+    const mean = waiting.level === 'host' ? ' (mean of its ranks)' : '';
+    readout.textContent = `${name(at.victim)} waited ${time(by.get(at.causer * n + at.victim) ?? 0)} per step for ${name(at.causer)}${mean}`;
     drawing.redraw();
   };
   const place = (e: MouseEvent) => {
@@ -102,68 +119,90 @@ function matrix(waiting: WaitingRow): HTMLElement {
     h(
       'p',
       { class: 'count' },
-      `Rows: who was waited for. Columns: who waited. ${waiting.level === 'host' ? 'Hosts, since there are more than 64 ranks.' : ''}`,
+      `Row: the ${waiting.level} that was waited for. Column: the ${waiting.level} that waited.`,
+      waiting.level === 'host' ? ' The matrix shows hosts, because the job has more than 64 ranks.' : '',
+      boundaries.length > 0 ? ' Lines separate hosts.' : '',
     ),
+    colourScale(() => ({ low: '0', high: time(most) })).element,
     h('div', { class: 'picture' }, drawing.canvas),
     readout,
   );
 }
 
 export function waitingPart(page: Page): HTMLElement {
-  const waiting = page.report.waiting;
-  const about = 'Waiting that a job of typical ranks would not have, per step, summed over those who waited.';
-  if (!waiting || waiting.places.length === 0)
-    return section('waiting', 'Who waits for whom', about, h('p', {}, 'Nothing could be replayed, so waiting has no causer.'));
+  const found = page.report.waiting;
+  const title = 'Waiting between ranks';
+  if (!found || found.places.length === 0)
+    return section('waiting', title, '', h('p', {}, 'Nothing could be replayed, so waiting has no known cause.'));
+  const waiting = { ...found, cells: meanCells(page, found) };
   const all = Math.max(1, waiting.waited_ns_per_step);
   const total = (c: WaitingCauserRow) => c.direct_ns_per_step + c.passed_on_ns_per_step;
+  const share = (part: number, whole: number) => percent(part / Math.max(1, whole), 0);
   const causers = table<WaitingCauserRow>(
     [
       { name: 'rank', number: true, value: (c) => c.rank },
       { name: 'host', value: (c) => c.host },
       {
-        name: 'waited for it',
+        name: 'waiting for it',
         number: true,
-        value: (c) => c.mean_wait_ns_per_step ?? 0,
-        show: (c) => (c.mean_wait_ns_per_step == null ? '' : time(c.mean_wait_ns_per_step)),
-        about: 'mean per waiting rank and step',
+        term: 'waiting for a rank',
+        value: (c) => c.mean_wait_ns_per_step,
+        show: (c) => time(c.mean_wait_ns_per_step),
       },
-      { name: 'of all', number: true, value: (c) => total(c) / all, show: (c) => percent(total(c) / all, 0) },
+      { name: 'ranks that waited', number: true, value: (c) => c.victims, show: (c) => count(c.victims) },
+      { name: 'of all waiting', number: true, value: (c) => total(c) / all, show: (c) => share(total(c), all) },
       {
         name: 'direct',
         number: true,
-        value: (c) => c.direct_ns_per_step,
-        show: (c) => time(c.direct_ns_per_step),
-        about: 'it came last itself; sum over the ranks that waited',
+        term: 'passed on',
+        value: (c) => c.direct_ns_per_step / total(c),
+        show: (c) => share(c.direct_ns_per_step, total(c)),
       },
       {
         name: 'passed on',
         number: true,
-        value: (c) => c.passed_on_ns_per_step,
-        show: (c) => time(c.passed_on_ns_per_step),
-        about: 'through others that waited for it; sum over the ranks that waited',
+        term: 'passed on',
+        value: (c) => c.passed_on_ns_per_step / total(c),
+        show: (c) => share(c.passed_on_ns_per_step, total(c)),
       },
-      { name: 'ranks that waited', number: true, value: (c) => c.victims, show: (c) => count(c.victims) },
       { name: 'path', wrap: true, value: (c) => c.path },
     ],
     waiting.causers,
-    { caption: 'who was waited for', chosen: (c) => c.rank === chosen(), onChoose: (c) => choose(c.rank) },
+    { caption: 'ranks that were waited for', chosen: (c) => c.rank === chosen(), onChoose: (c) => choose(c.rank) },
   );
   const pairs = table<WaitingCellRow>(
     [
-      { name: waiting.level === 'rank' ? 'rank that waited' : 'host that waited', value: (c) => waiting.places[c.victim] },
+      { name: `${waiting.level} that waited`, value: (c) => waiting.places[c.victim] },
       { name: 'for', value: (c) => waiting.places[c.causer] },
-      { name: 'per step', number: true, value: (c) => c.wait_ns_per_step, show: (c) => time(c.wait_ns_per_step) },
-      { name: 'of all', number: true, value: (c) => c.wait_ns_per_step / all, show: (c) => percent(c.wait_ns_per_step / all) },
+      {
+        name: 'per step',
+        number: true,
+        term: 'waiting for a rank',
+        value: (c) => c.wait_ns_per_step,
+        show: (c) => time(c.wait_ns_per_step),
+      },
     ],
     waiting.cells,
-    { caption: 'pairs', sort: { column: 2, down: true } },
+    { caption: 'pairs', sort: { column: 2, down: true }, rowsOnPaper: 12 },
+  );
+  const about = h(
+    'p',
+    { class: 'about' },
+    term('waiting for a rank', 'Waiting'),
+    ` is beyond what a job of typical ranks would have, as a mean per waiting rank and step. The sum over all ranks is ${time(waiting.waited_ns_per_step)} per step, ${share(waiting.unexplained_ns_per_step, all)} of it without a known cause.`,
   );
   return section(
     'waiting',
-    'Who waits for whom',
-    `${about} In all ${time(waiting.waited_ns_per_step)}, of which ${time(waiting.unexplained_ns_per_step)} has no causer.`,
-    h('div', { class: 'pair' }, matrix(waiting), h('div', {}, h('h3', {}, 'Pairs'), pairs)),
-    h('h3', {}, 'Who was waited for'),
+    title,
+    '',
+    about,
+    h('h3', {}, 'Ranks that were waited for'),
     causers,
+    h(
+      'div',
+      { class: 'pair' },
+      h('div', {}, h('h3', {}, 'Matrix'), matrix(page, waiting)),
+      h('div', {}, h('h3', {}, 'Pairs'), pairs),
+    ),
   );
 }

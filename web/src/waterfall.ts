@@ -1,31 +1,40 @@
-// Waterfall from the ideal step to the observed one: the time that each cause adds.
+// Waterfall from the ideal step to the observed one. The bars show differences only, so that their lengths can be
+// compared. A bar above them shows the whole step to scale.
 import type { Page } from './data';
-import { choose, h, section, svg } from './dom';
-import { ranks, time } from './format';
-import { stragglers } from './page_parts';
+import { h, onResize, svg } from './dom';
+import { shortStraggler } from './findings';
+import { percent, tickDistance, time } from './format';
 
 interface Bar {
   name: string;
   kind: string;
-  from: number;
+  from: number; // nanoseconds beyond the ideal step
   to: number;
-  rank?: number;
 }
 
 const MOST_CAUSES = 10;
+const ROW = 30,
+  NARROW_ROW = 44,
+  BAR = 18,
+  LEFT = 250,
+  RIGHT = 84,
+  AXIS = 34,
+  TICK_WIDTH = 90,
+  ZERO_LABEL = 140;
 
 function barsOf(page: Page): Bar[] {
   const { slowdown: s, stragglers: found } = page.report;
   if (s.step_ns == null || s.ideal_step_ns == null) return [];
-  const bars: Bar[] = [{ name: 'ideal step', kind: 'ideal', from: 0, to: s.ideal_step_ns }];
-  let at = s.ideal_step_ns;
-  const add = (name: string, length: number | null, kind: string, rank?: number) => {
+  const bars: Bar[] = [];
+  let at = 0;
+  const add = (name: string, length: number | null, kind: string) => {
     if (!length) return;
-    bars.push({ name, kind: length < 0 ? 'less' : kind, from: at, to: at + length, rank });
+    bars.push({ name, kind: length < 0 ? 'less' : kind, from: at, to: at + length });
     at += length;
   };
-  for (const f of found.slice(0, MOST_CAUSES))
-    add(`${f.cause}, ${f.kind} ${ranks(f.ranks, 3)}`, f.lost_ns_per_step, 'cause', f.ranks[0]);
+  found.slice(0, MOST_CAUSES).forEach((f, k) => {
+    add(`${page.words.stragglers[k].cause}, ${shortStraggler(page, k)}`, f.lost_ns_per_step, 'cause');
+  });
   const more = found.slice(MOST_CAUSES);
   add(
     `${more.length} smaller causes`,
@@ -35,68 +44,98 @@ function barsOf(page: Page): Bar[] {
   add('noise', s.noise_ns_per_step, 'rest');
   add('too small to name', s.unlisted_ns_per_step, 'rest');
   add('unexplained, in waits', s.unexplained_ns_per_step, 'rest');
-  bars.push({ name: 'observed step', kind: 'ideal', from: 0, to: s.step_ns });
   return bars;
+}
+
+const signed = (ns: number) => `${ns > 0 ? '+' : ns < 0 ? '−' : ''}${time(Math.abs(ns))}`;
+const shortened = (name: string, letters: number) => (name.length > letters ? `${name.slice(0, letters - 1)}…` : name);
+
+function draw(page: Page, bars: Bar[], width: number): SVGElement {
+  const step = page.report.slowdown.step_ns!,
+    ideal = page.report.slowdown.ideal_step_ns!;
+  const narrow = width < 520;
+  const left = narrow ? 8 : LEFT,
+    row = narrow ? NARROW_ROW : ROW,
+    top = narrow ? 20 : 4;
+  const plot = width - left - RIGHT;
+  const all: Bar[] = [...bars, { name: 'observed step', kind: 'sum', from: 0, to: step - ideal }];
+  const ends = all.flatMap((b) => [b.from, b.to]);
+  const low = Math.min(0, ...ends),
+    high = Math.max(0, ...ends, 1);
+  const x = (ns: number) => left + ((ns - low) / (high - low)) * plot;
+  const first = row + 12;
+  const bottom = first + all.length * row;
+  const root = svg('svg', {
+    width,
+    height: bottom + AXIS,
+    role: 'img',
+    'aria-label': [
+      `ideal step ${time(ideal)}`,
+      ...bars.map((b) => `${b.name} ${signed(b.to - b.from)}`),
+      `observed step ${time(step)}`,
+    ].join(', '),
+  });
+  const label = (y: number, name: string) =>
+    narrow
+      ? svg('text', { x: left, y: y - 5 }, name)
+      : svg('text', { x: left - 8, y: y + 13, 'text-anchor': 'end' }, shortened(name, 36), svg('title', {}, name));
+  // The whole step, to scale.
+  const scale = (ns: number) => (ns / Math.max(step, ideal)) * plot;
+  root.append(
+    label(top, 'whole step, to scale'),
+    svg('rect', { x: left, y: top, width: scale(Math.min(ideal, step)), height: BAR, class: 'ideal' }),
+    svg('rect', {
+      x: left + scale(Math.min(ideal, step)),
+      y: top,
+      width: Math.max(1, scale(Math.abs(step - ideal))),
+      height: BAR,
+      class: step >= ideal ? 'cause' : 'less',
+    }),
+    svg('text', { x: left + plot + 6, y: top + 14 }, time(step)),
+  );
+  const distance = tickDistance(high - low, plot / TICK_WIDTH);
+  for (let t = Math.ceil(low / distance) * distance; t <= high; t += distance) {
+    const zero = Math.abs(t) < distance / 2;
+    root.append(svg('line', { x1: x(t), x2: x(t), y1: first, y2: bottom + 4, class: zero ? 'zero' : 'gridline' }));
+    // The label of zero is longer than the others.
+    if (!zero && t > 0 && x(t) - x(0) < ZERO_LABEL) continue;
+    root.append(
+      svg(
+        'text',
+        { x: x(t), y: bottom + 18, class: 'soft', 'text-anchor': zero && x(t) < left + 40 ? 'start' : 'middle' },
+        zero ? `ideal step ${time(ideal)}` : signed(t),
+      ),
+    );
+  }
+  all.forEach((b, k) => {
+    const y = first + k * row + top;
+    const from = x(Math.min(b.from, b.to)),
+      to = x(Math.max(b.from, b.to));
+    const text = b.kind === 'sum' ? time(step) : signed(b.to - b.from);
+    root.append(
+      label(y, b.name),
+      svg('rect', { x: from, y, width: Math.max(1.5, to - from), height: BAR, class: b.kind, rx: 2 }),
+      svg('text', { x: to + 6, y: y + 14 }, text),
+    );
+    if (k + 1 < all.length) root.append(svg('line', { x1: x(b.to), x2: x(b.to), y1: y + BAR, y2: y + row, class: 'link' }));
+  });
+  return root;
 }
 
 export function waterfall(page: Page): HTMLElement {
   const bars = barsOf(page);
+  const { lost_ns_per_step: lost, step_ns: step, ideal_step_ns: ideal } = page.report.slowdown;
+  if (step == null || ideal == null) return h('p', {}, 'Nothing could be replayed, so nothing can be split.');
   const holder = h('div', { class: 'picture' });
-  const draw = () => {
-    const width = Math.max(280, holder.clientWidth);
-    const narrow = width < 520;
-    const left = narrow ? 8 : 210,
-      row = narrow ? 44 : 30,
-      right = 84,
-      bar = 18;
-    // The ideal step is much longer than the causes, so that the axis starts shortly before them.
-    const ends = bars.slice(1, -1).flatMap((b) => [b.from, b.to]);
-    const lowest = Math.min(bars[0].to, ...ends),
-      highest = Math.max(bars[bars.length - 1].to, bars[0].to, ...ends);
-    const cut = Math.max(0, lowest - 0.35 * Math.max(highest - lowest, 0.002 * highest));
-    const x = (ns: number) => left + ((Math.max(cut, ns) - cut) / Math.max(1, highest - cut)) * (width - left - right);
-    const root = svg('svg', {
-      width,
-      height: bars.length * row + 22,
-      role: 'img',
-      'aria-label': bars.map((b) => `${b.name} ${time(b.from === 0 ? b.to : b.to - b.from)}`).join(', '),
-    });
-    bars.forEach((b, k) => {
-      const y = k * row + (narrow ? 20 : 4);
-      const length = b.from === 0 ? time(b.to) : `${b.to >= b.from ? '+' : ''}${time(b.to - b.from)}`;
-      const from = x(Math.min(b.from, b.to)),
-        to = x(Math.max(b.from, b.to));
-      root.append(
-        narrow
-          ? svg('text', { x: left, y: y - 5 }, b.name)
-          : svg('text', { x: left - 8, y: y + 13, 'text-anchor': 'end' }, b.name),
-        svg('rect', { x: from, y, width: Math.max(1.5, to - from), height: bar, class: b.kind, rx: 2 }),
-        svg('text', { x: to + 6, y: y + 14 }, length),
-      );
-      if (k + 1 < bars.length)
-        root.append(svg('line', { x1: x(b.to), x2: x(b.to), y1: y + bar, y2: y + row, class: 'gridline' }));
-    });
-    if (cut > 0)
-      root.append(svg('text', { x: left, y: bars.length * row + 16, class: 'soft' }, `the axis begins at ${time(cut)}`));
-    holder.replaceChildren(root);
-  };
-  if (bars.length > 0) new ResizeObserver(draw).observe(holder);
-  const culprits = page.report.stragglers.flatMap((s) => s.ranks).slice(0, 6);
-  const buttons = culprits.map((rank) => {
-    const button = h('button', { type: 'button' }, `mark rank ${rank}`);
-    button.addEventListener('click', () => choose(rank));
-    return button;
-  });
-  return section(
-    'causes',
-    'Causes',
-    'What lengthens the step, from the step with every rank typical to the one observed. The parts add up.',
-    bars.length > 0 ? holder : h('p', {}, 'Nothing could be replayed, so nothing can be split.'),
-    buttons.length > 0 && h('div', { class: 'tools' }, ...buttons),
-    stragglers(page),
-    page.report.recommendations.length > 0 && h('h3', {}, 'To do'),
-    page.report.recommendations.length > 0 && h('ul', {}, ...page.report.recommendations.map((r) => h('li', {}, r))),
-    page.report.not_the_cause.length > 0 && h('h3', {}, 'Not the cause'),
-    page.report.not_the_cause.length > 0 && h('ul', {}, ...page.report.not_the_cause.map((r) => h('li', {}, r))),
+  onResize(holder, (width) => holder.replaceChildren(draw(page, bars, Math.max(280, width))));
+  return h(
+    'figure',
+    {},
+    holder,
+    h(
+      'figcaption',
+      { class: 'count' },
+      `The bars show differences to the ideal step only; all together ${time(lost)}, ${percent((lost ?? 0) / step)} of the step.`,
+    ),
   );
 }
