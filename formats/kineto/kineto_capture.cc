@@ -15,6 +15,7 @@
 #include "formats/common/assign_api_calls.h"
 #include "formats/common/nest_ranges.h"
 #include "formats/kineto/kineto_messages.h"
+#include "formats/kineto/python_stacks.h"
 #include "formats/kineto/trace_spans.h"
 
 namespace lockstep::formats {
@@ -293,18 +294,14 @@ void RebaseDetail(const Rebase& rebase, capture::FrameDetail& detail) {
 }
 
 // Null: the file has no frames.
-std::shared_ptr<const capture::HostFrames> TakeFrames(capture::HostFrames&& read, const Rebase& rebase) {
+std::shared_ptr<const capture::HostFrames> TakeFrames(capture::HostFrames&& read, const Rebase& rebase,
+                                                      capture::StringTable& strings) {
   if (read.frames.empty() && read.allocations.empty()) return nullptr;
   auto taken = std::make_shared<capture::HostFrames>(std::move(read));
   rebase.TimesAndNames(taken->frames);
   for (capture::FrameDetail& detail : taken->details) RebaseDetail(rebase, detail);
   for (capture::AllocationEvent& event : taken->allocations) event.time = rebase.Shift(event.time);
-  // For frames that begin and end together, the stable sort keeps the order of the file. The source wrote the
-  // outer one first, or its ids identify the outer one.
-  std::stable_sort(taken->frames.begin(), taken->frames.end(),
-                   [](const capture::HostFrame& a, const capture::HostFrame& b) {
-                     return std::tie(a.thread, a.start, b.end) < std::tie(b.thread, b.start, a.end);
-                   });
+  LinkPythonFrames(*taken, strings);
   std::stable_sort(
       taken->allocations.begin(), taken->allocations.end(),
       [](const capture::AllocationEvent& a, const capture::AllocationEvent& b) { return a.time < b.time; });
@@ -412,7 +409,8 @@ void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector
   capture::HostUnions unions{file.operators.Take(), file.data_loader.Take()};
   rebase.Times(unions.operators);
   rebase.Times(unions.data_loader);
-  const std::shared_ptr<const capture::HostFrames> frames = TakeFrames(std::move(file.frames), rebase);
+  const std::shared_ptr<const capture::HostFrames> frames =
+      TakeFrames(std::move(file.frames), rebase, capture.strings);
   for (RankData& entry : entries) entry.frames = frames;
   for (RankData& entry : entries.subspan(1)) {
     entry.ranges = file.ranges;

@@ -24,8 +24,8 @@ struct JoinOptions {
 
 // Finds the rank and host of each file, and chooses a span (docs/formats/kineto.md). Leaves out files that
 // cannot be used, with a note in `notes`. `files` are in natural order. The result is not Finish()ed.
-// Fails with kInvalidArgument if two files are of one rank at the same time, if the files are of two jobs, if
-// the span does not exist, or if no file is left to analyse.
+// Fails with kInvalidArgument if the files are of two jobs, or two of them of one rank at the same time. It
+// also fails if the span does not exist, or if no file can be used.
 absl::StatusOr<capture::Capture> JoinKinetoFiles(std::vector<ReadFile> files, const JoinOptions& options);
 
 // Adds the traces that PyTorch's profiler wrote for a live capture to the capture's records. The capture

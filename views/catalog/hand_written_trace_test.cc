@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "formats/common/read_options.h"
 #include "formats/input/read_input.h"
 #include "views/host/memory.h"
 #include "views/host/modules.h"
+#include "views/host/operators.h"
 
 namespace lockstep::views {
 namespace {
@@ -113,6 +115,15 @@ TEST(HandWrittenTrace, ModulesFormATree) {
     EXPECT_EQ(row.device, Us(30));
     EXPECT_EQ(row.self_device, Us(30));
   }
+}
+
+TEST(HandWrittenTrace, OperatorsAreGroupedByTheFunctionsAroundThem) {
+  const capture::Capture capture = NetTrace().Read();
+  std::vector<std::string> stacks;
+  for (const views::OperatorRow& row : views::OperatorsOf(capture, {.stack_depth = 2}).rows) {
+    if (row.name == "aten::linear") stacks.push_back(row.stack);
+  }
+  EXPECT_EQ(stacks, (std::vector<std::string>{"nn.Module: Linear_0;net.py(3): forward"}));
 }
 
 TEST(HandWrittenTrace, MemoryIsInUseFromAllocationToRelease) {
