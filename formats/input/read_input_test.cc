@@ -225,6 +225,24 @@ TEST_F(ReadInputTest, ProgressEndsAtTheSizeOfAllFiles) {
   EXPECT_EQ(last, of);
 }
 
+TEST_F(ReadInputTest, CountsAndNamesHardwareCounters) {
+  // The form of the rows that libkineto's range profiler writes.
+  const std::string range =
+      R"({"ph": "X", "cat": "cuda_profiler_range", "name": "gemm", "pid": 0, "tid": 0, "ts": 5, "dur": 2, )"
+      R"("args": {"External id": 0, "smsp__inst_executed.sum": 12, "dram__bytes_read.sum": 1.5e3}})";
+  Write("rank0.json", Document({KernelRow("1", "1"), range, range}));
+  Write("rank1.json", Document({KernelRow("1", "1"), range}));
+  const auto capture = ReadFolder();
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  EXPECT_EQ(capture->ranks[0].activities.size(), 1u);
+  EXPECT_THAT(capture->notes, ElementsAre("3 ranges with hardware counters (cuda_profiler_range: "
+                                          "dram__bytes_read.sum, smsp__inst_executed.sum) are not analysed"));
+  const std::string only = Write("only.json", Document({range}));
+  EXPECT_THAT(Sentence(Read({only})),
+              AllOf(HasSubstr("no device activity but 1 range with hardware counters"),
+                    HasSubstr("without counters")));
+}
+
 TEST_F(ReadInputTest, RefusesACaptureBesideOtherInput) {
   fs::create_directories(folder_ / "capture" / "records");
   const std::string trace = Write("rank0.json", Document(rows_));

@@ -39,6 +39,10 @@ std::string UnusableReason(const KinetoFile& file) {
       return absl::StrCat(" has no device activity before it ends early", cut, "; copy it again");
     if (file.damage.count() != 0)
       return absl::StrCat(" holds no device activity that can be read; ", file.damage.Describe());
+    if (file.counters.ranges != 0) {
+      return absl::StrCat(" holds no device activity but ", file.counters.Describe(),
+                          "; the profiler records one or the other: record it without counters");
+    }
     return " holds no device activity; record it with ProfilerActivity.CUDA";
   }
   return "";
@@ -455,6 +459,15 @@ void ForgetGroups(Capture& capture) {
       "by order");
 }
 
+void NoteCounters(const std::vector<ReadFile>& files, Capture& capture) {
+  KinetoCounters all;
+  for (const ReadFile& file : files) {
+    all.ranges += file.content.counters.ranges;
+    all.metrics.insert(file.content.counters.metrics.begin(), file.content.counters.metrics.end());
+  }
+  if (all.ranges != 0) capture.notes.push_back(absl::StrCat(all.Describe(), " are not analysed"));
+}
+
 // Examines activities and not collectives, because communication kernels get their collectives only in
 // Finish().
 bool HasWork(const Capture& capture) {
@@ -561,6 +574,7 @@ absl::StatusOr<Capture> JoinKinetoFiles(std::vector<ReadFile> files, const JoinO
   if (absl::Status status = KeepOneSpan(files, names, options, capture); !status.ok()) return status;
   if (absl::Status status = CheckWorlds(files); !status.ok()) return status;
   NoteInference(names, capture);
+  NoteCounters(files, capture);
   Hosts hosts(capture);
   Groups groups(capture);
   for (size_t i = 0; i < files.size(); ++i) {

@@ -135,6 +135,9 @@ bool KinetoCollector::Add(const KinetoRow& row) {
     case RowCategory::kSync:
       AddSync(row, start, end);
       break;
+    case RowCategory::kCounters:
+      AddCounters(row);
+      break;
     case RowCategory::kPython:
       AddFrame(row, capture::FrameKind::kPython, start, end);
       break;
@@ -239,6 +242,22 @@ void KinetoCollector::AddApiCall(const KinetoRow& row, HostTime start, HostTime 
                              .thread = ThreadOf(row.tid),
                              .cbid = CountOr<uint32_t>(row.args.cbid, 0),
                              .driver = row.category == RowCategory::kDriver});
+}
+
+void KinetoCollector::AddCounters(const KinetoRow& row) {
+  ++file_.counters.ranges;
+  const simdjson::padded_string text(row.args.counters);
+  simdjson::ondemand::document document;
+  simdjson::ondemand::object metrics;
+  if (unescaper_.iterate(text).get(document) || document.get_object().get(metrics)) return;
+  for (auto field : metrics) {
+    std::string_view key;
+    if (field.unescaped_key().get(key)) return;
+    // CUPTI's names are "<unit>__<counter>.<sum>". The profiler adds arguments of its own.
+    const bool metric = key.find("__") != std::string_view::npos;
+    if (metric && file_.counters.metrics.size() < KinetoCounters::kMostMetrics)
+      file_.counters.metrics.emplace(key);
+  }
 }
 
 void KinetoCollector::AddSync(const KinetoRow& row, HostTime start, HostTime end) {

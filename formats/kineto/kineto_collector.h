@@ -36,6 +36,7 @@ class KinetoCollector {
   uint32_t AddKernelDetail(const RowArgs& args, KinetoDevice& device);
   uint32_t AddCopyDetail(const RowArgs& args, const capture::CopyDetail& from_name, KinetoDevice& device);
   void AddApiCall(const KinetoRow& row, HostTime start, HostTime end);
+  void AddCounters(const KinetoRow& row);
   void AddSync(const KinetoRow& row, HostTime start, HostTime end);
   void AddOperator(const KinetoRow& row, HostTime start, HostTime end);
   void AddRange(const KinetoRow& row, const Name& name, HostTime start, HostTime end);

@@ -6,6 +6,19 @@
 
 namespace lockstep::formats {
 
+std::string KinetoCounters::Describe() const {
+  constexpr size_t kShown = 4;
+  std::string names;
+  size_t shown = 0;
+  for (const std::string& name : metrics) {
+    if (shown++ == kShown) break;
+    absl::StrAppend(&names, names.empty() ? ": " : ", ", name);
+  }
+  if (metrics.size() > kShown) absl::StrAppend(&names, ", … (", metrics.size(), " metrics)");
+  return absl::StrCat(ranges, ranges == 1 ? " range" : " ranges",
+                      " with hardware counters (cuda_profiler_range", names, ")");
+}
+
 void MakeThin(ReadFile& file) {
   KinetoFile& from = file.content;
   KinetoFile thin;
@@ -13,6 +26,7 @@ void MakeThin(ReadFile& file) {
   thin.pid = from.pid;
   thin.window = from.window;
   thin.rows = from.rows;
+  thin.counters = std::move(from.counters);
   thin.damage = std::move(from.damage);
   thin.rank = from.rank;
   thin.world_size = from.world_size;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,18 @@ struct KinetoSync {
       record;  // the event record that it waits for; its event is kNone if the row does not name one
 };
 
+// Hardware counters of kernels or ranges, which the profiler records instead of device activity. The values
+// are not kept, because the profiler spreads the ranges evenly over the recording and their times mean
+// nothing.
+struct KinetoCounters {
+  static constexpr size_t kMostMetrics = 64;
+  uint64_t ranges = 0;
+  std::set<std::string> metrics;  // names; at most kMostMetrics
+
+  // Returns "1500 ranges with hardware counters (cuda_profiler_range: NAME, NAME, …)".
+  std::string Describe() const;
+};
+
 // The member `lockstep` of a file that Lockstep wrote (docs/formats/kineto.md).
 struct KinetoOwnMember {
   HostInterval window;  // requested window, in the file's stamps
@@ -60,6 +73,7 @@ struct KinetoFile {
   std::vector<capture::HostRange> ranges;
   IntervalUnion operators;
   IntervalUnion data_loader;
+  KinetoCounters counters;
   capture::HostFrames frames;  // in the order of the file; empty with HostDetail::kUnions
   std::vector<capture::Group> groups;
   int32_t pid = 0;                                        // of the host rows; 0: no host row has one

@@ -18,6 +18,18 @@ namespace {
 
 using namespace lockstep;
 
+// Frames of a thread are sorted, and their names exist.
+void CheckFrames(const capture::Capture& capture, const capture::RankData& rank) {
+  if (rank.frames == nullptr) return;
+  const capture::HostFrame* before = nullptr;
+  for (const capture::HostFrame& frame : rank.frames->frames) {
+    if (frame.end < frame.start || frame.name.value() >= capture.strings.size()) std::abort();
+    if (frame.detail != capture::kNone && frame.detail >= rank.frames->details.size()) std::abort();
+    if (before != nullptr && before->thread == frame.thread && frame.start < before->start) std::abort();
+    before = &frame;
+  }
+}
+
 void Check(formats::KinetoFile file) {
   std::vector<formats::ReadFile> files;
   files.push_back({{.path = "fuzz.json", .named = true}, std::move(file)});
@@ -25,6 +37,7 @@ void Check(formats::KinetoFile file) {
   if (!capture.ok()) return;
   capture::Finish(*capture);
   for (const capture::RankData& rank : capture->ranks) {
+    CheckFrames(*capture, rank);
     for (const capture::DeviceActivity& a : rank.activities) {
       if (a.end < a.start || a.name.value() >= capture->strings.size()) std::abort();
       if (a.collective != capture::kNone && a.collective >= rank.collectives.size()) std::abort();
@@ -35,8 +48,9 @@ void Check(formats::KinetoFile file) {
   }
 }
 
-void Read(std::unique_ptr<formats::ByteSource> source) {
-  Check(formats::ReadKineto(*source, formats::ReadMode::kOneThread, formats::HostDetail::kUnions, nullptr));
+void Read(std::unique_ptr<formats::ByteSource> source,
+          formats::HostDetail host = formats::HostDetail::kUnions) {
+  Check(formats::ReadKineto(*source, formats::ReadMode::kOneThread, host, nullptr));
 }
 
 }  // namespace
@@ -44,6 +58,7 @@ void Read(std::unique_ptr<formats::ByteSource> source) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   Read(std::make_unique<formats::MemorySource>(bytes));
+  Read(std::make_unique<formats::MemorySource>(bytes), formats::HostDetail::kFrames);
   if (bytes.starts_with("\x1f\x8b"))
     Read(formats::GzipSource(std::make_unique<formats::MemorySource>(bytes)));
   // Most random text is not a document. Inside a document, the same bytes reach more of the reader.

@@ -47,6 +47,7 @@ RowCategory CategoryOf(std::string_view token, HostDetail detail) {
     case 'c':
       if (cat == "cpu_op") return RowCategory::kOperator;
       if (cat == "cuda_sync") return RowCategory::kSync;
+      if (cat == "cuda_profiler_range") return RowCategory::kCounters;
       break;
     case 'u':
       if (cat == "user_annotation") return RowCategory::kAnnotation;
@@ -70,6 +71,7 @@ bool NeedsArgs(const KinetoRow& row, HostDetail detail) {
     case RowCategory::kRuntime:
     case RowCategory::kDriver:
     case RowCategory::kSync:
+    case RowCategory::kCounters:
     case RowCategory::kAnnotation:
     case RowCategory::kPython:
     case RowCategory::kInstant:
@@ -244,6 +246,7 @@ simdjson::error_code ReadArgs(ondemand::value value, HostDetail detail, KinetoRo
   // "args": null, or another value that is not an object, holds no arguments.
   if (auto error = value.get_object().get(object))
     return error == simdjson::INCORRECT_TYPE ? simdjson::SUCCESS : error;
+  if (row.category == RowCategory::kCounters) return object.raw_json().get(row.args.counters);
   const bool kernel = row.category == RowCategory::kKernel;
   const bool communicates = kernel || row.name == kAnnouncesCollective;
   for (auto result : object) {

@@ -25,6 +25,7 @@ enum class RowCategory : uint8_t {
   kOperator,
   kAnnotation,
   kSync,
+  kCounters,  // hardware counters of a range (cuda_profiler_range)
   // Only with HostDetail::kFrames; otherwise kOther.
   kPython,
   kInstant,
@@ -44,6 +45,7 @@ struct RowArgs {
   std::string_view shapes, types, values, stack, modules, forward_thread, forward_sequence, python_id,
       python_parent;
   std::string_view memory_bytes, memory_address, memory_device, memory_device_type, allocated, reserved;
+  std::string_view counters;  // of a range with hardware counters: the whole "args"
   // For collectives.
   std::string_view collective, dtype, in_elements, out_elements, group_size, in_split, out_split;
   std::string_view group_name, group_description, group_ranks, source_rank, destination_rank, sequence,

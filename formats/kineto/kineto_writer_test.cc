@@ -67,14 +67,13 @@ class KinetoWriterTest : public ::testing::Test {
                          .blocks_per_sm = 0.1f,
                          .warps_per_sm = 2,
                          .occupancy_percent = 3}};
-    r.copy_details = {
-        {.bytes = 1ull << 33,
-         .bandwidth_gb_per_s = 26.123456789012345,
-         .context = ContextId(1),
-         .copy_kind = 1,
-         .src_kind = 2,
-         .dst_kind = 3},
-        {.bytes = 64, .dst_kind = 3}};
+    r.copy_details = {{.bytes = 1ull << 33,
+                       .bandwidth_gb_per_s = 26.123456789012345,
+                       .context = ContextId(1),
+                       .copy_kind = 1,
+                       .src_kind = 2,
+                       .dst_kind = 3},
+                      {.bytes = 64, .dst_kind = 3}};
   }
 
   void FillActivities(capture::RankData& r) {
