@@ -3,8 +3,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "capture/store/records_writer.h"
 #include "cli/common/program_fixture.h"
@@ -15,8 +17,10 @@
 namespace lockstep::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 namespace fs = std::filesystem;
 
 // Writes a capture of two ranks with a hundred kernels each.
@@ -266,6 +270,32 @@ TEST_F(ProgramTest, ReportsAndExportsACaptureOfAnAggregator) {
   EXPECT_THAT(nobody.err, HasSubstr("there are 0-1"));
   EXPECT_THAT(nobody.out, IsEmpty());
   EXPECT_EQ(Run("lockstep whatif no-such-capture --fix rank=1").code, 4);
+}
+
+TEST_F(ProgramTest, EveryCommandThatReadsTracesChoosesASpan) {
+  fs::create_directory(folder_ + "/traces");
+  for (const auto& [name, begin_us] : {std::pair("first", 1000), std::pair("second", 900000)}) {
+    std::ofstream(folder_ + "/traces/" + name + ".json")
+        << R"({"distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": [{"ph": "X", "cat": "kernel", )"
+        << R"("name": ")" << name << R"(", "pid": 0, "tid": 7, "ts": )" << begin_us
+        << R"(, "dur": 5, "args": {"device": 0, "stream": 7, "correlation": 1}}]})";
+  }
+  const Result one = Run("lockstep kernels traces --span 1 --csv");
+  EXPECT_EQ(one.code, 0);
+  EXPECT_THAT(one.out, AllOf(HasSubstr("first"), Not(HasSubstr("second"))));
+  EXPECT_THAT(one.err, HasSubstr("lockstep: 2 spans found; reading span 1, begin "));
+  EXPECT_THAT(Run("lockstep kernels traces --csv").out, HasSubstr("second"));
+  EXPECT_THAT(Run("lockstep diff traces traces --span-a 1 --span-b last --csv").out,
+              AllOf(HasSubstr("first"), HasSubstr("second")));
+  for (const char* command :
+       {"analyze traces --span 9", "report traces --span 9", "whatif traces --fix rank=0 --span 9",
+        "export traces --format csv -o out --span 9", "ops traces --span 9", "diff traces traces --span-a 9",
+        "diff traces traces --span-b 9"}) {
+    const Result wrong = Run(std::string("lockstep ") + command);
+    EXPECT_EQ(wrong.code, 2) << command;
+    EXPECT_THAT(wrong.err, HasSubstr("the traces have 2 spans")) << command;
+  }
+  EXPECT_EQ(Run("lockstep analyze traces --span first").code, 2);
 }
 
 TEST_F(ProgramTest, AnAggregatorNeedsATokenAndEndsCleanly) {

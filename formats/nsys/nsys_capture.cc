@@ -127,9 +127,7 @@ void NameRanks(const std::vector<ReadNsysFile>& files, std::vector<Process>& pro
     return alone(p) ? RankOfEnvironment(files[p.file].content) : std::nullopt;
   };
   if (NameAll(processes, "environment", of_environment)) return;
-  const auto of_name = [&](const Process& p) {
-    return alone(p) ? RankOf(files[p.file].from) : std::nullopt;
-  };
+  const auto of_name = [&](const Process& p) { return alone(p) ? RankOf(files[p.file].from) : std::nullopt; };
   if (NameAll(processes, "file name", of_name)) return;
   for (size_t i = 0; i < processes.size(); ++i) {
     processes[i].rank = RankId(static_cast<int32_t>(i));
