@@ -81,6 +81,7 @@ int Main(int argc, char** argv) {
   AddExport(app, chosen);
   AddViews(app, chosen);
   AddDiff(app, chosen);
+  AddFlame(app, chosen);
   AddProfile(app, chosen);
   AddDoctor(app, chosen);
   AddHealth(app, chosen);

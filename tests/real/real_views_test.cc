@@ -16,6 +16,7 @@
 #include "tests/real/real_trace_fixture.h"
 #include "views/device/kernels.h"
 #include "views/device/links.h"
+#include "views/host/flame.h"
 #include "views/host/memory.h"
 #include "views/host/operators.h"
 
@@ -194,6 +195,14 @@ constexpr const char* kWithOperators[] = {
 // seem to begin before it.
 int64_t Allowed(uint64_t calls) { return 1000 + 2000 * static_cast<int64_t>(calls); }
 
+// Returns the time of all places with that frame innermost, by the frame's name.
+std::map<std::string, int64_t> FlameSums(const capture::Capture& capture, views::FlameKind kind) {
+  std::map<std::string, int64_t> sums;
+  for (const views::FlameNode& node : views::BuildFlame(capture, {.kind = kind}).nodes)
+    sums[std::string(node.name)] += node.self.ns();
+  return sums;
+}
+
 TEST(RealViews, OperatorsEqualTheSumsOfTheFilesRows) {
   for (const std::string set : kWithOperators) {
     const std::vector<std::string> files = FilesOf(set);
@@ -210,6 +219,7 @@ TEST(RealViews, OperatorsEqualTheSumsOfTheFilesRows) {
       s.self_device += row.self_device.ns();
     }
     EXPECT_EQ(seen.size(), sums.size()) << set;
+    std::map<std::string, int64_t> flames = FlameSums(capture, views::FlameKind::kHost);
     for (const auto& [name, want] : sums) {
       const Sums& got = seen[name];
       EXPECT_EQ(got.calls, want.calls) << set << " " << name;
@@ -217,6 +227,10 @@ TEST(RealViews, OperatorsEqualTheSumsOfTheFilesRows) {
       EXPECT_NEAR(static_cast<double>(got.self_host), static_cast<double>(want.self_host),
                   static_cast<double>(Allowed(want.calls)))
           << set << " " << name;
+      // All steps are one frame of a flame graph.
+      if (!name.starts_with("ProfilerStep#")) {
+        EXPECT_EQ(flames[name], got.self_host) << set << " " << name;
+      }
       EXPECT_NEAR(static_cast<double>(got.device), static_cast<double>(want.device), 1000)
           << set << " " << name;
       EXPECT_NEAR(static_cast<double>(got.self_device), static_cast<double>(want.self_device), 1000)
@@ -249,8 +263,10 @@ TEST(RealViews, KernelsEqualTheSumsOfTheFilesRows) {
     const capture::Capture capture = Read({files[0]});
     const std::vector<views::KernelRow> rows = views::KernelsOf(capture, {});
     EXPECT_EQ(rows.size(), kernels.size()) << set;
+    std::map<std::string, int64_t> flames = FlameSums(capture, views::FlameKind::kDevice);
     for (const views::KernelRow& row : rows) {
       const Kernel& k = kernels[std::string(row.name)];
+      EXPECT_NEAR(static_cast<double>(flames[std::string(row.name)]), static_cast<double>(k.total), 1000);
       EXPECT_EQ(row.calls, k.calls) << set << " " << row.name;
       EXPECT_NEAR(static_cast<double>(row.total.ns()), static_cast<double>(k.total), 1000) << row.name;
       EXPECT_NEAR(static_cast<double>(row.least.ns()), static_cast<double>(k.least), 1000) << row.name;
