@@ -83,15 +83,17 @@ void AddWaiting(const Shape& shape, report::Report& report) {
   for (int32_t p = 0; p < places; ++p)
     waiting.places.push_back(by_host ? shape.Name(("n" + std::to_string(p)).c_str()) : std::to_string(p));
   const auto causer = static_cast<uint32_t>(by_host ? kSlowRank / 8 : kSlowRank);
+  // A cell of a host is the sum over its ranks.
+  const int32_t ranks_of_place = by_host ? 8 : 1;
   for (int32_t p = 0; p < places; ++p)
     waiting.cells.push_back(
-        {.causer = causer, .victim = static_cast<uint32_t>(p), .wait_ns_per_step = 9e6 + p});
-  waiting.waited_ns_per_step = 9e6 * places;
+        {.causer = causer, .victim = static_cast<uint32_t>(p), .wait_ns_per_step = 9e6 * ranks_of_place});
+  waiting.waited_ns_per_step = 9e6 * shape.ranks;
   waiting.causers.push_back({.rank = RankId(kSlowRank),
                              .host = shape.Name("n0"),
                              .mean_wait_ns_per_step = 9e6,
-                             .direct_ns_per_step = 8e6,
-                             .passed_on_ns_per_step = 1e6,
+                             .direct_ns_per_step = 8e6 * (shape.ranks - 1),
+                             .passed_on_ns_per_step = 1e6 * (shape.ranks - 1),
                              .victims = static_cast<uint32_t>(shape.ranks - 1),
                              .path = shape.Name("rank 3's kernels -> all")});
   report.waiting = std::move(waiting);
@@ -102,6 +104,7 @@ report::Report MakeReport(const Shape& shape, const capture::Capture& capture, S
   report.capture = {.id = shape.Name("made-up"), .job = capture.job, .source = "import"};
   report.capture.world_size = shape.ranks;
   report.capture.hosts = static_cast<uint32_t>(capture.hosts.size());
+  report.capture.named_hosts = report.capture.hosts;
   report.capture.steps = static_cast<uint32_t>(shape.steps);
   report.capture.notes = {shape.Name("a note")};
   report.capture.losses.push_back(

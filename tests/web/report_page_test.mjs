@@ -543,6 +543,9 @@ test('report.html', async (t) => {
         console.log(`${name}: answered after ${times.join(', ')} ms`);
         assert.ok(Math.min(...times) < 100, `${name}: ${times} ms`);
       }
+      // Sums of hosts become means per rank, as the mean of the causer is.
+      assert.match(await text(tab, '#waiting .readout'), /^n\d+ waited 9\.00 ms per step for n0 \(mean of its ranks\)$/);
+      assert.equal((await column(tab, 'waiting', 2))[0], '9.00 ms');
       // Invisible rows are not in the document.
       await tab.locator('#partition input').fill('');
       assert.ok((await tab.locator('#partition tbody tr').count()) < 200);

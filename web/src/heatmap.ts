@@ -6,7 +6,9 @@ import { time } from './format';
 import { hostBoundaries, hostRuns } from './hosts';
 import { colourScale, shade } from './scale';
 
-const HOSTS = 92,
+const HOST_LETTERS = 13,
+  HOST_LETTER = 7.5, // pixels
+  LEAST_HOST_HEIGHT = 10, // pixels; lines that are closer would hide the cells
   RANKS = 46,
   TOP = 4,
   BOTTOM = 34,
@@ -27,7 +29,8 @@ export function heatmap(page: Page): HTMLElement {
   const { steps, report } = page;
   const rows = report.ranks.length,
     columns = steps.numbers.length;
-  const about = 'Orange is what a rank’s own work cost the job in that step; blue is time that it gained. One row is one rank; lines separate hosts.';
+  const about =
+    'Orange is what a rank’s own work cost the job in that step; blue is time that it gained. One row is one rank; lines separate hosts.';
   if (columns === 0) return section('heat', 'Lost time by step and rank', about, h('p', {}, 'No whole step was recorded.'));
   let measure: Measure = 'lost';
   let at = { step: 0, row: 0 };
@@ -51,7 +54,10 @@ export function heatmap(page: Page): HTMLElement {
       const high = sorted[Math.floor(0.995 * (sorted.length - 1))] ?? 1;
       // A healthy job must look pale: values within the noise are not dark.
       const noise = report.slowdown.noise_floor_ns_per_step ?? 0;
-      s = { low: measure === 'duration' ? (sorted[0] ?? 0) : 0, high: measure === 'lost' ? Math.max(high, 4 * noise, worstMean()) : high };
+      s = {
+        low: measure === 'duration' ? (sorted[0] ?? 0) : 0,
+        high: measure === 'lost' ? Math.max(high, 4 * noise, worstMean()) : high,
+      };
       scales.set(measure, s);
     }
     return s;
@@ -90,23 +96,29 @@ export function heatmap(page: Page): HTMLElement {
     g.putImageData(image, 0, 0);
   };
   // Narrow screens have no room for the names of hosts.
-  const left = (d: Drawing) => RANKS + (boundaries.length > 0 && d.width > 520 ? HOSTS : 0);
+  const hostNames = runs.map(({ host }) => (host.length > HOST_LETTERS ? `${host.slice(0, HOST_LETTERS - 1)}…` : host));
+  const hostsWidth = HOST_LETTER * Math.max(...hostNames.map((n) => n.length)) + 8;
+  const left = (d: Drawing) => RANKS + (boundaries.length > 0 && d.width > 520 ? hostsWidth : 0);
   const area = (d: Drawing) => ({ width: d.width - left(d) - 4, height: rows * cellHeight });
   const drawHosts = (g: CanvasRenderingContext2D, d: Drawing) => {
     const { width } = area(d);
-    g.fillStyle = colour('line');
-    for (const row of boundaries) g.fillRect(left(d) - RANKS, TOP + row * cellHeight - 0.5, width + RANKS, 1);
+    if (rows * cellHeight >= LEAST_HOST_HEIGHT * runs.length) {
+      g.fillStyle = colour('soft');
+      for (const row of boundaries) {
+        g.fillRect(left(d), TOP + row * cellHeight - 0.5, width, 1);
+        g.fillRect(0, TOP + row * cellHeight - 0.5, left(d) - RANKS, 1);
+      }
+    }
     if (left(d) === RANKS) return;
     g.fillStyle = colour('soft');
     g.textAlign = 'left';
     let bottom = -Infinity;
-    for (const run of runs) {
+    runs.forEach((run, k) => {
       const middle = TOP + (run.first + run.count / 2) * cellHeight;
-      if (middle - LINE / 2 < bottom) continue;
+      if (middle - LINE / 2 < bottom) return;
       bottom = middle + LINE / 2;
-      const name = run.host.length > 13 ? `${run.host.slice(0, 12)}…` : run.host;
-      g.fillText(name, 2, middle);
-    }
+      g.fillText(hostNames[k], 2, middle);
+    });
   };
   // Names the ranks at regular distances. The verdict's ranks always have a name.
   const drawRanks = (g: CanvasRenderingContext2D, d: Drawing) => {

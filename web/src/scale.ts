@@ -1,7 +1,7 @@
 // The scale of a picture's colours: the lowest and the highest colour with their values.
 import { colour, Drawing, h } from './dom';
 
-const STEPS = 32;
+const STEPS = 33;
 
 export interface Scale {
   low: string;
@@ -27,7 +27,10 @@ export function colourScale(read: () => Scale): { element: HTMLElement; update: 
         const at = signed ? (2 * k) / (STEPS - 1) - 1 : k / (STEPS - 1);
         g.globalAlpha = shade(Math.abs(at));
         g.fillStyle = colour(at < 0 ? 'heat-less' : 'heat-more');
-        g.fillRect((k * d.width) / STEPS, 0, d.width / STEPS, d.height);
+        // Whole pixels leave no gaps.
+        const from = Math.round((k * d.width) / STEPS),
+          to = Math.round(((k + 1) * d.width) / STEPS);
+        g.fillRect(from, 0, to - from, d.height);
       }
       g.globalAlpha = 1;
     },

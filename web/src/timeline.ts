@@ -2,6 +2,7 @@
 // clock.
 import type { Lane, Page, TimelineRank } from './data';
 import { colour, Drawing, FONT, h, section } from './dom';
+import { culprits } from './findings';
 import { shortName, tickDistance, time } from './format';
 import { legend } from './ranks';
 
@@ -11,14 +12,14 @@ const LEFT = 118,
   GAP = 20,
   PLOT_RIGHT = 6,
   NARROW = 520,
-  LABEL = 13; // height of a lane's label on narrow screens, above the lane
+  LABEL = 15; // height of a lane's label on narrow screens, above the lane
 // A box shows a cut name only if it has room for as many pixels.
 const LEAST_CUT_NAME = 56;
 const LANE_COLOURS: Record<string, string> = { compute: 'compute', communication: 'transfer', copies: 'memory' };
 const PARTS: Record<string, string> = {
-  culprit: 'culprit',
+  culprit: 'named in the verdict',
   victim: 'waits',
-  peer: 'healthy peer',
+  peer: 'typical rank',
   'waited for most': 'waited for most',
 };
 
@@ -57,7 +58,7 @@ function boxAt(lane: Lane, ns: number): number {
 export function timelinePart(page: Page): HTMLElement {
   const { timeline } = page;
   const about =
-    'What the GPUs of three ranks did around the step that cost most. The pale part of communication is waiting. Names of kernels are shortened; the line below has the whole name.';
+    'What the GPUs of up to three ranks did around the step that cost most. The pale part of communication is waiting. Names of kernels are shortened; the line below has the whole name.';
   if (timeline.ranks.length === 0) return section('timeline', 'Timeline', about, h('p', {}, 'Nothing was recorded.'));
   let from = 0,
     to = timeline.length_ns;
@@ -80,6 +81,10 @@ export function timelinePart(page: Page): HTMLElement {
     height = y + 6;
     return height;
   };
+  // A loss of all ranks has no culprit.
+  const guilty = culprits(page);
+  const titleOf = (r: TimelineRank) =>
+    r.part === 'culprit' && !guilty.includes(r.rank) ? `rank ${r.rank}` : `rank ${r.rank}: ${PARTS[r.part] ?? r.part}`;
   const names = timeline.names.map(shortName);
   const readout = h('p', { class: 'readout', role: 'status', 'aria-live': 'polite' });
   const left = (d: Drawing) => (narrow(d.width) ? 8 : LEFT);
@@ -115,7 +120,7 @@ export function timelinePart(page: Page): HTMLElement {
           g.fillStyle = ink;
           g.textAlign = 'left';
           g.font = `bold ${FONT}`;
-          const title = `rank ${rank.rank}: ${PARTS[rank.part] ?? rank.part}`,
+          const title = titleOf(rank),
             middle = top - 10 - (narrow(d.width) ? LABEL : 0);
           // Lines of steps and ticks must not cross the title.
           g.fillStyle = colour('card');
@@ -154,12 +159,13 @@ export function timelinePart(page: Page): HTMLElement {
             g.fillRect(x0, top, w - x0, LANE);
             g.globalAlpha = 1;
           }
-          // Several records in one box have several names.
-          const seen = Math.max(x0, left(d));
-          const name =
-            lane.count[b] > 1 ? '' : fitting(g, names[lane.name_at[b]] ?? '', Math.min(x1, d.width - PLOT_RIGHT) - seen - 8);
+          // Several records in one box have several names. The next box may cover the end of this one.
+          const seen = Math.max(x0, left(d)),
+            covered = Math.min(x1, d.width - PLOT_RIGHT, b + 1 < lane.start.length ? x(d, lane.start[b + 1]) : Infinity);
+          const name = lane.count[b] > 1 ? '' : fitting(g, names[lane.name_at[b]] ?? '', covered - seen - 8);
           if (name) {
-            g.fillStyle = waited > 0.6 * lane.length[b] || lane.name !== 'compute' ? ink : colour('on-compute');
+            const waits = waited > 0.6 * lane.length[b];
+            g.fillStyle = waits ? ink : colour(lane.name === 'compute' ? 'on-compute' : 'on-bright');
             g.textAlign = 'left';
             g.fillText(name, seen + 4, top + LANE / 2 + 0.5);
           }
@@ -191,7 +197,7 @@ export function timelinePart(page: Page): HTMLElement {
       const many = lane.count[box] > 1 ? `${lane.count[box]} short records, the first ` : '';
       const waited = Number.isNaN(lane.wait[box]) ? '' : `, waited ${time(lane.wait[box])} of it`;
       readout.textContent = `rank ${rank.rank}, ${lane.name}, at ${time(lane.start[box])}: ${many}${timeline.names[lane.name_at[box]]}, ${time(lane.length[box])}${waited}`;
-    } else readout.textContent = cursor === null ? 'Point at a box, or use the keys.' : `at ${time(cursor)}`;
+    } else readout.textContent = cursor === null ? 'Select a box to see its name.' : `at ${time(cursor)}`;
     drawing.redraw();
   };
   const view = (begin: number, end: number) => {

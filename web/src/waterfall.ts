@@ -28,7 +28,8 @@ function barsOf(page: Page): Bar[] {
   const bars: Bar[] = [];
   let at = 0;
   const add = (name: string, length: number | null, kind: string) => {
-    if (!length) return;
+    // Rounding leaves fractions of a nanosecond.
+    if (!length || Math.abs(length) < 1) return;
     bars.push({ name, kind: length < 0 ? 'less' : kind, from: at, to: at + length });
     at += length;
   };
@@ -43,7 +44,7 @@ function barsOf(page: Page): Bar[] {
   );
   add('noise', s.noise_ns_per_step, 'rest');
   add('too small to name', s.unlisted_ns_per_step, 'rest');
-  add('unexplained, in waits', s.unexplained_ns_per_step, 'rest');
+  add('kernels slowed beside collectives', s.unexplained_ns_per_step, 'rest');
   return bars;
 }
 
