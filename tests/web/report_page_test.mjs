@@ -103,6 +103,7 @@ test('report.html', async (t) => {
       const output = execFileSync(lockstep, ['analyze', join(jobs, `${name}.timeline`)], { encoding: 'utf8' });
       await opened(browser, page(name), {}, async (tab) => {
         const sentence = (await text(tab, '.verdict .sentence')).replace(/\s+/g, ' ');
+        if (name === 'straggling') assert.match(await text(tab, '.verdict .sentence .term'), /^\[.+, .+\]$/);
         // The text report wraps the sentence.
         assert.ok(output.replace(/\s+/g, ' ').startsWith(sentence), `"${sentence}" begins ${output.slice(0, 200)}`);
         assert.match(sentence, name === 'healthy' ? /^HEALTHY/ : /^STRAGGLER rank/);
@@ -403,11 +404,13 @@ test('report.html', async (t) => {
   });
 
   await t.test('bars of the waterfall are as long as their times', async () => {
-    const { slowdown: s, stragglers } = reportOf('straggling');
+    const { slowdown: s, stragglers, shared_losses: shared } = reportOf('straggling');
     await opened(browser, straggling, {}, async (tab) => {
       const width = async (kind, k = 0) => Number(await tab.locator(`#causes svg rect.${kind}`).nth(k).getAttribute('width'));
       const whole = (await width('ideal')) + (await width('cause'));
       assert.ok(Math.abs((await width('ideal')) / whole - s.ideal_step_ns / s.step_ns) < 0.01, 'to scale');
+      const alike = shared.reduce((sum, loss) => sum + loss.lost_ns_per_step, 0);
+      assert.ok(Math.abs((await width('alike')) / whole - alike / s.step_ns) < 0.01, 'losses of all ranks');
       assert.ok(
         Math.abs((await width('cause', 1)) / (await width('sum')) - stragglers[0].lost_ns_per_step / s.lost_ns_per_step) < 0.01,
         'differences',

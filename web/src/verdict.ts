@@ -27,6 +27,10 @@ function headline(text: string): { words: string; looks: string; rest: string } 
   return { words: partial + found[0], looks: found[1], rest: rest.slice(found[0].length) };
 }
 
+// Explains the brackets of a sentence.
+const intervalsIn = (text: string) =>
+  text.split(/(\[[^\]]+\])/).map((part) => (part.startsWith('[') ? term('interval', part) : part));
+
 function figures(page: Page): HTMLElement {
   const { report } = page;
   const s = report.slowdown;
@@ -81,7 +85,12 @@ export function verdict(page: Page): HTMLElement {
   return h(
     'section',
     { class: `card verdict ${looks}`, id: 'verdict', 'aria-label': 'Verdict' },
-    h('p', { class: `sentence ${page.verdict.length > LONG ? 'long' : ''}` }, words && h('span', { class: 'word' }, words), rest),
+    h(
+      'p',
+      { class: `sentence ${page.verdict.length > LONG ? 'long' : ''}` },
+      words && h('span', { class: 'word' }, words),
+      ...intervalsIn(rest),
+    ),
     ...actions.map((a) => h('p', { class: 'action' }, h('strong', {}, a.can_wait ? 'Can wait: ' : 'Do: '), a.text)),
     actions.length === 0 && looks === 'good' && h('p', { class: 'action' }, h('strong', {}, 'Do: '), 'nothing. '),
     h('p', { class: 'page' }, h('strong', {}, 'Page: '), page.words.page),

@@ -4,6 +4,7 @@ import type { Page } from './data';
 import { h, onResize, svg } from './dom';
 import { shortStraggler } from './findings';
 import { percent, tickDistance, time } from './format';
+import { legend } from './ranks';
 
 interface Bar {
   name: string;
@@ -51,6 +52,9 @@ function barsOf(page: Page): Bar[] {
 const signed = (ns: number) => `${ns > 0 ? '+' : ns < 0 ? '−' : ''}${time(Math.abs(ns))}`;
 const shortened = (name: string, letters: number) => (name.length > letters ? `${name.slice(0, letters - 1)}…` : name);
 
+// The losses of all ranks, which are part of the ideal step.
+const lostAlike = (page: Page) => page.report.shared_losses.reduce((sum, s) => sum + s.lost_ns_per_step, 0);
+
 function draw(page: Page, bars: Bar[], width: number): SVGElement {
   const step = page.report.slowdown.step_ns!,
     ideal = page.report.slowdown.ideal_step_ns!;
@@ -81,10 +85,18 @@ function draw(page: Page, bars: Bar[], width: number): SVGElement {
       ? svg('text', { x: left, y: y - 5 }, name)
       : svg('text', { x: left - 8, y: y + 13, 'text-anchor': 'end' }, shortened(name, 36), svg('title', {}, name));
   // The whole step, to scale.
+  const alike = Math.min(lostAlike(page), ideal);
   const scale = (ns: number) => (ns / Math.max(step, ideal)) * plot;
   root.append(
     label(top, 'whole step, to scale'),
     svg('rect', { x: left, y: top, width: scale(Math.min(ideal, step)), height: BAR, class: 'ideal' }),
+    svg('rect', {
+      x: left + scale(Math.min(ideal, step) - alike),
+      y: top,
+      width: scale(alike),
+      height: BAR,
+      class: 'alike',
+    }),
     svg('rect', {
       x: left + scale(Math.min(ideal, step)),
       y: top,
@@ -129,14 +141,17 @@ export function waterfall(page: Page): HTMLElement {
   if (step == null || ideal == null) return h('p', {}, 'Nothing could be replayed, so nothing can be split.');
   const holder = h('div', { class: 'picture' });
   onResize(holder, (width) => holder.replaceChildren(draw(page, bars, Math.max(280, width))));
+  const alike = lostAlike(page);
+  const shares: [string, string][] = [
+    ['ideal', 'ideal step'],
+    ['alike', `lost by all ranks alike, ${time(alike)}, as part of it`],
+    ['cause', `beyond it, ${time(lost)}, ${percent((lost ?? 0) / step)} of the step`],
+  ];
   return h(
     'figure',
     {},
+    legend(shares.filter(([kind]) => kind !== 'alike' || alike > 0)),
     holder,
-    h(
-      'figcaption',
-      { class: 'count' },
-      `The bars show differences to the ideal step only; all together ${time(lost)}, ${percent((lost ?? 0) / step)} of the step.`,
-    ),
+    h('figcaption', { class: 'count' }, 'Below the whole step, bars show differences to the ideal step only.'),
   );
 }
