@@ -200,7 +200,7 @@ absl::StatusOr<capture::Capture> ReadKinetoFiles(std::vector<Opened> opened, con
   const JoinOptions join{
       .span = options.span,
       .chose_span = options.chose_span,
-      .read_again = [&options](std::vector<TraceFile> files) -> absl::StatusOr<std::vector<ReadFile>> {
+      .read_again = [&options](const std::vector<TraceFile>& files) -> absl::StatusOr<std::vector<ReadFile>> {
         auto again = OpenAll(files);
         if (!again.ok()) return absl::InvalidArgumentError(again.status().message());
         return ReadAll(std::move(*again), Keep::kAll, options);

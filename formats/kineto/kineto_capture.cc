@@ -184,7 +184,7 @@ absl::Status MakeWhole(std::vector<ReadFile>& files, const JoinOptions& options)
     if (file.thin) thin.push_back(file.from);
   }
   if (thin.empty()) return absl::OkStatus();
-  auto read = options.read_again(std::move(thin));
+  auto read = options.read_again(thin);
   if (!read.ok()) return read.status();
   auto next = read->begin();
   for (ReadFile& file : files) {

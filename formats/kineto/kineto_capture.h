@@ -19,7 +19,7 @@ struct JoinOptions {
   SpanChoice span;
   std::function<void(const std::string& note)> chose_span;  // may be empty
   // Reads thin files again, in the same order.
-  std::function<absl::StatusOr<std::vector<ReadFile>>(std::vector<TraceFile>)> read_again;
+  std::function<absl::StatusOr<std::vector<ReadFile>>(const std::vector<TraceFile>&)> read_again;
 };
 
 // Finds the rank and host of each file, and chooses a span (docs/formats/kineto.md). Leaves out files that
