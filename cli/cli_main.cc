@@ -1,8 +1,12 @@
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/settings/nearest_word.h"
 #include "cli/common/command.h"
 
 namespace lockstep::cli {
@@ -38,12 +42,31 @@ std::vector<std::string> TakeCommand(int argc, char** argv, Chosen& chosen) {
 // For an unknown command CLI11 reports only that a subcommand is required, so this lists the known ones.
 std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& words) {
   if (words.empty() || words[0][0] == '-') return "";
-  std::string known;
+  std::vector<std::string> known;
   for (const CLI::App* sub : app.get_subcommands({})) {
     if (sub->check_name(words[0])) return "";
-    known += (known.empty() ? "" : ", ") + sub->get_name();
+    known.push_back(sub->get_name());
   }
-  return "unknown command " + words[0] + "; the commands are " + known;
+  return absl::StrCat("unknown command ", words[0], "; the commands are ", absl::StrJoin(known, ", "),
+                      settings::DidYouMean(words[0], known));
+}
+
+// CLI11 names unexpected words in the opposite order.
+std::string UnexpectedWords(const CLI::App& sub, const std::vector<std::string>& words) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : sub.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back(name);
+  }
+  const std::vector<std::string> unexpected = sub.remaining();
+  std::string list, nearest;
+  for (const std::string& word : words) {
+    if (std::find(unexpected.begin(), unexpected.end(), word) == unexpected.end()) continue;
+    absl::StrAppend(&list, list.empty() ? "" : " ", word);
+    if (nearest.empty() && word.starts_with("--"))
+      nearest = settings::NearestWord(word.substr(2, word.find('=') - 2), known);
+  }
+  return absl::StrCat("unexpected arguments: ", list,
+                      nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?"));
 }
 
 int Parse(CLI::App& app, std::vector<std::string> words) {
@@ -57,8 +80,10 @@ int Parse(CLI::App& app, std::vector<std::string> words) {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "lockstep: %s; see `lockstep %s--help`\n", error.what(),
-                 app.get_subcommands().empty() ? "" : (app.get_subcommands()[0]->get_name() + " ").c_str());
+    const CLI::App* sub = app.get_subcommands().empty() ? nullptr : app.get_subcommands()[0];
+    const bool unexpected = sub != nullptr && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    PrintMessage(absl::StrCat(unexpected ? UnexpectedWords(*sub, words) : error.what(), "; see `lockstep ",
+                              sub == nullptr ? "" : sub->get_name() + " ", "--help`"));
     return static_cast<int>(ExitCode::kUsage);
   }
   return 0;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/settings/example_file.h"
+#include "base/settings/nearest_word.h"
 #include "base/settings/service_page.h"
 #include "base/settings/settings_file.h"
 
@@ -119,9 +120,8 @@ void Settings::WarnOfUnknownVariables() const {
     const std::string name(*variable, std::strcspn(*variable, "="));
     if (name.rfind(program_.prefix, 0) != 0 || std::find(known.begin(), known.end(), name) != known.end())
       continue;
-    const std::string nearest = NearestWord(name, known);
     std::fprintf(stderr, "%s: warning: %s matches no key and is ignored%s\n", program_.name.c_str(),
-                 name.c_str(), nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?").c_str());
+                 name.c_str(), DidYouMean(name, known).c_str());
   }
 }
 
@@ -155,11 +155,10 @@ void Settings::ReadFile(const std::string& path, Values& values) {
     const std::string origin = absl::StrCat(path, ":", line.number);
     const CLI::Option* option = Find(line.key);
     if (option == nullptr) {
-      const std::string nearest = NearestWord(line.key, Keys());
+      const std::string meant = DidYouMean(line.key, Keys());
       errors_.push_back(absl::StrCat(
           origin, ": unknown key ", line.key,
-          nearest.empty() ? absl::StrCat("; `", program_.name, " --example-config` lists all keys")
-                          : absl::StrCat("; did you mean ", nearest, "?")));
+          meant.empty() ? absl::StrCat("; `", program_.name, " --example-config` lists all keys") : meant));
       continue;
     }
     std::vector<Value>& known = of_file[line.key];

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <numeric>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -17,8 +16,6 @@ namespace lockstep::settings {
 namespace {
 
 constexpr off_t kMostBytes = 1 << 20;
-// A word that needs more changes is not suggested.
-constexpr size_t kMostChanges = 3;
 
 bool IsKey(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
@@ -28,22 +25,6 @@ bool IsKey(std::string_view text) {
 
 bool HasControlCharacter(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return absl::ascii_iscntrl(c) && c != '\t'; });
-}
-
-// Returns how many characters to insert, remove or replace.
-size_t Changes(std::string_view from, std::string_view to) {
-  std::vector<size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), 0u);
-  for (size_t i = 0; i < from.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < to.size(); ++j) {
-      const size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
 }
 
 }  // namespace
@@ -97,19 +78,6 @@ absl::StatusOr<std::string> ReadSettingsFile(const std::string& path) {
   }
   text.resize(length);
   return text;
-}
-
-std::string NearestWord(std::string_view word, const std::vector<std::string>& known) {
-  std::string nearest;
-  size_t least = std::min(kMostChanges, word.size() / 2) + 1;
-  for (const std::string& candidate : known) {
-    const size_t changes = Changes(word, candidate);
-    if (changes < least) {
-      least = changes;
-      nearest = candidate;
-    }
-  }
-  return nearest;
 }
 
 }  // namespace lockstep::settings

@@ -27,9 +27,6 @@ FileContent ParseSettings(std::string_view text, const std::string& name);
 // Reads a regular file of at most 1 MiB. An error has the file and the remedy.
 absl::StatusOr<std::string> ReadSettingsFile(const std::string& path);
 
-// Returns the element of `known` that is most similar to `word`, or empty if none is similar.
-std::string NearestWord(std::string_view word, const std::vector<std::string>& known);
-
 }  // namespace lockstep::settings
 
 #endif  // LOCKSTEP_BASE_SETTINGS_SETTINGS_FILE_H_

@@ -56,14 +56,5 @@ TEST(ReadSettingsFile, ReadsOnlyRegularFilesOfLimitedSize) {
   ::rmdir(folder);
 }
 
-TEST(NearestWord, SuggestsTheClosestWord) {
-  const std::vector<std::string> known = {"ring-bytes", "spool-bytes", "log", "log-level"};
-  EXPECT_EQ(NearestWord("ring-byts", known), "ring-bytes");
-  EXPECT_EQ(NearestWord("lgo-level", known), "log-level");
-  EXPECT_EQ(NearestWord("ringbytes", known), "ring-bytes");
-  EXPECT_EQ(NearestWord("temperature", known), "");
-  EXPECT_EQ(NearestWord("", known), "");
-}
-
 }  // namespace
 }  // namespace lockstep::settings

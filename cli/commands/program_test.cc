@@ -63,6 +63,10 @@ TEST_F(ProgramTest, InvalidArgumentsAreNamedWithCode2) {
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("unknown command frobnicate; the commands are run, trace, status, top, "
                                    "report, analyze, whatif, export, "));
+  EXPECT_THAT(Run("lockstep reprot x").err, HasSubstr("; did you mean report?"));
+  EXPECT_THAT(
+      Run("lockstep trace --duratoin 2s").err,
+      HasSubstr("unexpected arguments: --duratoin 2s; did you mean --duration?; see `lockstep trace"));
   EXPECT_EQ(Run("lockstep top x").code, 2);
   EXPECT_EQ(Run("lockstep top --every 5").code, 2);
   EXPECT_EQ(Run("lockstep top --once --count 2").code, 2);
@@ -98,7 +102,8 @@ TEST_F(ProgramTest, RefusesContradictoryTriggers) {
 TEST_F(ProgramTest, UnknownFormatsAreNamed) {
   EXPECT_THAT(Run("lockstep report x --format csv").err, HasSubstr("lockstep export"));
   EXPECT_THAT(Run("lockstep export x --format otf -o y").err,
-              HasSubstr("unknown format \"otf\"; choose from kineto, perfetto"));
+              AllOf(HasSubstr("unknown format \"otf\"; choose from kineto, perfetto"),
+                    HasSubstr("; did you mean otf2?")));
 }
 
 TEST_F(ProgramTest, HelpShowsExamples) {

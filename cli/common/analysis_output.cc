@@ -45,12 +45,14 @@ absl::StatusOr<std::unique_ptr<ByteSink>> OpenOutput(const std::string& path) {
 
 }  // namespace
 
+bool IsTerminal(const ReportFlags& flags) { return flags.output.empty() && ::isatty(STDOUT_FILENO) == 1; }
+
 report::TextOptions TextFor(const ReportFlags& flags) {
   report::TextOptions options;
   options.top = flags.top;
   options.source = flags.source;
   options.has_traces = flags.has_traces;
-  const bool terminal = flags.output.empty() && ::isatty(STDOUT_FILENO) == 1;
+  const bool terminal = IsTerminal(flags);
   const char* no_color = std::getenv("NO_COLOR");
   if (!terminal) options.lines = 0;
   options.color = terminal && (no_color == nullptr || no_color[0] == '\0');

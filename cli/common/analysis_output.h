@@ -33,6 +33,8 @@ void AddOutputFlags(CLI::App& app, ReportFlags& flags);
 // kInvalidArgument: the format is unknown.
 absl::Status CheckReportFlags(const ReportFlags& flags);
 
+// Returns true if the output is a terminal.
+bool IsTerminal(const ReportFlags& flags);
 // Returns width and colour of text for that output.
 report::TextOptions TextFor(const ReportFlags& flags);
 // Writes a whole document to the output that the flags name.

@@ -43,9 +43,18 @@ DaemonPlace PlaceOf(const std::string& socket) {
   return {absolute, FolderOf(absolute) + "/control.sock"};
 }
 
+bool Exists(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 || errno != ENOENT;
+}
+
+constexpr char kNoSocket[] = "no socket exists";
+
 // Returns an empty string if a daemon answers, else the reason why not.
 std::string ProbeError(const std::string& path) {
   const FolderVerdict verdict = CheckSocketFolder(path.c_str(), ::geteuid());
+  // The rights of a folder matter only if a socket is in it.
+  if (verdict != FolderVerdict::kMissing && !Exists(path)) return kNoSocket;
   if (verdict != FolderVerdict::kUsable) return Explain(verdict);
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -55,9 +64,7 @@ std::string ProbeError(const std::string& path) {
   if (!socket.ok()) return std::strerror(errno);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return "";
   if (errno == EAGAIN) return "";  // its backlog is full, so it is alive
-  return errno == ENOENT         ? "no socket exists"
-         : errno == ECONNREFUSED ? "no daemon listens"
-                                 : std::strerror(errno);
+  return errno == ENOENT ? kNoSocket : errno == ECONNREFUSED ? "no daemon listens" : std::strerror(errno);
 }
 
 SocketPlaces SearchOrder(const std::string& argument) {
@@ -115,7 +122,8 @@ absl::StatusOr<DaemonPlace> DaemonFinder::Find() const {
   for (int i = 0; i < order.count; ++i) {
     const FolderVerdict verdict = CheckSocketFolder(order.place[i].path, ::geteuid());
     const bool untrusted =
-        verdict == FolderVerdict::kForeignOwner || verdict == FolderVerdict::kOthersMayWrite;
+        (verdict == FolderVerdict::kForeignOwner || verdict == FolderVerdict::kOthersMayWrite) &&
+        Exists(order.place[i].path);
     // A user who names a place must not get an answer from another one.
     if (order.place[i].origin == SocketOrigin::kArgument && untrusted) {
       return absl::PermissionDeniedError(

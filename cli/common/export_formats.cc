@@ -15,6 +15,7 @@
 #include "base/files/file_sink.h"
 #include "base/mutex.h"
 #include "base/rpc/status_macros.h"
+#include "base/settings/nearest_word.h"
 #include "formats/common/write_progress.h"
 #include "formats/kineto/kineto_writer.h"
 #include "formats/nsys/nsys_writer.h"
@@ -211,8 +212,10 @@ absl::StatusOr<const ExportFormat*> FindFormat(std::string_view name) {
   for (const ExportFormat& format : kFormats) {
     if (name == format.name) return &format;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown format \"", std::string(name), "\"; choose from ", FormatNames()));
+  std::vector<std::string> names;
+  for (const ExportFormat& format : kFormats) names.emplace_back(format.name);
+  return absl::InvalidArgumentError(absl::StrCat("unknown format \"", std::string(name), "\"; choose from ",
+                                                 FormatNames(), settings::DidYouMean(name, names)));
 }
 
 absl::StatusOr<std::vector<const ExportFormat*>> ParseFormats(std::string_view text) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "base/settings/duration.h"
+#include "base/settings/nearest_word.h"
 
 namespace lockstep::cli {
 namespace {
@@ -53,9 +54,11 @@ absl::StatusOr<RequestedActivities> ParseActivities(const std::string& text) {
     const auto* found = std::find_if(std::begin(kActivities), std::end(kActivities),
                                      [&](const Activity& a) { return name == a.name; });
     if (found == std::end(kActivities)) {
-      return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" is an unknown activity: choose from ",
-                                                     kAllActivities, ",", kMoreActivities,
-                                                     ", and of PyTorch jobs cpu_op,python,modules,shapes"));
+      std::vector<std::string> known;
+      for (const Activity& a : kActivities) known.emplace_back(a.name);
+      return absl::InvalidArgumentError(absl::StrCat(
+          "\"", name, "\" is an unknown activity: choose from ", kAllActivities, ",", kMoreActivities,
+          ", and of PyTorch jobs cpu_op,python,modules,shapes", settings::DidYouMean(name, known)));
     }
     asked.recorded |= found->bits.recorded;
     asked.framework |= found->bits.framework;

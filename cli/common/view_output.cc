@@ -55,6 +55,8 @@ absl::Status Arrange(const ShownTable& shown, const TableFlags& flags, Grid& gri
     std::vector<std::string> words = absl::StrSplit(chosen, ',', absl::SkipEmpty());
     std::vector<std::string_view> columns;
     for (const std::string& word : words) columns.push_back(ColumnOf(shown, word));
+    // A table that hides the reason for its order puzzles its reader.
+    if (flags.columns.empty() && !flags.sort_by.empty()) columns.push_back(ColumnOf(shown, flags.sort_by));
     LOCKSTEP_RETURN_IF_ERROR(grid.Select(columns));
   }
   const int top = flags.top >= 0 ? flags.top : for_people && flags.output.empty() ? kTopOnTerminal : 0;
@@ -81,8 +83,8 @@ std::string CsvOf(const Grid& grid) {
   return std::move(bytes.text);
 }
 
-std::string TextOf(const views::MadeView& made, size_t all_rows, int width) {
-  std::string text = views::TextTable(made.grid, width);
+std::string TextOf(const views::MadeView& made, size_t all_rows, const views::TextTableOptions& options) {
+  std::string text = views::TextTable(made.grid, options);
   if (made.grid.rows() < all_rows)
     absl::StrAppend(&text, all_rows - made.grid.rows(), " more; --top 0 shows all\n");
   for (const std::string& note : made.notes) absl::StrAppend(&text, "note: ", note, "\n");
@@ -101,7 +103,9 @@ void AddTableFlags(CLI::App& app, TableFlags& flags) {
   app.add_option("-c,--columns", flags.columns, "Columns to show, in order, with commas");
   app.add_option("--top", flags.top, "Maximum rows, 0 for all; default: 20 on a terminal, all in files")
       ->check(CLI::Range(0, 1000000000));
-  app.add_option("-w,--width", flags.width, "Characters per line, 0 for no limit")
+  app.add_option(
+         "-w,--width", flags.width,
+         "Characters per line, 0 for no limit; columns that do not fit are left out, but not in a pipe")
       ->check(CLI::Range(0, 100000));
   app.add_flag("--csv", flags.csv, "Comma-separated values, raw numbers");
   app.add_flag("--json", flags.json, "One JSON document with columns, units and rows");
@@ -128,7 +132,13 @@ ExitCode PrintView(const ShownTable& shown, const TableFlags& flags, views::Made
   } else if (flags.plain) {
     text = views::PlainTable(made.grid);
   } else {
-    text = TextOf(made, all_rows, flags.width >= 0 ? flags.width : TextFor(print).width);
+    using TooWide = views::TextTableOptions::TooWide;
+    // A program that reads the table through a pipe needs every column.
+    const bool pipe = flags.width < 0 && !IsTerminal(print);
+    text = TextOf(made, all_rows,
+                  {.width = flags.width >= 0 ? flags.width : TextFor(print).width,
+                   .kept = ColumnOf(shown, flags.sort_by),
+                   .too_wide = pipe ? TooWide::kLongerLines : TooWide::kLeaveOutColumns});
   }
   if (flags.csv || flags.plain) {
     for (const std::string& note : made.notes) PrintMessage(note);

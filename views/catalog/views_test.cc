@@ -109,7 +109,7 @@ TEST_P(AllViews, AnEmptyCaptureGivesATable) {
   capture::Capture capture = t.Build();
   capture::Finish(capture);
   const MadeView made = Make(capture);
-  EXPECT_FALSE(TextTable(made.grid, 80).empty());
+  EXPECT_FALSE(TextTable(made.grid, {.width = 80}).empty());
   EXPECT_THAT(JsonTable(view().name, made), ::testing::HasSubstr("\"rows\""));
 }
 

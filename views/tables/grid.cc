@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/settings/nearest_word.h"
 
 namespace lockstep::views {
 namespace {
@@ -58,9 +59,11 @@ absl::StatusOr<size_t> Grid::Find(std::string_view column) const {
   for (size_t c = 0; c < table_.columns.size(); ++c) {
     if (table_.columns[c].name == column) return c;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "unknown column ", std::string(column), "; there are ",
-      absl::StrJoin(table_.columns, ", ", [](std::string* out, const Column& c) { out->append(c.name); })));
+  std::vector<std::string> names;
+  for (const Column& c : table_.columns) names.emplace_back(c.name);
+  return absl::InvalidArgumentError(absl::StrCat("unknown column ", std::string(column), "; there are ",
+                                                 absl::StrJoin(names, ", "),
+                                                 settings::DidYouMean(column, names)));
 }
 
 absl::Status Grid::SortBy(std::string_view column, SortOrder order) {

@@ -93,8 +93,11 @@ size_t TotalWidth(const std::vector<ShownColumn>& columns) {
   return total;
 }
 
-// Shortens texts and removes columns until the table fits. Returns the names of the removed columns.
-std::vector<std::string_view> Fit(const Grid& grid, size_t width, std::vector<ShownColumn>& columns) {
+// Shortens texts and removes columns until the table fits, or only the first column and `kept` are left.
+// Returns the names of the removed columns.
+std::vector<std::string_view> Fit(const Grid& grid, const TextTableOptions& options,
+                                  std::vector<ShownColumn>& columns) {
+  const auto width = static_cast<size_t>(options.width);
   std::vector<std::string_view> left_out;
   const auto spare = [&columns](size_t i) -> size_t {
     if (!columns[i].text) return 0;
@@ -114,14 +117,15 @@ std::vector<std::string_view> Fit(const Grid& grid, size_t width, std::vector<Sh
     }
     return true;
   };
-  const std::vector<size_t> wanted = [&] {
-    std::vector<size_t> widths;
-    for (const ShownColumn& column : columns) widths.push_back(column.width);
-    return widths;
-  }();
-  while (!shrink() && columns.size() > 1) {
-    left_out.insert(left_out.begin(), grid.table().columns[columns.back().column].name);
-    columns.pop_back();
+  std::vector<size_t> wanted;
+  for (const ShownColumn& column : columns) wanted.push_back(column.width);
+  while (!shrink() && options.too_wide == TextTableOptions::TooWide::kLeaveOutColumns) {
+    size_t last = columns.size() - 1;
+    while (last > 0 && grid.table().columns[columns[last].column].name == options.kept) --last;
+    if (last == 0) break;
+    left_out.insert(left_out.begin(), grid.table().columns[columns[last].column].name);
+    columns.erase(columns.begin() + static_cast<ptrdiff_t>(last));
+    wanted.erase(wanted.begin() + static_cast<ptrdiff_t>(last));
     for (size_t i = 0; i < columns.size(); ++i) columns[i].width = wanted[i];
   }
   return left_out;
@@ -169,10 +173,10 @@ std::string CellText(const Column& column, const Cells& cells, size_t row) {
   }
 }
 
-std::string TextTable(const Grid& grid, int width) {
+std::string TextTable(const Grid& grid, const TextTableOptions& options) {
   std::vector<ShownColumn> columns = Format(grid);
-  const std::vector<std::string_view> left_out =
-      width > 0 ? Fit(grid, static_cast<size_t>(width), columns) : std::vector<std::string_view>();
+  std::vector<std::string_view> left_out;
+  if (options.width > 0) left_out = Fit(grid, options, columns);
   std::string out;
   const auto add_line = [&](const auto& cell_of) {
     std::string line;

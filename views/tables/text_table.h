@@ -3,6 +3,7 @@
 #ifndef LOCKSTEP_VIEWS_TABLES_TEXT_TABLE_H_
 #define LOCKSTEP_VIEWS_TABLES_TEXT_TABLE_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -10,10 +11,17 @@
 
 namespace lockstep::views {
 
+struct TextTableOptions {
+  int width = 0;          // in characters; 0: unlimited
+  std::string_view kept;  // a column that stays, or empty
+  // Columns that do not fit: left out, or lines longer than `width`.
+  enum class TooWide : uint8_t { kLeaveOutColumns, kLongerLines } too_wide = TooWide::kLeaveOutColumns;
+};
+
 // The header is the column's name without its unit. If the table is wider than `width`, texts are cut in the
-// middle, so that both ends of a kernel's name stay. Then columns are left out from the right, and the last
-// line names them. Columns without a value are not shown. `width` is in characters; 0: unlimited.
-std::string TextTable(const Grid& grid, int width);
+// middle, so that both ends of a kernel's name stay. Then columns are left out from the right, except the
+// first one and `kept`, and the last line names them. Columns without a value are not shown.
+std::string TextTable(const Grid& grid, const TextTableOptions& options);
 
 // Formats one line per row, without a header. Values are as in CSV, separated by a blank. A blank in a value
 // becomes '_', and null is "-".

@@ -12,6 +12,7 @@
 namespace lockstep::views {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -36,7 +37,7 @@ const std::string kLong =
 
 TEST(TextTable, PrintsReadableUnits) {
   const std::string text =
-      TextTable(SomeRows({{"a", 4'212'000'000, 0.3601, 18'833'000'000}, {"b", 950, 0.0004, -2048}}), 0);
+      TextTable(SomeRows({{"a", 4'212'000'000, 0.3601, 18'833'000'000}, {"b", 950, 0.0004, -2048}}), {});
   EXPECT_EQ(text,
             "name   total  share %      size\n"
             "----  ------  -------  --------\n"
@@ -64,12 +65,12 @@ TEST(Grid, FiltersRowsByTextOrNumber) {
 }
 
 TEST(TextTable, CutsOrNamesColumnsThatDoNotFit) {
-  const std::string text = TextTable(SomeRows({{kLong, 10, 0.5, 1}}), 60);
+  const std::string text = TextTable(SomeRows({{kLong, 10, 0.5, 1}}), {.width = 60});
   EXPECT_THAT(text, HasSubstr("void cutlass::"));
   EXPECT_THAT(text, HasSubstr("(Params)"));
   EXPECT_THAT(text, HasSubstr("…"));
   EXPECT_THAT(text, Not(HasSubstr("not shown")));
-  const std::string narrow = TextTable(SomeRows({{kLong, 10, 0.5, 1}}), 50);
+  const std::string narrow = TextTable(SomeRows({{kLong, 10, 0.5, 1}}), {.width = 50});
   EXPECT_THAT(narrow, HasSubstr("not shown, because the table is too wide: size_bytes"));
   size_t at = 0;
   for (size_t end; (end = narrow.find('\n', at)) != std::string::npos && narrow.compare(at, 3, "not") != 0;
@@ -80,9 +81,23 @@ TEST(TextTable, CutsOrNamesColumnsThatDoNotFit) {
   }
 }
 
+TEST(TextTable, KeepsTheSortedColumn) {
+  const std::string text = TextTable(SomeRows({{kLong, 10, 0.5, 1}}), {.width = 50, .kept = "size_bytes"});
+  EXPECT_THAT(text, HasSubstr("size"));
+  EXPECT_THAT(text, HasSubstr("too wide: share_fraction"));
+}
+
+TEST(TextTable, LinesMayGetLongerInstead) {
+  const Grid grid = SomeRows({{kLong, 10, 0.5, 1}});
+  const std::string text =
+      TextTable(grid, {.width = 20, .too_wide = TextTableOptions::TooWide::kLongerLines});
+  EXPECT_THAT(text, Not(HasSubstr("not shown")));
+  EXPECT_THAT(text, AllOf(HasSubstr("share"), HasSubstr("size"), HasSubstr("…")));
+}
+
 TEST(TextTable, HidesAColumnOfUnknowns) {
-  EXPECT_THAT(TextTable(SomeRows({{"a", 1, {}, {}}}), 0), Not(HasSubstr("share")));
-  EXPECT_THAT(TextTable(SomeRows({{"a", 1, {}, 3}, {"b", 1, 0.1, 3}}), 0), HasSubstr("share"));
+  EXPECT_THAT(TextTable(SomeRows({{"a", 1, {}, {}}}), {}), Not(HasSubstr("share")));
+  EXPECT_THAT(TextTable(SomeRows({{"a", 1, {}, 3}, {"b", 1, 0.1, 3}}), {}), HasSubstr("share"));
 }
 
 TEST(PlainTable, PrintsOneWordPerValue) {
