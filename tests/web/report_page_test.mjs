@@ -247,15 +247,13 @@ test('report.html', async (t) => {
         assert.ok((await tab.evaluate(() => document.documentElement.scrollWidth)) <= PHONE.width, name);
         // Hints at keys are of no use there.
         for (const hint of await tab.locator('.keys').all()) assert.ok(!(await hint.isVisible()));
-        // A tap on a term shows its definition.
-        await tab.locator('.figures .term').first().tap();
-        assert.match(
-          await tab
-            .locator('.figures .term')
-            .first()
-            .evaluate((e) => getComputedStyle(e, '::after').content),
-          /^".{20,}"$/,
-        );
+        // A tap on a term shows its definition, inside the window.
+        for (const term of await tab.locator('.verdict .term').all()) {
+          await term.tap();
+          assert.ok((await text(tab, '#definition')).length > 20);
+          const box = await tab.locator('#definition').boundingBox();
+          assert.ok(box.x >= 0 && box.x + box.width <= PHONE.width && box.y >= 0 && box.y + box.height <= PHONE.height, name);
+        }
       });
     }
   });
@@ -357,10 +355,13 @@ test('report.html', async (t) => {
         );
       });
       await tab.locator('.figures .term', { hasText: 'noise floor' }).hover();
-      const content = await tab
-        .locator('.figures .term', { hasText: 'noise floor' })
-        .evaluate((e) => getComputedStyle(e, '::after').content);
-      assert.match(content, /99th percentile/);
+      assert.match(await text(tab, '#definition'), /99th percentile/);
+      await tab.keyboard.press('Escape');
+      assert.ok(!(await tab.locator('#definition').isVisible()));
+      // The heads of tables have definitions too, also for the keyboard.
+      await tab.locator('#partition th button', { hasText: 'waiting for it' }).focus();
+      await tab.locator('#definition').waitFor();
+      assert.match(await text(tab, '#definition'), /mean per waiting rank and step/);
     });
   });
 
@@ -458,6 +459,42 @@ test('report.html', async (t) => {
       assert.match(rows[1], /^Linear_1 4 calls10\.0 ms 62\.5%$/);
     });
     await opened(browser, straggling, {}, async (tab) => assert.equal(await tab.locator('#memory, #modules').count(), 0));
+  });
+
+  await t.test('the flame graph has stacks, a search and a comparison with the mean', async () => {
+    await opened(browser, page('model'), {}, async (tab) => {
+      assert.deepEqual(await texts(tab, '#flame option'), ['time on the GPU', 'time of host threads']);
+      assert.equal(await text(tab, '#flame .readout'), '16.0 ms in all');
+      await tab.locator('#flame canvas').focus();
+      await tab.keyboard.press('ArrowRight');
+      assert.equal(await text(tab, '#flame .readout'), 'ProfilerStep: 16.0 ms, 100.0%');
+      for (const key of ['ArrowDown', 'ArrowDown', 'ArrowRight']) await tab.keyboard.press(key);
+      assert.equal(await text(tab, '#flame .readout'), 'nn.Module: Linear_1: 10.0 ms, 62.5%');
+      // The widened frame has the whole width, with its callers above it.
+      await tab.keyboard.press('Enter');
+      const box = await tab.locator('#flame canvas').boundingBox();
+      await tab.mouse.move(box.x + 4, box.y + 2 * 20 + 8);
+      assert.match(await text(tab, '#flame .readout'), /^nn\.Module: Linear_1: /);
+      await tab.mouse.move(box.x + 4, box.y + 8);
+      assert.match(await text(tab, '#flame .readout'), /^ProfilerStep: /);
+      await tab.locator('#flame input[type=search]').fill('GEMM');
+      assert.equal(await text(tab, '#flame .readout'), '2 frames match “gemm”: 16.0 ms, 100.0% of the picture');
+      await tab.locator('#flame input[type=search]').fill('');
+      await tab.locator('#flame select').selectOption('host');
+      assert.equal(await text(tab, '#flame .readout'), '40.0 ms in all');
+    });
+    // The culprit is shown first, compared with the mean of all ranks.
+    await opened(browser, page('ranges'), {}, async (tab) => {
+      const { ranks, stragglers } = reportOf('ranges');
+      const culprit = stragglers[0].ranks[0];
+      assert.equal(await tab.locator('#flame select').nth(1).inputValue(), String(culprit));
+      assert.ok(await tab.locator('#flame input[type=checkbox]').isChecked());
+      await tab.locator('#flame canvas').focus();
+      await tab.keyboard.press('ArrowRight');
+      assert.match(await text(tab, '#flame .readout'), new RegExp(`more than the mean of ${ranks.length} ranks$`));
+      await tab.locator('#flame select').nth(1).selectOption('-1');
+      assert.ok(await tab.locator('#flame input[type=checkbox]').isDisabled());
+    });
   });
 
   await t.test('prints on few pages, none of them empty', async () => {

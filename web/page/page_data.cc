@@ -14,6 +14,7 @@
 #include "report/row_words.h"
 #include "views/catalog/json_table.h"
 #include "views/catalog/views.h"
+#include "web/page/flame_chart.h"
 #include "web/page/memory_curve.h"
 #include "web/page/packed_data.h"
 #include "web/page/timeline.h"
@@ -186,6 +187,51 @@ std::string MemoryCurvesOf(const capture::Capture& capture, PackedData& data) {
   return out.Take();
 }
 
+constexpr size_t kMostFlameRanks = 8;
+
+// Returns the ranks whose stacks are shown beside the mean: the culprits, those of the timeline, the first
+// ones.
+std::vector<RankId> FlameRanks(const Report& report, const Timeline& timeline) {
+  std::vector<RankId> ranks;
+  const auto add = [&ranks](RankId rank) {
+    if (ranks.size() < kMostFlameRanks && std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
+      ranks.push_back(rank);
+  };
+  for (const report::StragglerRow& row : report.stragglers) {
+    for (const RankId rank : row.ranks) add(rank);
+  }
+  for (const TimelineRank& rank : timeline.ranks) add(rank.rank);
+  for (const report::RankRow& row : report.ranks) add(row.rank);
+  return ranks;
+}
+
+std::string FlamesOf(const std::vector<FlameChart>& charts, PackedData& data) {
+  constexpr std::string_view kNames[] = {"device", "host", "python"};
+  JsonOut out;
+  out.BeginArray();
+  for (const FlameChart& chart : charts) {
+    out.BeginObject();
+    out.Member("kind", kNames[static_cast<size_t>(chart.kind)]);
+    out.Member("names", chart.names);
+    out.Member("counted_ranks", chart.counted_ranks);
+    out.Member("left_out", chart.left_out);
+    WriteAt(out, "name_at", data.AddExact(chart.name_at));
+    WriteAt(out, "parent", data.AddExact(chart.parent));
+    WriteAt(out, "mean", data.AddRounded(chart.mean_ns));
+    out.Key("ranks").BeginArray();
+    for (const FlameChart::Rank& rank : chart.ranks) {
+      out.BeginObject();
+      out.Member("rank", rank.rank);
+      WriteAt(out, "time", data.AddRounded(rank.time_ns));
+      out.EndObject();
+    }
+    out.EndArray();
+    out.EndObject();
+  }
+  out.EndArray();
+  return out.Take();
+}
+
 void WriteLane(JsonOut& out, const Lane& lane, PackedData& data) {
   out.BeginObject();
   out.Member("name", lane.name);
@@ -271,7 +317,9 @@ absl::StatusOr<std::string> PageData(const PageInput& input) {
   members.Add("words", WordsOf(report));
   members.Add("collectives", CollectivesOf(report));
   members.Add("memory", MemoryCurvesOf(capture, data));
-  members.Add("timeline", TimelineOf(MakeTimeline(capture, input.analysis), data));
+  const Timeline timeline = MakeTimeline(capture, input.analysis);
+  members.Add("timeline", TimelineOf(timeline, data));
+  members.Add("flames", FlamesOf(MakeFlameCharts(capture, FlameRanks(report, timeline)), data));
   members.Add("views", ViewsOf(input, capture));
   return data.Seal(members.Take());
 }

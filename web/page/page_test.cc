@@ -13,6 +13,7 @@
 #include "capture/model/timeline_builder_fixture.h"
 #include "report/written_job_fixture.h"
 #include "views/host/frames_fixture.h"
+#include "web/page/flame_chart.h"
 #include "web/page/memory_curve.h"
 #include "web/page/packed_data.h"
 #include "web/page/timeline.h"
@@ -255,6 +256,41 @@ TEST(MemoryCurveTest, KeepsTheHighestPointOfEachBin) {
 }
 
 // The page has the actions and the names of the text report.
+// Rank 0 spends 60 us in the operator, rank 1 spends 20 us.
+TEST(FlameChartTest, HasTheMeanAndTheTimesOfRanks) {
+  capture::TimelineBuilder t;
+  t.Rank(0).Kernel("gemm", 20, 60, 7, 12).Kernel("tiny", 90, 0.01, 7, 13);
+  t.Rank(1).Kernel("gemm", 20, 20, 7, 12);
+  t.Rank(2).Kernel("gemm", 20, 10, 7, 12);
+  capture::Capture capture = t.Build();
+  for (uint32_t entry = 0; entry < 3; ++entry)
+    views::FramesBuilder(capture).Frame("aten::mm", 10, 50).Frame("aten::inner", 30, 40).To(entry);
+  const RankId shown[] = {RankId(1), RankId(0)};
+  const std::vector<FlameChart> charts = MakeFlameCharts(capture, shown);
+  ASSERT_THAT(charts, SizeIs(2)) << "no Python";
+  const FlameChart& device = charts[0];
+  EXPECT_EQ(device.kind, views::FlameKind::kDevice);
+  EXPECT_EQ(device.names, (std::vector<std::string>{"aten::mm", "gemm"}));
+  EXPECT_EQ(device.name_at, (std::vector<float>{0, 1}));
+  EXPECT_EQ(device.parent, (std::vector<float>{-1, 0}));
+  EXPECT_FLOAT_EQ(device.mean_ns[1], 30000) << "of three ranks";
+  EXPECT_EQ(device.counted_ranks, 3u);
+  EXPECT_EQ(device.left_out, 1u) << "10 ns of 60 us cannot be seen";
+  ASSERT_THAT(device.ranks, SizeIs(2));
+  EXPECT_EQ(device.ranks[0].rank, RankId(1));
+  EXPECT_EQ(device.ranks[0].time_ns, (std::vector<float>{20000, 20000}));
+  EXPECT_EQ(device.ranks[1].time_ns, (std::vector<float>{60010, 60000}));
+  EXPECT_EQ(charts[1].kind, views::FlameKind::kHost);
+  EXPECT_EQ(charts[1].ranks[0].time_ns, (std::vector<float>{40000, 10000}));
+}
+
+TEST(FlameChartTest, ChartsNeedFramesAroundKernels) {
+  capture::TimelineBuilder t;
+  t.Rank(0).Kernel("gemm", 20, 60);
+  const capture::Capture capture = t.Build();
+  EXPECT_THAT(MakeFlameCharts(capture, {}), IsEmpty());
+}
+
 TEST(PageTest, HasTheWordsOfTheTextReport) {
   const report::WrittenJob job = report::WriteJob(7);
   report::Analysis analysis = report::Analyze(job.capture);

@@ -27,6 +27,12 @@ interface Raw {
     steps: { step: number; start_ns: number; end_ns: number }[];
     ranks: { rank: number; part: string; lanes: RawLane[]; busy_start_ns: number; busy_width_ns: number; busy: At }[];
   };
+  flames: (Pick<FlameChart, 'kind' | 'names' | 'counted_ranks' | 'left_out'> & {
+    name_at: At;
+    parent: At;
+    mean: At;
+    ranks: { rank: number; time: At }[];
+  })[];
   views: { about: string; shown: string; table: ViewTable }[];
 }
 // The words of the text report that report.json lacks. The lists have the order of the report's.
@@ -50,6 +56,18 @@ export interface MemoryCurve {
   time: Float32Array;
   in_use: Float32Array;
   peaks: { time_ns: number; bytes: number; owners: { name: string; bytes: number }[]; unknown_bytes: number }[];
+}
+// By frame of the tree. A frame comes before the frames inside it, whose `parent` is its place; -1: an outermost frame.
+// Times are in nanoseconds and include the frames inside.
+export interface FlameChart {
+  kind: 'device' | 'host' | 'python';
+  names: string[];
+  counted_ranks: number;
+  left_out: number;
+  name_at: Float32Array;
+  parent: Float32Array;
+  mean: Float32Array;
+  ranks: { rank: number; time: Float32Array }[];
 }
 export interface ViewTable {
   view: string;
@@ -101,6 +119,7 @@ export interface Page {
   collectives: CollectiveDetail[];
   memory: MemoryCurve[];
   timeline: Timeline;
+  flames: FlameChart[];
   views: Raw['views'];
 }
 
@@ -133,6 +152,13 @@ export async function readPage(): Promise<Page> {
       wait: row(raw.steps.cell_wait),
     },
     memory: raw.memory.map((m) => ({ ...m, time: row(m.time), in_use: row(m.in_use) })),
+    flames: raw.flames.map((f) => ({
+      ...f,
+      name_at: row(f.name_at),
+      parent: row(f.parent),
+      mean: row(f.mean),
+      ranks: f.ranks.map((r) => ({ rank: r.rank, time: row(r.time) })),
+    })),
     timeline: { ...raw.timeline, ranks: raw.timeline.ranks.map((r) => ({ ...r, lanes: r.lanes.map(lane), busy: row(r.busy) })) },
   };
 }

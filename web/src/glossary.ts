@@ -6,8 +6,8 @@ export const GLOSSARY = {
   'ideal step': 'The step in a replay with every unit at its class’s median. Lost time is the observed step minus this one.',
   'noise floor': 'The 99th percentile of the largest excess when all ranks are alike. No entry below it is listed.',
   gain: 'The time by which a step gets shorter with one fix.',
-  interval: 'The range in brackets: it contains the true value with a probability of 95 %.',
-  confidence: 'The probability that the entry costs more than the noise floor.',
+  interval: 'The range in brackets: the 95 % interval of the number before it, by resampling the steps.',
+  confidence: 'The probability that fixing the entry gains more than the noise floor.',
   'waiting for a rank':
     'The time that others wait for a rank beyond the waiting of a typical job: mean per waiting rank and step. A sum over ranks is called a sum.',
   'passed on': 'The part of the waiting for a rank that reached others through ranks that waited for it. The rest is direct.',
@@ -33,7 +33,7 @@ export type Term = keyof typeof GLOSSARY;
 
 // Returns a term with its definition. A tap or the keyboard's focus shows it too.
 export function term(name: Term, shown: string = name): HTMLElement {
-  return h('dfn', { class: 'term', tabindex: '0', 'data-about': GLOSSARY[name], 'aria-description': GLOSSARY[name] }, shown);
+  return h('dfn', { class: 'term', tabindex: '0', 'data-about': GLOSSARY[name] }, shown);
 }
 
 export function glossaryPart(): HTMLElement {

@@ -1,6 +1,7 @@
 // The aggregator's page: its jobs and captures, updated continuously.
 import { h, section } from './dom';
 import { bytes, count, percent, ranks as rankList, time } from './format';
+import { hints } from './hint';
 import { type Capture, type Index, type Job, NotAllowed, readIndex, session } from './index_data';
 import { type Column, liveTable } from './table';
 import { themeButton } from './theme';
@@ -263,6 +264,7 @@ function signIn(app: HTMLElement, top: HTMLElement, reason: string): Promise<voi
 
 async function main(): Promise<void> {
   const app = document.getElementById('app')!;
+  document.body.append(hints());
   const top = h('header', { class: 'top' }, h('h1', {}, 'Lockstep'), h('span', { class: 'job beside' }), themeButton());
   let reason = '';
   const given = /^#token=(.+)$/.exec(location.hash);

@@ -3,8 +3,10 @@ import { h } from './dom';
 import { time } from './format';
 import { causesPart } from './causes';
 import { collectives } from './collectives';
+import { flamePart } from './flame';
 import { glossaryPart } from './glossary';
 import { heatmap } from './heatmap';
+import { hints } from './hint';
 import { memoryPart } from './memory';
 import { hasModules, modulesPart } from './modules';
 import { preparePrinting } from './print';
@@ -32,6 +34,7 @@ const PARTS: Part[] = [
   { id: 'timeline', name: 'Timeline', make: timelinePart },
   { id: 'collectives', name: 'Collectives', make: collectives },
   { id: 'series', name: 'Over time', make: seriesPart },
+  { id: 'flame', name: 'Flame graph', make: flamePart, exists: (page) => page.flames.length > 0 },
   { id: 'memory', name: 'Memory', make: memoryPart, exists: (page) => page.memory.length > 0 },
   { id: 'modules', name: 'Modules', make: modulesPart, exists: hasModules },
   { id: 'tables', name: 'Tables', make: tables },
@@ -88,6 +91,7 @@ async function main(): Promise<void> {
       {},
       h('p', {}, `Made by lockstep ${page.version}. The file holds all its data and loads nothing from a network.`),
     ),
+    hints(),
   );
   preparePrinting();
   content.append(verdict(page));

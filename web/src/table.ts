@@ -140,7 +140,7 @@ export function liveTable<R>(columns: Column<R>[], rows: R[], options: TableOpti
   const heads = columns.map((c, k) => {
     const button = h('button', { type: 'button' }, c.name);
     const about = c.term ? GLOSSARY[c.term] : c.about;
-    if (about) button.title = about;
+    if (about) button.dataset.about = about;
     button.addEventListener('click', () => {
       sort = { column: k, down: sort?.column === k ? !sort.down : c.number === true };
       arrange();
