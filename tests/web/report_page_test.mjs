@@ -484,14 +484,14 @@ test('report.html', async (t) => {
       assert.equal(await text(tab, '#flame .readout'), '40.0 ms in all');
     });
     // The culprit is shown first, compared with the mean of all ranks.
-    await opened(browser, page('ranges'), {}, async (tab) => {
-      const { ranks, stragglers } = reportOf('ranges');
+    await opened(browser, straggling, {}, async (tab) => {
+      const { ranks, stragglers } = reportOf('straggling');
       const culprit = stragglers[0].ranks[0];
       assert.equal(await tab.locator('#flame select').nth(1).inputValue(), String(culprit));
       assert.ok(await tab.locator('#flame input[type=checkbox]').isChecked());
       await tab.locator('#flame canvas').focus();
       await tab.keyboard.press('ArrowRight');
-      assert.match(await text(tab, '#flame .readout'), new RegExp(`more than the mean of ${ranks.length} ranks$`));
+      assert.match(await text(tab, '#flame .readout'), new RegExp(`(more|less) than the mean of ${ranks.length} ranks$`));
       await tab.locator('#flame select').nth(1).selectOption('-1');
       assert.ok(await tab.locator('#flame input[type=checkbox]').isDisabled());
     });
@@ -586,6 +586,9 @@ test('report.html', async (t) => {
       // Sums of hosts become means per rank, as the mean of the causer is.
       assert.match(await text(tab, '#waiting .readout'), /^n\d+ waited 9\.00 ms per step for n0 \(mean of its ranks\)$/);
       assert.equal((await column(tab, 'waiting', 2))[0], '9.00 ms');
+      // The picture of all ranks fits on a sheet.
+      const pages = textsOfPages(await tab.pdf({ preferCSSPageSize: true, printBackground: true }));
+      assert.ok(pages.length <= MOST_PRINTED_PAGES && Math.min(...pages) >= 2, `texts by page ${pages.join(' ')}`);
       // Invisible rows are not in the document.
       await tab.locator('#partition input').fill('');
       assert.ok((await tab.locator('#partition tbody tr').count()) < 200);

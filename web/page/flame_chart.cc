@@ -121,9 +121,13 @@ FlameChart ChartOf(const Merged& merged, FlameKind kind, std::span<const RankId>
 bool HasPython(const capture::Capture& capture) {
   for (const views::Process& process : views::ProcessesOf(capture)) {
     if (process.frames == nullptr) continue;
+    bool modules = false;
     for (const capture::HostFrame& frame : process.frames->frames) {
       if (frame.kind == capture::FrameKind::kPython) return true;
+      modules |= frame.kind == capture::FrameKind::kModule;
     }
+    // With modules, the stacks of operators have no more frames than those of the host.
+    if (modules) continue;
     for (const capture::FrameDetail& detail : process.frames->details) {
       if (detail.stack != kNoName) return true;
     }

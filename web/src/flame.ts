@@ -6,7 +6,7 @@ import { culprits } from './findings';
 import { percent, shortName, time } from './format';
 
 const ROW = 20,
-  LEAST_ROWS = 6,
+  LEAST_ROWS = 2,
   LEAST_WIDTH = 0.4, // pixels; narrower frames are not drawn
   LEAST_NAME = 34, // pixels that a name needs
   MEAN = -1; // in place of a rank

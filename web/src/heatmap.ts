@@ -12,7 +12,8 @@ const HOST_LETTERS = 13,
   RANKS = 46,
   TOP = 4,
   BOTTOM = 34,
-  LINE = 13;
+  LINE = 13,
+  MOST_ON_PAPER = 640; // pixels
 
 type Measure = 'lost' | 'wait' | 'duration';
 const MEASURES: [Measure, string][] = [
@@ -70,7 +71,9 @@ export function heatmap(page: Page): HTMLElement {
     return { low: measure === 'lost' ? `−${time(high)}` : time(low), high: `${time(high)} or more`, signed: measure === 'lost' };
   });
   const readout = h('p', { class: 'readout', role: 'status', 'aria-live': 'polite' });
-  const cellHeight = Math.max(rows > 400 ? 1 : 2, Math.min(18, Math.floor(420 / rows)));
+  const onScreen = Math.max(rows > 400 ? 1 : 2, Math.min(18, Math.floor(420 / rows)));
+  // On paper the picture must fit below its title.
+  const cellHeight = () => (document.documentElement.dataset.printing ? Math.min(onScreen, MOST_ON_PAPER / rows) : onScreen);
   const picture = document.createElement('canvas');
   picture.width = columns;
   picture.height = rows;
@@ -99,14 +102,14 @@ export function heatmap(page: Page): HTMLElement {
   const hostNames = runs.map(({ host }) => (host.length > HOST_LETTERS ? `${host.slice(0, HOST_LETTERS - 1)}…` : host));
   const hostsWidth = HOST_LETTER * Math.max(...hostNames.map((n) => n.length)) + 8;
   const left = (d: Drawing) => RANKS + (boundaries.length > 0 && d.width > 520 ? hostsWidth : 0);
-  const area = (d: Drawing) => ({ width: d.width - left(d) - 4, height: rows * cellHeight });
+  const area = (d: Drawing) => ({ width: d.width - left(d) - 4, height: rows * cellHeight() });
   const drawHosts = (g: CanvasRenderingContext2D, d: Drawing) => {
     const { width } = area(d);
-    if (rows * cellHeight >= LEAST_HOST_HEIGHT * runs.length) {
+    if (rows * cellHeight() >= LEAST_HOST_HEIGHT * runs.length) {
       g.fillStyle = colour('soft');
       for (const row of boundaries) {
-        g.fillRect(left(d), TOP + row * cellHeight - 0.5, width, 1);
-        g.fillRect(0, TOP + row * cellHeight - 0.5, left(d) - RANKS, 1);
+        g.fillRect(left(d), TOP + row * cellHeight() - 0.5, width, 1);
+        g.fillRect(0, TOP + row * cellHeight() - 0.5, left(d) - RANKS, 1);
       }
     }
     if (left(d) === RANKS) return;
@@ -114,7 +117,7 @@ export function heatmap(page: Page): HTMLElement {
     g.textAlign = 'left';
     let bottom = -Infinity;
     runs.forEach((run, k) => {
-      const middle = TOP + (run.first + run.count / 2) * cellHeight;
+      const middle = TOP + (run.first + run.count / 2) * cellHeight();
       if (middle - LINE / 2 < bottom) return;
       bottom = middle + LINE / 2;
       g.fillText(hostNames[k], 2, middle);
@@ -123,17 +126,17 @@ export function heatmap(page: Page): HTMLElement {
   // Names the ranks at regular distances. The verdict's ranks always have a name.
   const drawRanks = (g: CanvasRenderingContext2D, d: Drawing) => {
     g.textAlign = 'right';
-    const every = Math.max(1, Math.ceil((LINE + 1) / cellHeight));
+    const every = Math.max(1, Math.ceil((LINE + 1) / cellHeight()));
     const stride = every <= 1 ? 1 : 2 ** Math.ceil(Math.log2(every));
     const named = report.ranks.flatMap((r, k) => (guilty.has(r.rank) ? [k] : []));
     for (let r = 0; r < rows; r += stride) {
-      if (named.some((k) => Math.abs(k - r) * cellHeight < LINE)) continue;
+      if (named.some((k) => Math.abs(k - r) * cellHeight() < LINE)) continue;
       g.fillStyle = colour('soft');
-      g.fillText(String(report.ranks[r].rank), left(d) - 6, TOP + (r + 0.5) * cellHeight);
+      g.fillText(String(report.ranks[r].rank), left(d) - 6, TOP + (r + 0.5) * cellHeight());
     }
     let bottom = -Infinity;
     for (const r of named) {
-      const middle = TOP + (r + 0.5) * cellHeight;
+      const middle = TOP + (r + 0.5) * cellHeight();
       if (middle - LINE < bottom) continue;
       bottom = middle;
       g.fillStyle = colour('bad');
@@ -144,7 +147,7 @@ export function heatmap(page: Page): HTMLElement {
   };
   const drawing = new Drawing(
     'Lost time by step and rank. Arrow keys move, Enter chooses the rank.',
-    () => rows * cellHeight + TOP + BOTTOM,
+    () => rows * cellHeight() + TOP + BOTTOM,
     (g, d) => {
       const { width, height } = area(d);
       g.imageSmoothingEnabled = false;
@@ -162,7 +165,7 @@ export function heatmap(page: Page): HTMLElement {
       const frame = (row: number, name: string) => {
         g.strokeStyle = colour(name);
         g.lineWidth = 2;
-        g.strokeRect(left(d) - 1, TOP + row * cellHeight - 1, width + 2, cellHeight + 2);
+        g.strokeRect(left(d) - 1, TOP + row * cellHeight() - 1, width + 2, cellHeight() + 2);
       };
       const marked = report.ranks.findIndex((r) => r.rank === chosen());
       if (marked >= 0) frame(marked, 'mark');
@@ -170,9 +173,9 @@ export function heatmap(page: Page): HTMLElement {
       g.lineWidth = 2;
       g.strokeRect(
         left(d) + (at.step * width) / columns,
-        TOP + at.row * cellHeight,
+        TOP + at.row * cellHeight(),
         Math.max(3, width / columns),
-        Math.max(3, cellHeight),
+        Math.max(3, cellHeight()),
       );
     },
   );
@@ -186,7 +189,7 @@ export function heatmap(page: Page): HTMLElement {
     const box = drawing.canvas.getBoundingClientRect();
     const { width } = area(drawing);
     const step = Math.floor(((event.clientX - box.left - left(drawing)) / width) * columns),
-      row = Math.floor((event.clientY - box.top - TOP) / cellHeight);
+      row = Math.floor((event.clientY - box.top - TOP) / cellHeight());
     if (step < 0 || step >= columns || row < 0 || row >= rows) return false;
     at = { step, row };
     updateReadout();
