@@ -37,7 +37,9 @@ class Builder {
       : capture_(capture), options_(options) {}
 
   FlameTree Build() {
-    for (const Process& process : ProcessesOf(capture_)) AddProcess(process);
+    for (const Process& process : ProcessesOf(capture_)) {
+      if (options_.rank == kNoRank || options_.rank == process.rank) AddProcess(process);
+    }
     AddTotals();
     return std::move(tree_);
   }

@@ -36,7 +36,7 @@ struct FlameNode {
   Nanos total;                       // self, and the time of the frames inside
 };
 
-// Texts point into the capture and into `names`.
+// Texts point into the capture, and those of ranks into `names`.
 struct FlameTree {
   std::vector<FlameNode> nodes;  // each comes before the frames inside it; none has a total of 0
   std::deque<std::string> names;
@@ -45,6 +45,7 @@ struct FlameTree {
 struct FlameOptions {
   FlameKind kind = FlameKind::kDevice;
   FlameRoots roots = FlameRoots::kFrames;
+  RankId rank = kNoRank;  // only this rank; kNoRank: all
   // Counts only calls and activities that begin in a used step of their rank. Null: counts all of them.
   const analysis::Steps* steps = nullptr;
 };

@@ -70,6 +70,10 @@ TEST_F(FlameTest, ARankMayBeTheOutermostFrame) {
             "rank 1;gemm<a,b> 10000\n");
 }
 
+TEST_F(FlameTest, OneRankAlone) {
+  EXPECT_EQ(Folded({.kind = FlameKind::kDevice, .rank = RankId(1)}), "gemm<a,b> 10000\n");
+}
+
 TEST_F(FlameTest, WithoutPythonFunctionsTheStacksOfOperatorsCount) {
   EXPECT_EQ(Folded({.kind = FlameKind::kPython}),
             "train.py(3): main;linear.py(9): forward;aten::linear 20000\n");
