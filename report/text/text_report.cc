@@ -386,7 +386,8 @@ class Writer {
       if (!named && (victim == nullptr || r.exposed_wait > victim->exposed_wait)) victim = &r;
     }
     // Perfetto reads no SQLite.
-    if (!absl::EndsWith(file, ".pftrace") && !absl::EndsWith(file, ".json") && !absl::EndsWith(file, ".gz"))
+    if (!absl::EndsWith(file, ".pftrace") && !absl::EndsWith(file, ".json") &&
+        !absl::EndsWith(file, ".json.gz"))
       return;
     std::string line = "OPEN " + file + " in ui.perfetto.dev";
     if (options_.has_traces) {

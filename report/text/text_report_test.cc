@@ -224,6 +224,18 @@ TEST(TextReport, QuotesCommandsForAShell) {
   EXPECT_THAT(text, HasSubstr("TRY lockstep whatif 'my job'\\''s traces' --fix rank=3"));
 }
 
+TEST(TextReport, OnlyFilesThatPerfettoReadsAreOpened) {
+  Report r = WithSlowGpu();
+  for (const char* file : {"rank3.pt.trace.json", "rank3.json.gz"}) {
+    r.ranks[3].source_file = file;
+    EXPECT_THAT(RenderText(r), HasSubstr(std::string("OPEN ") + file)) << file;
+  }
+  for (const char* file : {"job.sqlite", "job.sqlite.gz", "job.timeline.gz"}) {
+    r.ranks[3].source_file = file;
+    EXPECT_THAT(RenderText(r), Not(HasSubstr("OPEN"))) << file;
+  }
+}
+
 TEST(TextReport, NoiseBelowZeroIsShownWithTheRest) {
   Report r = WithSlowGpu();
   r.slowdown.noise_ns_per_step = -4e6;
