@@ -1,7 +1,7 @@
 // Makes host frames from NVTX ranges, for sources without PyTorch's own operators: live captures and Nsight
 // Systems.
 //
-// It reads three spellings (docs/views.md, section layers). The first is that of
+// It reads three spellings (docs/views/kernels.md, section layers). The first is that of
 // torch.autograd.profiler.emit_nvtx: "aten::conv2d, seq = 12, sizes = [[64, 3, 7, 7], []]". The second are
 // PyProf's markers: a Python dict with mod, op and args, inside a range whose dict has traceMarker. The third
 // is a plain name.

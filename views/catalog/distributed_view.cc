@@ -21,7 +21,7 @@ constexpr Method kDistributedMethods[] = {
     {"lockstep", "communication kernels; waiting as in the report (docs/analysis/waiting.md)"},
     {kDistributedTensorBoard,
      "torch-tb-profiler's: transfer is the end of each operation, as long as the shortest of all ranks "
-     "(docs/views.md)"},
+     "(docs/views/distributed.md)"},
 };
 
 Grid Steps(std::vector<views::CommunicationStep> rows) {

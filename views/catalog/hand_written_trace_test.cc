@@ -1,7 +1,7 @@
 // Modules and memory of a trace in the format that PyTorch's profiler writes with with_stack and
-// profile_memory. The trace is written by hand, so its sums are known. No real trace here has modules or
-// memory. The module and memory views of torch-tb-profiler show the same figures for these rows
-// (docs/views.md).
+// profile_memory. The trace is written by hand, so its sums are known. No real trace here has modules. The
+// module and memory views of torch-tb-profiler show the same figures for these rows
+// (docs/views/operators.md, docs/views/memory.md).
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -29,7 +29,8 @@ constexpr SubTable kOverviewTables[] = {
 constexpr Method kOverviewMethods[] = {
     {"lockstep", "the report's steps and figures; communication kernels are communication"},
     {kOverviewTensorBoard,
-     "torch-tb-profiler's steps and figures, in which communication kernels are kernels (docs/views.md)"},
+     "torch-tb-profiler's steps and figures, in which communication kernels are kernels "
+     "(docs/views/distributed.md)"},
 };
 
 struct OverviewTableRow {

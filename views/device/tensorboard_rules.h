@@ -1,5 +1,5 @@
 // Finds steps and communication as torch-tb-profiler does, for comparisons with its pages (--method tb).
-// docs/views.md explains the differences from Lockstep's.
+// docs/views/distributed.md explains the differences from Lockstep's.
 #ifndef LOCKSTEP_VIEWS_DEVICE_TENSORBOARD_RULES_H_
 #define LOCKSTEP_VIEWS_DEVICE_TENSORBOARD_RULES_H_
 

@@ -1,6 +1,6 @@
 // Computes the least work of an operator: floating point operations (a multiply-add is two) and bytes to and
 // from the device's memory. It uses only shapes, types and values of the arguments. Kernels may do more.
-// docs/views.md, section layers, has the rules with their arithmetic.
+// docs/views/kernels.md, section layers, has the rules with their arithmetic.
 #ifndef LOCKSTEP_VIEWS_HOST_OPERATOR_COST_H_
 #define LOCKSTEP_VIEWS_HOST_OPERATOR_COST_H_
 
