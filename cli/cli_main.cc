@@ -23,13 +23,14 @@ constexpr char kAbout[] =
     "  lockstep analyze ./traces                           the same report of recorded Kineto/PyTorch "
     "traces\n";
 
-// The user's command after `run --` is not parsed, because its options are not ours.
+// The words after `run --` and `complete --` are not parsed, because they can have any options.
 std::vector<std::string> TakeCommand(int argc, char** argv, Chosen& chosen) {
   std::vector<std::string> ours;
   int i = 1;
-  const bool run = argc > 1 && std::string(argv[1]) == "run";
+  const std::string command = argc > 1 ? argv[1] : "";
+  const bool passes_on = command == "run" || command == "complete";
   for (; i < argc; ++i) {
-    if (run && std::string(argv[i]) == "--") {
+    if (passes_on && std::string(argv[i]) == "--") {
       chosen.has_command = true;
       break;
     }
@@ -45,7 +46,7 @@ std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& wo
   std::vector<std::string> known;
   for (const CLI::App* sub : app.get_subcommands({})) {
     if (sub->check_name(words[0])) return "";
-    known.push_back(sub->get_name());
+    if (!sub->get_group().empty()) known.push_back(sub->get_name());
   }
   return absl::StrCat("unknown command ", words[0], "; the commands are ", absl::StrJoin(known, ", "),
                       settings::DidYouMean(words[0], known));
@@ -113,6 +114,7 @@ int Main(int argc, char** argv) {
   AddConfig(app, chosen);
   AddJob(app, chosen);
   AddCompletion(app, chosen);
+  AddComplete(app, chosen);
   AddMan(app, chosen);
   const int parsed = Parse(app, TakeCommand(argc, argv, chosen));
   if (parsed != 0 || !chosen.action) return parsed;

@@ -104,7 +104,7 @@ void AddMan(CLI::App& app, Chosen& chosen) {
   auto name = std::make_shared<std::string>();
   auto folder = std::make_shared<std::string>();
   sub->add_option("COMMAND", *name, "The command; default: the program itself");
-  sub->add_option("-o,--output", *folder, "Folder for the pages of all commands");
+  sub->add_option("-o,--output", *folder, "Folder for the pages of all commands")->type_name(kFolderValue);
   sub->callback([&app, name, folder, &chosen] {
     chosen.action = [&app, name, folder] { return Show(OptionTable(app), *name, *folder); };
   });

@@ -38,7 +38,9 @@ CommandHelp HelpOf(const CLI::App& app, const std::string& name) {
 
 std::vector<CommandHelp> OptionTable(const CLI::App& app) {
   std::vector<CommandHelp> table = {HelpOf(app, "")};
-  for (const CLI::App* sub : app.get_subcommands({})) table.push_back(HelpOf(*sub, sub->get_name()));
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (!sub->get_group().empty()) table.push_back(HelpOf(*sub, sub->get_name()));
+  }
   return table;
 }
 

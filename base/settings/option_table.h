@@ -13,8 +13,8 @@ namespace lockstep::settings {
 struct OptionHelp {
   std::vector<std::string> names;    // "-o", "--output"; empty: a positional argument
   std::string positional;            // name of a positional argument
-  std::string value;                 // "TEXT", "INT"; empty: a flag
-  std::vector<std::string> choices;  // the only accepted values; empty: any value
+  std::string value;                 // "TEXT", "INT", "LIST"; empty: a flag
+  std::vector<std::string> choices;  // the only accepted values, or items of a list; empty: any value
   std::string preset;                // default value; empty: none
   std::string variable;              // environment variable that sets it; empty: none
   std::string about;
@@ -28,7 +28,7 @@ struct CommandHelp {
   std::vector<OptionHelp> options;
 };
 
-// Lists the program first, then its commands in the order of --help.
+// Lists the program first, then its commands in the order of --help, without the hidden ones.
 std::vector<CommandHelp> OptionTable(const CLI::App& app);
 
 }  // namespace lockstep::settings

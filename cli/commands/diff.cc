@@ -98,7 +98,9 @@ void AddDiff(CLI::App& app, Chosen& chosen) {
   auto flags = std::make_shared<DiffFlags>();
   sub->add_option("A", flags->before, "A capture's folder or id, or a recorded trace")->required();
   sub->add_option("B", flags->after, "The capture to compare with A, in the same forms")->required();
-  sub->add_option("--by", flags->by, "Group by kernel, operator, collective or step")->capture_default_str();
+  sub->add_option("--by", flags->by, "Kind of the rows")
+      ->type_name(OneOf({"kernel", "operator", "collective", "step"}))
+      ->capture_default_str();
   sub->add_option("--ranks-a", flags->ranks_before, "Only these ranks of A, as in 0-7,12");
   sub->add_option("--ranks-b", flags->ranks_after, "Only these ranks of B");
   AddSpanFlag(*sub, flags->span_before, "--span-a");

@@ -127,14 +127,16 @@ void AddExport(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "export", About());
   auto flags = std::make_shared<ExportFlags>();
   sub->add_option("CAPTURE", flags->input, "A capture's folder or id, or recorded traces")->required();
-  sub->add_option("--format", flags->format, FormatNames())->required();
+  sub->add_option("--format", flags->format, "The format to write")
+      ->required()
+      ->type_name(OneOf(FormatNames()));
   sub->add_option("--ranks", flags->ranks, "Only these ranks, as in 0-7,12");
   AddSpanFlag(*sub, flags->span);
   sub->add_flag("--merged", flags->merged, "Fail unless the format has all ranks in one file");
   sub->add_flag("--partition", flags->partition,
                 "parquet: one folder for many captures, TABLE/capture=ID/rank=N/data.parquet");
   sub->add_flag("--force", flags->force, "Replace an existing output");
-  sub->add_option("-o,--output", flags->output, "File or folder to write")->required();
+  sub->add_option("-o,--output", flags->output, "File or folder to write")->required()->type_name(kPathValue);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Export(*flags); }; });
 }
 

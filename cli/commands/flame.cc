@@ -132,13 +132,16 @@ void AddFlame(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "flame", kFlameAbout);
   auto flags = std::make_shared<FlameFlags>();
   sub->add_option("CAPTURE", flags->path, "A capture's folder or id, or recorded traces")->required();
-  sub->add_option("--by", flags->by, "device, host or python")->capture_default_str();
-  sub->add_option("--diff", flags->before, "The capture before, in the same forms: print both times");
+  sub->add_option("--by", flags->by, "Kind of the stacks")
+      ->type_name(OneOf({"device", "host", "python"}))
+      ->capture_default_str();
+  sub->add_option("--diff", flags->before, "The capture before, in the same forms: print both times")
+      ->type_name(kCaptureValue);
   sub->add_option("--ranks", flags->ranks, "Only these ranks, as in 0-7,12");
   sub->add_flag("--per-rank", flags->per_rank,
                 "The outermost frame is the rank; without it, ranks are summed");
   AddSpanFlag(*sub, flags->span);
-  sub->add_option("-o,--output", flags->output, "File to write instead of stdout");
+  sub->add_option("-o,--output", flags->output, "File to write instead of stdout")->type_name(kFileValue);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Flame(*flags); }; });
 }
 

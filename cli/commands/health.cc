@@ -135,6 +135,7 @@ void AddHealth(CLI::App& app, Chosen& chosen) {
   sub->add_option("ADDRESS", flags->address, "HOST:PORT of the daemon's --metrics or the aggregator's --http")
       ->required();
   sub->add_option("--token-file", flags->token_file, "The token file with which it was started")
+      ->type_name(kFileValue)
       ->envname("LOCKSTEP_TOKEN_FILE");
   sub->add_option("--within", flags->seconds, "Seconds to wait for the response")
       ->check(CLI::Range(0.1, 3600.0))

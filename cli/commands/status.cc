@@ -218,8 +218,8 @@ ExitCode Status(const StatusFlags& flags) {
 void AddStatus(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "status", kStatusAbout);
   auto flags = std::make_shared<StatusFlags>();
-  sub->add_option("--job", flags->job, "Only this job");
-  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
+  sub->add_option("--job", flags->job, "Only this job")->type_name(kJobValue);
+  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon")->type_name(kSocketValue);
   sub->add_option("--format", flags->format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

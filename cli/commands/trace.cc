@@ -169,9 +169,10 @@ ExitCode Trace(const TraceFlags& flags) {
 }
 
 void AddSelection(CLI::App& sub, TraceFlags& flags) {
-  auto* job = sub.add_option(
-      "--job", flags.job,
-      "The job's id, required if there are several jobs; UID:ID if two users have the same id");
+  auto* job =
+      sub.add_option("--job", flags.job,
+                     "The job's id, required if there are several jobs; UID:ID if two users have the same id")
+          ->type_name(kJobValue);
   auto* pid = sub.add_option("--pid", flags.pids, "The GPU processes with these pids");
   auto* all = sub.add_flag("--all", flags.all, "All registered ranks");
   job->excludes(pid)->excludes(all);
@@ -214,6 +215,7 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
          "Activities to record; on request also memory, nccl-channels (GPU time in each channel of a "
          "collective), nccl-proxy (waits of network operations), and in PyTorch jobs cpu_op, python, modules "
          "and shapes")
+      ->type_name(ListOf(ActivityNames()))
       ->capture_default_str();
   sub->add_flag(
       "--python-profile", flags->python_profile,
@@ -230,15 +232,19 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
                   "Timeout for ranks to arm; the others start without them")
       ->capture_default_str();
   sub->add_option(
-      "-o,--output", flags->output,
-      "The folder to write; %h host, %p pid, %r ranks, %j job, %q{ENV}; default: ./lockstep-JOB-TIME");
+         "-o,--output", flags->output,
+         "The folder to write; %h host, %p pid, %r ranks, %j job, %q{ENV}; default: ./lockstep-JOB-TIME")
+      ->type_name(kFolderValue);
   sub->add_flag("--force", flags->force, "Replace an existing capture of this name");
-  sub->add_option("--formats", flags->formats, absl::StrCat("Traces to write: ", FormatNames(), "; or none"))
+  std::vector<std::string> formats = FormatNames();
+  formats.emplace_back("none");
+  sub->add_option("--formats", flags->formats, "Traces to write, with commas")
+      ->type_name(ListOf(formats))
       ->capture_default_str();
   sub->add_flag("--no-wait", flags->no_wait, "Return once the capture runs; a background process writes it");
   sub->add_flag("--exit-code", flags->exit_code,
                 "Exit with code 3 if there is a straggler with verdict sure or likely");
-  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
+  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon")->type_name(kSocketValue);
   AddAggregatorFlags(*sub, flags->aggregator);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Trace(*flags); }; });
 }

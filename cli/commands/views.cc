@@ -32,9 +32,10 @@ struct ViewsFlags {
   TableFlags table;
 };
 
-std::string GroupNames(const View& view) {
-  return absl::StrJoin(view.groupings, ", ",
-                       [](std::string* out, const views::GroupName& g) { out->append(g.name); });
+std::vector<std::string> GroupNames(const View& view) {
+  std::vector<std::string> names;
+  for (const views::GroupName& g : view.groupings) names.emplace_back(g.name);
+  return names;
 }
 
 absl::StatusOr<views::ViewOptions> OptionsOf(const View& view, const ViewsFlags& flags) {
@@ -47,7 +48,8 @@ absl::StatusOr<views::ViewOptions> OptionsOf(const View& view, const ViewsFlags&
     if (name == "name") continue;  // the grouping by name always applies
     if (group == view.groupings.end()) {
       return absl::InvalidArgumentError(absl::StrCat("--group-by ", name, ": ", std::string(view.name),
-                                                     " can be grouped by ", GroupNames(view)));
+                                                     " can be grouped by ",
+                                                     absl::StrJoin(GroupNames(view), ", ")));
     }
     options.group_by.push_back(group->group);
   }
@@ -139,7 +141,8 @@ void AddOne(const View& view, CLI::App& app, Chosen& chosen) {
   auto flags = std::make_shared<ViewsFlags>();
   sub->add_option("CAPTURE", flags->paths, "A capture's folder or id, or recorded traces")->required();
   if (!view.groupings.empty())
-    sub->add_option("--group-by", flags->group_by, "Groupings, with commas: " + GroupNames(view));
+    sub->add_option("--group-by", flags->group_by, "Groupings of rows, with commas")
+        ->type_name(ListOf(GroupNames(view)));
   if (std::any_of(view.groupings.begin(), view.groupings.end(),
                   [](const views::GroupName& g) { return g.group == views::GroupBy::kStack; })) {
     sub->add_option("--stack-depth", flags->stack_depth, "Number of calls that --group-by stack compares")

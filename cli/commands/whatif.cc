@@ -61,7 +61,6 @@ absl::StatusOr<analysis::WhatIfRequest> RequestOf(const WhatifFlags& flags) {
 }
 
 ExitCode WhatIf(const WhatifFlags& flags) {
-  if (absl::Status s = CheckReportFlags(flags.report); !s.ok()) return Fail(s);
   auto request = RequestOf(flags);
   if (!request.ok()) return Fail(request.status());
   std::unique_ptr<TemporaryFolder> fetched;
@@ -95,7 +94,11 @@ void AddWhatIf(CLI::App& app, Chosen& chosen) {
       sub->add_option("--strength", flags->strength, "Fraction of the way to typical, up to 1")
           ->capture_default_str();
   AddSpanFlag(*sub, flags->span);
-  AddOutputFlags(*sub, flags->report);
+  sub->add_option("--format", flags->report.format, "Format of the prediction")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  sub->add_option("-o,--output", flags->report.output, "File to write instead of stdout")
+      ->type_name(kFileValue);
   AddAggregatorFlags(*sub, flags->aggregator);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return WhatIf(*flags); }; });
 }

@@ -16,6 +16,7 @@
 #include "base/rpc/status.h"
 #include "base/rpc/status_macros.h"
 #include "cli/common/capture_folder.h"
+#include "cli/common/command.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
 namespace lockstep::cli {
@@ -196,6 +197,7 @@ void AddAggregatorFlags(CLI::App& app, AggregatorFlags& flags) {
   app.add_option("--token-file", flags.token_file,
                  "The aggregator's token file; default: MUNGE authenticates you if the aggregator runs "
                  "with --munge")
+      ->type_name(kFileValue)
       ->envname("LOCKSTEP_TOKEN_FILE");
 }
 

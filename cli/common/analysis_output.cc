@@ -64,14 +64,11 @@ report::TextOptions TextFor(const ReportFlags& flags) {
   return options;
 }
 
-void AddOutputFlags(CLI::App& app, ReportFlags& flags) {
-  app.add_option("--format", flags.format, "text, json, or html (one file for a browser)")
-      ->capture_default_str();
-  app.add_option("-o,--output", flags.output, "File to write instead of stdout");
-}
-
 void AddReportFlags(CLI::App& app, ReportFlags& flags) {
-  AddOutputFlags(app, flags);
+  app.add_option("--format", flags.format, "text, json, or html (one file for a browser)")
+      ->type_name(OneOf({"text", "json", "html"}))
+      ->capture_default_str();
+  app.add_option("-o,--output", flags.output, "File to write instead of stdout")->type_name(kFileValue);
   app.add_option("--top", flags.top, "Maximum rows of each list in the text")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();

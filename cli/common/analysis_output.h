@@ -28,8 +28,6 @@ struct ReportFlags {
   bool has_traces = false;
 };
 void AddReportFlags(CLI::App& app, ReportFlags& flags);
-// Adds only --format and -o.
-void AddOutputFlags(CLI::App& app, ReportFlags& flags);
 // kInvalidArgument: the format is unknown.
 absl::Status CheckReportFlags(const ReportFlags& flags);
 

@@ -2,6 +2,9 @@
 
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
 namespace lockstep::cli {
 
 CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& about) {
@@ -9,6 +12,14 @@ CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& 
   CLI::App* sub = app.add_subcommand(name, about.substr(0, line));
   if (line != std::string::npos) sub->footer(about.substr(line));
   return sub;
+}
+
+std::string OneOf(const std::vector<std::string>& words) {
+  return absl::StrCat("TEXT:{", absl::StrJoin(words, ","), "}");
+}
+
+std::string ListOf(const std::vector<std::string>& words) {
+  return absl::StrCat(kListValue, ":{", absl::StrJoin(words, ","), "}");
 }
 
 void PrintMessage(const std::string& sentence) { std::fprintf(stderr, "lockstep: %s\n", sentence.c_str()); }

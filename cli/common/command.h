@@ -12,10 +12,25 @@
 
 namespace lockstep::cli {
 
+// Kinds of values. --help shows them as names of an option's value, and completion knows their values.
+inline constexpr char kFileValue[] = "FILE";
+inline constexpr char kFolderValue[] = "FOLDER";
+inline constexpr char kPathValue[] = "PATH";  // a file or a folder
+inline constexpr char kSocketValue[] = "SOCKET";
+inline constexpr char kCaptureValue[] = "CAPTURE";
+inline constexpr char kJobValue[] = "JOB";
+inline constexpr char kColumnValue[] = "COLUMN";
+inline constexpr char kColumnsValue[] = "COLUMN,...";
+inline constexpr char kConditionValue[] = "COLUMN=TEXT";
+inline constexpr char kListValue[] = "LIST";  // words with commas
+// Returns the kind of an option that accepts one of `words`, or of `words` with commas between them.
+std::string OneOf(const std::vector<std::string>& words);
+std::string ListOf(const std::vector<std::string>& words);
+
 // The result of parsing: the action of the chosen subcommand. Empty if --help or --version ended the parsing.
 struct Chosen {
   std::function<ExitCode()> action;
-  // The words after `--`: the user's command, which is not parsed.
+  // The words after `--`, which are not parsed: the user's command, or the line to complete.
   std::vector<std::string> command;
   bool has_command = false;
 };
@@ -40,6 +55,8 @@ void AddHealth(CLI::App& app, Chosen& chosen);
 void AddConfig(CLI::App& app, Chosen& chosen);
 void AddJob(CLI::App& app, Chosen& chosen);
 void AddCompletion(CLI::App& app, Chosen& chosen);
+// Adds `complete`, which the completion scripts call. It is in no list of commands.
+void AddComplete(CLI::App& app, Chosen& chosen);
 void AddMan(CLI::App& app, Chosen& chosen);
 
 // Runs the whole program.

@@ -203,19 +203,20 @@ constexpr ExportFormat kFormats[] = {
 
 std::span<const ExportFormat> ExportFormats() { return kFormats; }
 
-std::string FormatNames() {
-  return absl::StrJoin(kFormats, ", ",
-                       [](std::string* out, const ExportFormat& f) { absl::StrAppend(out, f.name); });
+std::vector<std::string> FormatNames() {
+  std::vector<std::string> names;
+  for (const ExportFormat& format : kFormats) names.emplace_back(format.name);
+  return names;
 }
 
 absl::StatusOr<const ExportFormat*> FindFormat(std::string_view name) {
   for (const ExportFormat& format : kFormats) {
     if (name == format.name) return &format;
   }
-  std::vector<std::string> names;
-  for (const ExportFormat& format : kFormats) names.emplace_back(format.name);
+  const std::vector<std::string> names = FormatNames();
   return absl::InvalidArgumentError(absl::StrCat("unknown format \"", std::string(name), "\"; choose from ",
-                                                 FormatNames(), settings::DidYouMean(name, names)));
+                                                 absl::StrJoin(names, ", "),
+                                                 settings::DidYouMean(name, names)));
 }
 
 absl::StatusOr<std::vector<const ExportFormat*>> ParseFormats(std::string_view text) {

@@ -41,8 +41,7 @@ struct ExportFormat {
 };
 
 std::span<const ExportFormat> ExportFormats();
-// Returns "kineto, perfetto, ...".
-std::string FormatNames();
+std::vector<std::string> FormatNames();
 // kInvalidArgument: the format is unknown; the error lists the known ones.
 absl::StatusOr<const ExportFormat*> FindFormat(std::string_view name);
 // Parses for example "kineto,perfetto"; "none" gives an empty list.

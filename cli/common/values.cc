@@ -48,17 +48,21 @@ absl::StatusOr<std::vector<int32_t>> ParseRanks(const std::string& text) {
   return ranks;
 }
 
+std::vector<std::string> ActivityNames() {
+  std::vector<std::string> names;
+  for (const Activity& a : kActivities) names.emplace_back(a.name);
+  return names;
+}
+
 absl::StatusOr<RequestedActivities> ParseActivities(const std::string& text) {
   RequestedActivities asked;
   for (const std::string& name : std::vector<std::string>(absl::StrSplit(text, ','))) {
     const auto* found = std::find_if(std::begin(kActivities), std::end(kActivities),
                                      [&](const Activity& a) { return name == a.name; });
     if (found == std::end(kActivities)) {
-      std::vector<std::string> known;
-      for (const Activity& a : kActivities) known.emplace_back(a.name);
       return absl::InvalidArgumentError(absl::StrCat(
           "\"", name, "\" is an unknown activity: choose from ", kAllActivities, ",", kMoreActivities,
-          ", and of PyTorch jobs cpu_op,python,modules,shapes", settings::DidYouMean(name, known)));
+          ", and of PyTorch jobs cpu_op,python,modules,shapes", settings::DidYouMean(name, ActivityNames())));
     }
     asked.recorded |= found->bits.recorded;
     asked.framework |= found->bits.framework;

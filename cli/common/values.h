@@ -22,6 +22,8 @@ absl::StatusOr<RequestedActivities> ParseActivities(const std::string& text);
 inline constexpr char kAllActivities[] = "kernel,memcpy,memset,runtime,driver,sync,nvtx,nccl";
 // Recorded only on request.
 inline constexpr char kMoreActivities[] = "memory,nccl-channels,nccl-proxy";
+// Returns all activities.
+std::vector<std::string> ActivityNames();
 // Parses "+500ms" relative to `now`, or RFC 3339 ("2026-03-01T12:00:00Z", with a fraction or an offset).
 absl::StatusOr<JobTime> ParseStartAt(const std::string& text, JobTime now);
 

@@ -94,13 +94,15 @@ std::string TextOf(const views::MadeView& made, size_t all_rows, const views::Te
 }  // namespace
 
 void AddTableFlags(CLI::App& app, TableFlags& flags) {
-  app.add_option("--sort-by", flags.sort_by, "Sort column: numbers descending, text A-Z");
+  app.add_option("--sort-by", flags.sort_by, "Sort column: numbers descending, text A-Z")
+      ->type_name(kColumnValue);
   app.add_flag("--ascending", flags.ascending, "Sort ascending");
   app.add_option("--where", flags.where,
                  "COLUMN=TEXT: only rows with that text or number in that column; several must all match")
-      ->type_name("COLUMN=TEXT")
+      ->type_name(kConditionValue)
       ->take_all();
-  app.add_option("-c,--columns", flags.columns, "Columns to show, in order, with commas");
+  app.add_option("-c,--columns", flags.columns, "Columns to show, in order, with commas")
+      ->type_name(kColumnsValue);
   app.add_option("--top", flags.top, "Maximum rows, 0 for all; default: 20 on a terminal, all in files")
       ->check(CLI::Range(0, 1000000000));
   app.add_option(
@@ -110,7 +112,7 @@ void AddTableFlags(CLI::App& app, TableFlags& flags) {
   app.add_flag("--csv", flags.csv, "Comma-separated values, raw numbers");
   app.add_flag("--json", flags.json, "One JSON document with columns, units and rows");
   app.add_flag("--plain", flags.plain, "One line per row, values separated by blanks, for awk");
-  app.add_option("-o,--output", flags.output, "File to write instead of stdout");
+  app.add_option("-o,--output", flags.output, "File to write instead of stdout")->type_name(kFileValue);
 }
 
 absl::Status CheckTableFlags(const TableFlags& flags) {

@@ -218,12 +218,12 @@ ExitCode Doctor(const Flags& flags) {
 void AddDoctor(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "doctor", kAbout);
   auto flags = std::make_shared<Flags>();
-  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
+  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon")->type_name(kSocketValue);
   CLI::Option* pid = sub->add_option("--pid", flags->pid, "Examine this running process instead")
                          ->check(CLI::PositiveNumber);
   sub->add_flag("--cluster", flags->cluster, "Examine the aggregator, its daemons and their ranks instead")
       ->excludes(pid);
-  sub->add_option("--job", flags->job, "With --cluster: only this job's ranks");
+  sub->add_option("--job", flags->job, "With --cluster: only this job's ranks")->type_name(kJobValue);
   sub->add_option("--format", flags->format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

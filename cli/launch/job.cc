@@ -72,7 +72,7 @@ CLI::App* AddVerb(CLI::App& job, const char* name, const char* about, const std:
                   Chosen& chosen, absl::Status (*verb)(const Flags&)) {
   CLI::App* sub = job.add_subcommand(name, about);
   sub->add_option("--id", flags->id, "The job's number")->required();
-  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
+  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon")->type_name(kSocketValue);
   sub->callback([flags, &chosen, verb] {
     chosen.action = [flags, verb] {
       const absl::Status status = verb(*flags);

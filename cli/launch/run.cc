@@ -282,7 +282,7 @@ void AddRun(CLI::App& app, Chosen& chosen) {
                   "then initialises CUDA)")
       ->check(CLI::IsMember({"auto", "cupti", "nccl", "kineto"}))
       ->capture_default_str();
-  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
+  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon")->type_name(kSocketValue);
   sub->add_flag("--preload", flags->preload,
                 "Use LD_PRELOAD too, for programs whose CUDA does not read its injection variable");
   sub->add_flag("--with-aggregator", flags->with_aggregator,

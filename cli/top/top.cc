@@ -112,7 +112,8 @@ void AddTop(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "top", kAbout);
   auto flags = std::make_shared<Flags>();
   sub->add_option("--job", flags->job,
-                  "The job's id, required if there are several jobs; UID:ID if two users have the same id");
+                  "The job's id, required if there are several jobs; UID:ID if two users have the same id")
+      ->type_name(kJobValue);
   sub->add_option("--every", flags->every,
                   "Interval between samples, 1s to 1h; several viewers share the shortest")
       ->capture_default_str();
@@ -136,7 +137,7 @@ void AddTop(CLI::App& app, Chosen& chosen) {
                   "text, or json with one object per line and sample (docs/formats/top.md)")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon");
+  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon")->type_name(kSocketValue);
   AddAggregatorFlags(*sub, flags->aggregator);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Top(*flags); }; });
 }

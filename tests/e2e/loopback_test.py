@@ -88,11 +88,14 @@ class Loopback(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="lockstep-e2e-") as folder:
             work = pathlib.Path(folder)
             with LiveJob(BIN, work, ranks=2, rank_args=("--forever",)) as job:
-                job.wait_for_ranks()
+                status = job.wait_for_ranks()
                 done = job.trace(work / "capture", "--job", "no-such-job", "--duration", "1s")
                 self.assertEqual(done.returncode, 4, done.stderr)
                 self.assertIn("no-such-job", done.stderr)
                 self.assertFalse((work / "capture").exists())
+                job_id = status["daemons"][0]["ranks"][0]["job"]
+                words = job.cli("complete", "--", "trace", "--job", job_id[:1])
+                self.assertEqual(words.stdout, f"{job_id}\tranks 0, 1\n", words.stderr)
 
     def test_the_cli_without_a_daemon_gives_the_remedy(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-e2e-") as folder:

@@ -1,16 +1,12 @@
-#include "cli/completion.h"
+#include "cli/man_pages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
 #include <string>
 
 #include "cli/common/command.h"
-#include "cli/man_pages.h"
 
 namespace lockstep::cli {
 namespace {
@@ -49,60 +45,26 @@ const OptionHelp& Option(const CommandHelp& command, const std::string& name) {
   return command.options[0];
 }
 
+TEST(OptionTable, LeavesOutHiddenCommands) {
+  CLI::App app("About.", "lockstep");
+  Chosen chosen;
+  AddComplete(app, chosen);
+  EXPECT_EQ(OptionTable(app).size(), 1u) << "the program itself";
+}
+
 TEST(OptionTable, HoldsAllOptionsOfTheParser) {
   const std::vector<CommandHelp> table = Table();
   const OptionHelp& via = Option(Command(table, "trace"), "--via");
   EXPECT_THAT(via.choices, ElementsAre("auto", "cupti", "kineto"));
   EXPECT_EQ(via.preset, "auto");
+  const OptionHelp& formats = Option(Command(table, "trace"), "--formats");
+  EXPECT_EQ(formats.value, "LIST");
+  EXPECT_THAT(formats.choices, Contains("kineto"));
   EXPECT_EQ(Option(Command(table, "trace"), "--aggregator").variable, "LOCKSTEP_AGGREGATOR");
   const OptionHelp& output = Option(Command(table, "export"), "-o");
   EXPECT_THAT(output.names, ElementsAre("-o", "--output"));
   EXPECT_TRUE(output.required);
   EXPECT_EQ(Option(Command(table, "trace"), "--force").value, "") << "a flag takes nothing";
-}
-
-// Returns bash's completions of the last of `words`.
-std::string Completed(const std::string& words) {
-  const std::string folder = ::testing::TempDir() + "/completion";
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder + "/script") << BashCompletion(Table());
-  const std::string command =
-      "cd " + folder + " && bash -c 'source ./script; COMP_WORDS=(" + words +
-      "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _lockstep; printf \"%s\\n\" \"${COMPREPLY[@]}\"'";
-  std::string out;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  for (int c; (c = std::fgetc(pipe)) != EOF;) out.push_back(static_cast<char>(c));
-  EXPECT_EQ(::pclose(pipe), 0) << command;
-  return out;
-}
-
-TEST(BashCompletion, OffersCommandsOptionsAndValues) {
-  EXPECT_EQ(Completed("lockstep tr"), "trace\n");
-  EXPECT_EQ(Completed("lockstep trace --via \"\""), "auto\ncupti\nkineto\n");
-  EXPECT_EQ(Completed("lockstep trace --via ku"), "\n");
-  EXPECT_EQ(Completed("lockstep trace --start-on-s"), "--start-on-step\n");
-  EXPECT_EQ(Completed("lockstep completion z"), "\n") << "files";
-  EXPECT_EQ(Completed("lockstep export scr"), "script\n");
-  EXPECT_THAT(Completed("lockstep run -- prin"), HasSubstr("printf\n")) << "the user's command";
-  EXPECT_EQ(Completed("lockstep run -- cat scr"), "script\n");
-}
-
-TEST(OtherShells, HaveEveryCommandAndOption) {
-  const std::vector<CommandHelp> table = Table();
-  const std::string zsh = ZshCompletion(table), fish = FishCompletion(table);
-  for (const CommandHelp& command : table) {
-    if (command.name.empty()) continue;
-    EXPECT_THAT(zsh, HasSubstr("    " + command.name + ")\n"));
-    EXPECT_THAT(fish, HasSubstr(" -a " + command.name + " "));
-    for (const OptionHelp& option : command.options) {
-      for (const std::string& name : option.names) {
-        EXPECT_THAT(zsh, HasSubstr("'" + name + "["));
-        if (name.starts_with("--")) {
-          EXPECT_THAT(fish, HasSubstr(" -l " + name.substr(2)));
-        }
-      }
-    }
-  }
 }
 
 TEST(ManPages, AreValidRoff) {
