@@ -118,5 +118,22 @@ TEST(RealHost, DividesEveryCallExactly) {
   }
 }
 
+// A copy on another stream waits for the sizes that an all-to-all exchanges.
+TEST(RealHost, WaitsBehindAnAllToAllAreLateRanks) {
+  const auto capture = ReadShared("param_dlrm_8rank");
+  if (!capture) GTEST_SKIP() << "the trace is not there (../shared/traces)";
+  const analysis::CollectiveTimes times =
+      analysis::TimeCollectives(*capture, capture::Match(*capture), capture::ClockModel());
+  const views::HostWaits waits = views::HostWaitsOf(*capture, times, {});
+  Nanos late, queued;
+  for (const views::HostWaitRow& r : waits.rows) {
+    if (r.called_by != "aten::to" || r.call != "cudaMemcpyAsync") continue;
+    late += r.other_ranks.value_or(Nanos());
+    queued += r.queued;
+  }
+  EXPECT_GT(late, Nanos::Micros(4000));
+  EXPECT_EQ(queued, Nanos());
+}
+
 }  // namespace
 }  // namespace lockstep::views

@@ -112,6 +112,10 @@ class ProcessWaits {
         return;
       }
       const auto queue = [&](uint32_t activity, const HostInterval& part) {
+        if (activities[activity].type() == capture::WorkType::kCommunication) {
+          Charge(entry, activity, part, w);
+          return;
+        }
         w.row.queued += part.end - part.start;
         w.awaited[{activities[activity].name, LaunchedBy(entry, activity)}] += part.end - part.start;
       };

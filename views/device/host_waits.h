@@ -9,7 +9,10 @@
 // Each instant counts for the running awaited activity that ends last. In a communication kernel, the part
 // that the analysis found to be waiting counts for other ranks, and the rest for transfer. If no awaited
 // activity runs, the instant counts for one of these:
-//   - queued: awaited work is launched, but the device runs other work that was launched before the call;
+//   - other ranks and transfer: awaited work is launched, but the device runs communication that was launched
+//     before the call;
+//   - queued: awaited work is launched, but the device runs compute or copies that were launched before the
+//     call;
 //   - latency: awaited work is launched, but the device runs nothing;
 //   - after: all awaited work has ended.
 #ifndef LOCKSTEP_VIEWS_DEVICE_HOST_WAITS_H_

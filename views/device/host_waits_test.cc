@@ -114,6 +114,39 @@ TEST(HostWaits, CountsTimeBehindOtherStreamsAsQueued) {
   ExpectWhole(waits.rows[0]);
 }
 
+TEST(HostWaits, ChargesTimeBehindCommunicationToTransferAndLateRanks) {
+  TimelineBuilder t;
+  const uint32_t group = t.Group("dp", {0, 1});
+  // A copy on another stream begins when the collective has ended, for which rank 1 is 30 us late.
+  t.Rank(0).AllReduce(group, 10, 40).Copy(8, 52, 3, 9, 1).StreamSynchronize(9, 20, 35);
+  t.Rank(1).AllReduce(group, 40, 10);
+  capture::Capture capture = t.Build();
+  capture::Finish(capture);
+  const HostWaits waits = HostWaitsOf(capture, TimesOf(capture), {RankId(0)});
+  ASSERT_EQ(waits.rows.size(), 1u);
+  EXPECT_EQ(waits.rows[0].other_ranks, Nanos::Micros(20)) << "the part of the waiting inside the call";
+  EXPECT_EQ(waits.rows[0].transfer, Nanos::Micros(10));
+  EXPECT_EQ(waits.rows[0].queued, Nanos()) << "queued behind compute only";
+  EXPECT_EQ(waits.rows[0].latency, Nanos::Micros(2));
+  EXPECT_EQ(waits.rows[0].copy, Nanos::Micros(3));
+  EXPECT_NE(waits.rows[0].awaited.at(0).name, "") << "the collective";
+  EXPECT_EQ(waits.rows[0].awaited[0].time, Nanos::Micros(30));
+  ExpectWhole(waits.rows[0]);
+}
+
+TEST(HostWaits, UnsplitCommunicationBeforeQueuedWorkHasUnknownWaiting) {
+  TimelineBuilder t;
+  const uint32_t group = t.Group("dp", {0, 1});
+  t.Rank(0).AllReduce(group, 10, 40).Copy(8, 52, 3, 9, 1).StreamSynchronize(9, 20, 35);
+  capture::Capture capture = t.Build();
+  capture::Finish(capture);
+  const HostWaits waits = HostWaitsOf(capture, TimesOf(capture), {});
+  ASSERT_EQ(waits.rows.size(), 1u);
+  EXPECT_FALSE(waits.rows[0].other_ranks);
+  EXPECT_EQ(waits.rows[0].transfer, Nanos::Micros(30));
+  EXPECT_EQ(waits.rows[0].queued, Nanos());
+}
+
 TEST(HostWaits, ACopyBlocksIfItsCallReturnsAfterItsEnd) {
   TimelineBuilder t;
   t.Rank(0).Kernel("gemm", 10, 30, 9, 1).Copy(4096, 40, 5, 9, 20).Copy(4096, 60, 5, 9, 50);
