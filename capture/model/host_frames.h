@@ -16,7 +16,13 @@
 
 namespace lockstep::capture {
 
-enum class FrameKind : uint8_t { kOperator, kAnnotation, kPython, kModule };
+enum class FrameKind : uint8_t {
+  kOperator,
+  kAnnotation,
+  kPython,
+  kModule,
+  kInferred,  // not recorded: Lockstep wrote it around a launch of communication, for other programs
+};
 
 // A stretch of one thread. Frames of a thread nest.
 struct HostFrame {

@@ -127,8 +127,11 @@ bool KinetoCollector::Add(const KinetoRow& row) {
       AddOperator(row, start, end);
       break;
     case RowCategory::kAnnotation:
-      // Rows that our writer adds only for other tools are not read back.
-      if (row.args.lockstep == "\"inferred\"") break;
+      // Our writer adds such rows for other tools. Only views that apply the rule of such a tool use them.
+      if (row.args.lockstep == "\"inferred\"") {
+        AddFrame(row, capture::FrameKind::kInferred, start, end);
+        break;
+      }
       AddFrame(row, capture::FrameKind::kAnnotation, start, end);
       AddRange(row, Intern(row.name), start, end);
       break;

@@ -169,7 +169,7 @@ class TensorBoardRule {
       steps_.push_back(TensorBoardSteps(in_.capture, process));
       ops_.push_back(TensorBoardOps(in_.capture, process, steps_.back()));
     }
-    for (const auto& ops : ops_) out_.withheld |= ops.size() != ops_.front().size();
+    out_.withheld = DiffersInNumbers();
     for (size_t p = 0; p < processes_.size(); ++p) {
       AddSteps(p);
       if (!out_.withheld) AddOps(p);
@@ -179,11 +179,30 @@ class TensorBoardRule {
   }
 
  private:
-  // The i-th operation of each rank counts as the same collective.
-  Nanos Shortest(size_t i) const {
+  // The i-th operation of each rank counts as the same collective, and so do their j-th ranges.
+  Nanos Shortest(size_t i, size_t j) const {
     Nanos least = Nanos::Max();
-    for (const auto& ops : ops_) least = std::min(least, ops[i].time.length());
+    for (const auto& ops : ops_) least = std::min(least, ops[i].ranges[j].length());
     return least;
+  }
+  // Adds the ranges of a rank's i-th operation, and their ends, in which data moves.
+  void AddRanges(size_t p, size_t i, std::vector<HostInterval>& all,
+                 std::vector<HostInterval>& transfer) const {
+    const std::vector<HostInterval>& ranges = ops_[p][i].ranges;
+    for (size_t j = 0; j < ranges.size(); ++j) {
+      all.push_back(ranges[j]);
+      transfer.push_back({ranges[j].end - Shortest(i, j), ranges[j].end});
+    }
+  }
+  // The plugin shows nothing unless all ranks have as many operations, with as many ranges each.
+  bool DiffersInNumbers() const {
+    for (const auto& ops : ops_) {
+      if (ops.size() != ops_.front().size()) return true;
+      for (size_t i = 0; i < ops.size(); ++i) {
+        if (ops[i].ranges.size() != ops_.front()[i].ranges.size()) return true;
+      }
+    }
+    return false;
   }
 
   void AddSteps(size_t p) {
@@ -194,9 +213,8 @@ class TensorBoardRule {
     const Set& compute = kinds.kernel.empty() ? kinds.cpu_exec : kinds.kernel;
     std::map<std::optional<int64_t>, Cut> cuts;
     for (size_t i = 0; i < ops_[p].size() && !out_.withheld; ++i) {
-      const TensorBoardOp& op = ops_[p][i];
-      cuts[op.step].all.push_back(op.time);
-      cuts[op.step].transfer.push_back({op.time.end - Shortest(i), op.time.end});
+      Cut& cut = cuts[ops_[p][i].step];
+      AddRanges(p, i, cut.all, cut.transfer);
     }
     const auto groups = static_cast<int64_t>(cuts.size());
     std::vector<CommunicationStep> rows;
@@ -218,19 +236,20 @@ class TensorBoardRule {
   void AddOps(size_t p) {
     struct Times {
       std::vector<HostInterval> all, transfer;
+      uint64_t calls = 0;
       int64_t bytes = 0;
     };
     std::map<std::string_view, Times> of;
     for (size_t i = 0; i < ops_[p].size(); ++i) {
       const TensorBoardOp& op = ops_[p][i];
       Times& times = of[op.name];
-      times.all.push_back(op.time);
-      times.transfer.push_back({op.time.end - Shortest(i), op.time.end});
+      AddRanges(p, i, times.all, times.transfer);
+      ++times.calls;
       times.bytes += op.bytes;
     }
     for (auto& [name, times] : of) {
       CommunicationOp& row = rows_[{op_ranks_ == OpRanks::kEach ? processes_[p].rank : kNoRank, name}];
-      const uint64_t calls = row.calls + times.all.size();
+      const uint64_t calls = row.calls + times.calls;
       const Nanos latency = Measure(Normalize(std::move(times.all)));
       const Nanos transfer = Measure(Normalize(std::move(times.transfer)));
       AddOp(row, times.bytes, latency, transfer, latency - transfer);

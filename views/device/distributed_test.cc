@@ -116,6 +116,30 @@ TEST_F(TwoRanks, TensorBoardsRuleUsesHostFrames) {
   EXPECT_EQ(distributed.ops[1].bytes, 0);
 }
 
+// Kineto files of Lockstep have an annotation around each launch of communication, for TensorBoard's plugin.
+TEST_F(TwoRanks, TensorBoardsRuleAddsTheKernelsOfLockstepsAnnotations) {
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    FramesBuilder frames(capture_);
+    for (const double at : {0.0, 100.0}) {
+      frames.Frame("aten::mm", at + 4, at + 8);
+      frames.Frame("nccl:all_reduce", at + 6, at + 7, FrameKind::kInferred);
+    }
+    frames.To(rank);
+  }
+  const Distributed distributed = Of(CommunicationRule::kTensorBoard, OpRanks::kEach);
+  EXPECT_FALSE(distributed.withheld);
+  const CommunicationStep& first = distributed.steps[1];
+  EXPECT_EQ(first.length, Us(100));
+  EXPECT_EQ(first.computation, Us(35)) << "without the kernel of the all-reduce";
+  EXPECT_EQ(first.overlap, Us(5));
+  EXPECT_EQ(first.communication, Us(26)) << "1 us of the launch and 25 us of the kernel";
+  EXPECT_EQ(first.transfer, Us(21)) << "the shortest launch and the shortest kernel";
+  EXPECT_EQ(first.wait, Us(10));
+  ASSERT_EQ(distributed.ops.size(), 2u);
+  EXPECT_EQ(distributed.ops[0].calls, 2u);
+  EXPECT_EQ(distributed.ops[0].latency, Us(62));
+}
+
 TEST_F(TwoRanks, TensorBoardsRuleComparesNothingIfCountsDiffer) {
   FramesBuilder(capture_).Frame("nccl:all_reduce", 10, 20).To(1);
   const Distributed distributed = Of(CommunicationRule::kTensorBoard);

@@ -4,8 +4,10 @@
 #include <array>
 #include <charconv>
 #include <iterator>
+#include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "analysis/prepare/launches.h"
 
@@ -124,6 +126,48 @@ size_t StepsToKeep(const std::vector<OnDevice>& on_device) {
   return last;
 }
 
+// The kernels of the launches that Lockstep wrote annotations around, by thread and time of the launch.
+class JoinedKernels {
+ public:
+  JoinedKernels(const capture::Capture& capture, const Process& process) {
+    for (const uint32_t entry : process.entries) {
+      const capture::RankData& rank = capture.ranks[entry];
+      const analysis::CallIndex calls(rank);
+      for (const capture::DeviceActivity& a : rank.activities) {
+        const uint32_t call = a.kind == ActivityKind::kKernel ? calls.Of(a.correlation) : kNone;
+        if (call == kNone) continue;
+        const capture::ApiCall& launch = rank.api_calls[call];
+        kernels_[{launch.thread, launch.start}].push_back({a.start, a.end});
+      }
+    }
+  }
+  // Null: no kernel is joined to the frame.
+  const std::vector<HostInterval>* Of(const HostFrame& frame) const {
+    if (frame.kind != capture::FrameKind::kInferred) return nullptr;
+    const auto found = kernels_.find({frame.thread, frame.start});
+    return found == kernels_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::map<std::pair<ThreadId, HostTime>, std::vector<HostInterval>> kernels_;
+};
+
+bool Earlier(const HostInterval& a, const HostInterval& b) {
+  return std::tie(a.start, b.end) < std::tie(b.start, a.end);
+}
+
+// Returns the kernels that are joined to any operation, in the order of Earlier().
+std::vector<HostInterval> KernelsOfOps(const capture::Capture& capture, const Process& process) {
+  const JoinedKernels joined(capture, process);
+  std::vector<HostInterval> all;
+  for (const HostFrame& f : process.frames->frames) {
+    const std::vector<HostInterval>* kernels = IsOp(capture.Text(f.name)) ? joined.Of(f) : nullptr;
+    if (kernels != nullptr) all.insert(all.end(), kernels->begin(), kernels->end());
+  }
+  std::sort(all.begin(), all.end(), Earlier);
+  return all;
+}
+
 size_t BytesOfType(std::string_view type) {
   if (type == "long int") return 8;
   if (type == "float" || type == "int") return 4;
@@ -187,20 +231,24 @@ std::vector<TensorBoardStep> TensorBoardSteps(const capture::Capture& capture, c
 
 analysis::StepKinds TensorBoardKinds(const capture::Capture& capture, const Process& process) {
   std::vector<HostInterval> kernel, memcpy, memset, communication, runtime, loader, cpu;
+  const std::vector<HostInterval> joined = KernelsOfOps(capture, process);
   for (const uint32_t entry : process.entries) {
     const capture::RankData& rank = capture.ranks[entry];
     for (const capture::DeviceActivity& a : rank.activities) {
+      const HostInterval time{a.start, a.end};
+      const bool of_op = std::binary_search(joined.begin(), joined.end(), time, Earlier);
       (a.kind == ActivityKind::kMemcpy   ? memcpy
        : a.kind == ActivityKind::kMemset ? memset
+       : of_op                           ? communication
                                          : kernel)
-          .push_back({a.start, a.end});
+          .push_back(time);
     }
     for (const capture::ApiCall& c : rank.api_calls) {
       if (!c.driver) runtime.push_back({c.start, c.end});
     }
   }
   for (const HostFrame& f : process.frames->frames) {
-    if (f.kind != capture::FrameKind::kOperator && f.kind != capture::FrameKind::kAnnotation) continue;
+    if (f.kind == capture::FrameKind::kPython || f.kind == capture::FrameKind::kModule) continue;
     const std::string_view name = capture.Text(f.name);
     if (name.starts_with(kStepPrefix)) continue;
     (IsDataLoader(name) ? loader : IsOp(name) ? communication : cpu).push_back({f.start, f.end});
@@ -214,10 +262,15 @@ std::vector<TensorBoardOp> TensorBoardOps(const capture::Capture& capture, const
   std::vector<TensorBoardOp> ops;
   if (process.frames == nullptr) return ops;
   const capture::HostFrames& frames = *process.frames;
+  const JoinedKernels joined(capture, process);
   for (const HostFrame& f : frames.frames) {
     const std::string_view name = capture.Text(f.name);
     if (!IsOp(name)) continue;
-    TensorBoardOp& op = ops.emplace_back(TensorBoardOp{.name = name, .time = {f.start, f.end}});
+    TensorBoardOp& op =
+        ops.emplace_back(TensorBoardOp{.name = name, .time = {f.start, f.end}, .ranges = {{f.start, f.end}}});
+    if (const std::vector<HostInterval>* kernels = joined.Of(f); kernels != nullptr)
+      op.ranges.insert(op.ranges.end(), kernels->begin(), kernels->end());
+    std::sort(op.ranges.begin(), op.ranges.end(), Earlier);
     if (f.detail != kNone)
       op.bytes = BytesOf(capture.Text(frames.details[f.detail].shapes),
                          capture.Text(frames.details[f.detail].types));

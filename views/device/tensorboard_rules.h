@@ -23,18 +23,19 @@ struct TensorBoardStep {
 // less than 80 % of the work of the step before it.
 std::vector<TensorBoardStep> TensorBoardSteps(const capture::Capture& capture, const Process& process);
 
-// All kernels, including communication, count as kernels. Communication is the time of the host frames of
-// TensorBoardOps. Needs frames.
+// Communication is the time of the host frames of TensorBoardOps, and of the kernels that are joined to them.
+// All other kernels, including communication, count as kernels. Needs frames.
 analysis::StepKinds TensorBoardKinds(const capture::Capture& capture, const Process& process);
 
 // A host frame with the name of one of the five NCCL operations that the plugin knows. The plugin joins
 // kernels to it by "External id". PyTorch since 1.8 writes another number there, so the plugin measures the
-// frame on the host.
+// frame on the host alone. In Lockstep's traces the numbers are equal.
 struct TensorBoardOp {
-  std::string_view name;  // "nccl:all_reduce"
-  HostInterval time;
-  std::optional<int64_t> step;  // a TensorBoardStep::number; nullopt: in no step
-  int64_t bytes = 0;            // bytes of its arguments, if shapes were recorded
+  std::string_view name;             // "nccl:all_reduce"
+  HostInterval time;                 // of the frame
+  std::vector<HostInterval> ranges;  // the frame and its kernels, by start
+  std::optional<int64_t> step;       // a TensorBoardStep::number; nullopt: in no step
+  int64_t bytes = 0;                 // bytes of its arguments, if shapes were recorded
 };
 
 // Returns the operations in the order of time.
