@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/explain/causes.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_ranks.h"
 #include "cli/common/choose_span.h"
@@ -12,6 +13,8 @@
 #include "cli/common/progress.h"
 #include "cli/common/view_output.h"
 #include "formats/common/read_options.h"
+#include "report/actions.h"
+#include "report/row_words.h"
 #include "views/catalog/diff_view.h"
 
 namespace lockstep::cli {
@@ -69,6 +72,14 @@ absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, con
   return side;
 }
 
+// The table does not show the reason for the exit code.
+std::string StragglerText(const report::Report& report, const report::StragglerRow& straggler) {
+  return absl::StrCat("B has a straggler, ", straggler.verdict, ": ",
+                      report::StragglerName(report, straggler), ", ", report::CauseInWords(straggler.cause),
+                      ", ", analysis::LengthText(straggler.lost_ns_per_step),
+                      " per step; `lockstep analyze` shows its evidence");
+}
+
 ExitCode Diff(const DiffFlags& flags) {
   if (absl::Status s = CheckTableFlags(flags.table); !s.ok())
     return Fail(ExitCode::kUsage, std::string(s.message()));
@@ -88,7 +99,9 @@ ExitCode Diff(const DiffFlags& flags) {
                 views::MakeDiff({before->capture, before->analysis.steps},
                                 {after->capture, after->analysis.steps}, *key));
   if (printed != ExitCode::kDone || !flags.exit_code) return printed;
-  return HasStraggler(after->analysis.report) ? ExitCode::kStraggler : ExitCode::kDone;
+  const report::StragglerRow* straggler = CostliestStraggler(after->analysis.report);
+  return straggler == nullptr ? ExitCode::kDone
+                              : Fail(ExitCode::kStraggler, StragglerText(after->analysis.report, *straggler));
 }
 
 }  // namespace
@@ -107,7 +120,7 @@ void AddDiff(CLI::App& app, Chosen& chosen) {
   AddSpanFlag(*sub, flags->span_after, "--span-b");
   AddTableFlags(*sub, flags->table);
   sub->add_flag("--exit-code", flags->exit_code,
-                "Exit with code 3 if B has a straggler with verdict sure or likely");
+                "Exit with code 3 if B has a straggler with verdict sure or likely, and name it on stderr");
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Diff(*flags); }; });
 }
 

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "capture/store/records_writer.h"
 #include "cli/common/program_fixture.h"
 #include "gmock/gmock.h"
@@ -57,6 +59,44 @@ void WriteCapture(const std::string& folder) {
   ASSERT_TRUE(writer->Close(manifest).ok());
 }
 
+std::string KinetoEvent(const std::string& category, const std::string& name, int64_t start_us, int64_t us,
+                        const std::string& args) {
+  return absl::StrCat(R"({"ph": "X", "pid": 1, "tid": 1, "cat": ")", category, R"(", "name": ")", name,
+                      R"(", "ts": )", start_us, R"(, "dur": )", us, R"(, "args": {)", args, "}}");
+}
+
+// Writes traces of four ranks. In each of twelve steps all compute for 300 us, or `slow_rank` for 600 us, and
+// then reduce together.
+void WriteTraces(const std::string& folder, int slow_rank) {
+  fs::create_directory(folder);
+  const int64_t longest_us = slow_rank < 0 ? 300 : 600;
+  for (int rank = 0; rank < 4; ++rank) {
+    const int64_t own_us = rank == slow_rank ? 600 : 300;
+    std::vector<std::string> events;
+    for (int64_t step = 0; step < 12; ++step) {
+      const int64_t at = step * (longest_us + 120);
+      const auto call = [&](const char* name, int64_t start_us, int64_t us, int64_t place) {
+        events.push_back(KinetoEvent("cuda_runtime", name, start_us, us,
+                                     absl::StrCat("\"correlation\": ", 3 * step + place)));
+      };
+      const auto kernel = [&](const char* name, int64_t start_us, int64_t us, int64_t place, int stream) {
+        call("cudaLaunchKernel", at + place, 1, place);
+        events.push_back(KinetoEvent("kernel", name, start_us, us,
+                                     absl::StrCat("\"device\": ", rank, ", \"stream\": ", stream,
+                                                  ", \"correlation\": ", 3 * step + place)));
+      };
+      events.push_back(
+          KinetoEvent("user_annotation", absl::StrCat("ProfilerStep#", step), at, longest_us + 120, ""));
+      kernel("gemm", at + 10, own_us, 1, 7);
+      kernel("ncclDevKernel_AllReduce_Sum_f32", at + 10 + own_us, longest_us + 100 - own_us, 3, 15);
+      call("cudaDeviceSynchronize", at + 5, longest_us + 107, 2);
+    }
+    std::ofstream(absl::StrCat(folder, "/rank_", rank, ".json"))
+        << R"({"distributedInfo": {"rank": )" << rank << R"(, "world_size": 4}, "traceEvents": [)"
+        << absl::StrJoin(events, ",\n") << "]}";
+  }
+}
+
 TEST_F(ProgramTest, InvalidArgumentsAreNamedWithCode2) {
   EXPECT_EQ(Run("lockstep").code, 2);
   const Result wrong = Run("lockstep frobnicate");
@@ -87,6 +127,7 @@ TEST_F(ProgramTest, InvalidArgumentsAreNamedWithCode2) {
   EXPECT_EQ(Run("lockstep analyze").code, 2);
   EXPECT_EQ(Run("lockstep whatif x").code, 2) << "what is to be fixed?";
   EXPECT_EQ(Run("lockstep whatif x --fix rank").code, 2);
+  EXPECT_THAT(Run("lockstep whatif x --fix rank=1 --format html").err, HasSubstr("--format: html not in"));
   EXPECT_EQ(Run("lockstep whatif x --fix rank=1 --scale 0.5 --strength 0.5").code, 2);
 }
 
@@ -301,6 +342,21 @@ TEST_F(ProgramTest, EveryCommandThatReadsTracesChoosesASpan) {
     EXPECT_THAT(wrong.err, HasSubstr("the traces have 2 spans")) << command;
   }
   EXPECT_EQ(Run("lockstep analyze traces --span first").code, 2);
+}
+
+TEST_F(ProgramTest, DiffNamesTheStragglerBehindItsExitCode) {
+  WriteTraces(folder_ + "/even", -1);
+  WriteTraces(folder_ + "/slow", 3);
+  const Result worse = Run("lockstep diff even slow --exit-code");
+  EXPECT_EQ(worse.code, 3);
+  EXPECT_EQ(
+      worse.err,
+      "lockstep: B has a straggler, sure: rank 3 (GPU 3), slow GPU, 300 us per step; `lockstep analyze` "
+      "shows its evidence\n");
+  EXPECT_THAT(Run("lockstep diff even slow").err, IsEmpty());
+  const Result better = Run("lockstep diff slow even --exit-code");
+  EXPECT_EQ(better.code, 0);
+  EXPECT_THAT(better.err, IsEmpty());
 }
 
 TEST_F(ProgramTest, AnAggregatorNeedsATokenAndEndsCleanly) {

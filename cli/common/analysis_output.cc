@@ -86,10 +86,11 @@ absl::Status CheckReportFlags(const ReportFlags& flags) {
       absl::StrCat("--format ", flags.format, " is unknown; choose text, json or html"));
 }
 
-bool HasStraggler(const report::Report& report) {
-  return std::any_of(report.stragglers.begin(), report.stragglers.end(), [](const report::StragglerRow& s) {
-    return s.verdict == "sure" || s.verdict == "likely";
-  });
+const report::StragglerRow* CostliestStraggler(const report::Report& report) {
+  const auto found = std::find_if(
+      report.stragglers.begin(), report.stragglers.end(),
+      [](const report::StragglerRow& s) { return s.verdict == "sure" || s.verdict == "likely"; });
+  return found == report.stragglers.end() ? nullptr : &*found;
 }
 
 ExitCode PrintText(const std::string& text, const ReportFlags& flags) {
@@ -121,7 +122,7 @@ ExitCode PrintReport(const capture::Capture& capture, const report::Analysis& an
   if (written.ok()) written = (*sink)->Finish();
   if (!written.ok()) return Fail(ExitCode::kFailed, std::string(written.message()));
   if (!report.capture.incomplete.empty()) return ExitCode::kPartial;
-  return flags.exit_code && HasStraggler(report) ? ExitCode::kStraggler : ExitCode::kDone;
+  return flags.exit_code && CostliestStraggler(report) != nullptr ? ExitCode::kStraggler : ExitCode::kDone;
 }
 
 bool HasTraces(const std::string& path) {

@@ -46,8 +46,8 @@ formats::HostDetail DetailFor(const ReportFlags& flags);
 // Returns true if `path` is a capture's folder with a merged trace.
 bool HasTraces(const std::string& path);
 
-// Returns true if the report has a straggler with verdict sure or likely.
-bool HasStraggler(const report::Report& report);
+// Returns the straggler with verdict sure or likely that costs most; null: none. It belongs to `report`.
+const report::StragglerRow* CostliestStraggler(const report::Report& report);
 
 // Reads any input: capture folders and recorded traces by path. On return `progress` shows "analysing",
 // because callers analyse next. They clear it before they print.

@@ -89,6 +89,8 @@ class ReportAndDiff(unittest.TestCase):
     def test_the_exit_code_reports_a_straggler_in_b(self):
         self.assertIn(report_of(self.work / "after")["stragglers"][0]["verdict"], ("sure", "likely"))
         self.assertEqual(self.rows("before", "after", "--exit-code")[0], 3)
+        reason = self.cli("diff", "before", "after", "--exit-code").stderr
+        self.assertRegex(reason, rf"^lockstep: B has a straggler, (sure|likely): rank {SLOW_RANK}\b")
         self.assertEqual(self.rows("before", "after")[0], 0)
         self.assertEqual(self.rows("after", "before", "--exit-code")[0], 0)
         self.assertEqual(self.cli("diff", "before", "nowhere", "--exit-code").returncode, 2)
