@@ -2,9 +2,12 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/files/read_files.h"
+#include "capture/store/records_manifest.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/command.h"
 #include "cli/common/view_output.h"
@@ -35,8 +38,33 @@ struct ProfileFlags {
   TableFlags table;
 };
 
-// Returns files as given, and the profiles in folders and captures.
-absl::StatusOr<std::vector<std::string>> FindProfiles(const std::vector<std::string>& names) {
+// Returns the capture's notes on ranks whose profile was requested and is missing.
+std::vector<std::string> NotesOnMissing(const std::string& capture) {
+  const auto json = FileText(capture + "/records/manifest.json");
+  if (!json) return {};
+  const auto manifest = capture::ParseManifest(*json);
+  if (!manifest.ok()) return {};
+  std::vector<std::string> notes = manifest->notes;
+  std::erase_if(notes, [](const std::string& note) { return !note.starts_with("no Python profile of "); });
+  return notes;
+}
+
+absl::Status NoProfiles(const std::string& path, const std::vector<std::string>& missing) {
+  if (missing.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(path, " has no Python profiles: capture with `lockstep trace --python-profile`"));
+  }
+  const size_t more = missing.size() - 1;
+  return absl::NotFoundError(absl::StrCat(
+      path, " has no Python profiles: ", missing[0],
+      more == 0
+          ? ""
+          : absl::StrCat("; the report's notes name ", more, more == 1 ? " more rank" : " more ranks")));
+}
+
+// Returns files as given, and the profiles in folders and captures. Adds notes on missing ones to `notes`.
+absl::StatusOr<std::vector<std::string>> FindProfiles(const std::vector<std::string>& names,
+                                                      std::vector<std::string>& notes) {
   auto paths = FindCaptures(names);
   if (!paths.ok()) return paths.status();
   std::vector<std::string> files;
@@ -47,10 +75,9 @@ absl::StatusOr<std::vector<std::string>> FindProfiles(const std::vector<std::str
       continue;
     }
     const std::vector<std::string> found = formats::PythonProfilesIn(path);
-    if (found.empty()) {
-      return absl::NotFoundError(
-          absl::StrCat(path, " has no Python profiles: capture with `lockstep trace --python-profile`"));
-    }
+    const std::vector<std::string> missing = NotesOnMissing(path);
+    if (found.empty()) return NoProfiles(path, missing);
+    notes.insert(notes.end(), missing.begin(), missing.end());
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;
@@ -58,13 +85,16 @@ absl::StatusOr<std::vector<std::string>> FindProfiles(const std::vector<std::str
 
 ExitCode Profile(const ProfileFlags& flags) {
   if (absl::Status s = CheckTableFlags(flags.table); !s.ok()) return Fail(s);
-  const auto files = FindProfiles(flags.paths);
+  std::vector<std::string> notes;
+  const auto files = FindProfiles(flags.paths, notes);
   if (!files.ok()) return Fail(ExitCode::kUsage, std::string(files.status().message()));
   const auto profiles = formats::ReadPythonProfiles(*files);
   if (!profiles.ok()) return Fail(profiles.status());
   const auto rows = flags.by_rank ? views::PythonRows::kEachRank : views::PythonRows::kAllRanks;
+  views::MadeView made = views::MakeProfile(*profiles, rows);
+  made.notes.insert(made.notes.end(), notes.begin(), notes.end());
   return PrintView({.name = "profile", .columns = views::kProfileColumns, .aliases = views::ProfileAliases()},
-                   flags.table, views::MakeProfile(*profiles, rows));
+                   flags.table, std::move(made));
 }
 
 }  // namespace

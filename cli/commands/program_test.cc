@@ -26,12 +26,13 @@ using ::testing::Not;
 namespace fs = std::filesystem;
 
 // Writes a capture of two ranks with a hundred kernels each.
-void WriteCapture(const std::string& folder) {
+void WriteCapture(const std::string& folder, const std::vector<std::string>& notes = {}) {
   capture::Manifest manifest;
   manifest.id = fs::path(folder).filename();
   manifest.job = "4711";
   manifest.world_size = 2;
   manifest.complete = true;
+  manifest.notes = notes;
   manifest.hosts = {{"node", "n0", {}}};
   for (int rank = 0; rank < 2; ++rank) {
     capture::ManifestProcess process;
@@ -202,12 +203,32 @@ TEST_F(ProgramTest, ShowsPythonProfilesSideBySide) {
   const Result both =
       Run("lockstep profile rank_*.cprofile --csv --top 1 --sort-by ncalls -c function,ncalls,ranks");
   EXPECT_EQ(both.out, "function,calls,ranks\r\nrecurse,15,2\r\n") << both.err;
+  EXPECT_THAT(Run("lockstep profile rank_*.cprofile -w 40").out, ::testing::StartsWith("slowest rank"));
   const Result each =
       Run("lockstep profile rank_*.cprofile --by-rank --csv --top 2 --sort-by cumtime -c rank,function");
   EXPECT_EQ(each.out, "rank,function\r\n0,main\r\n3,main\r\n") << each.err;
   const Result none = Run("echo nothing > rank_1.cprofile; lockstep profile rank_1.cprofile");
   EXPECT_EQ(none.code, 2);
   EXPECT_THAT(none.err, HasSubstr("rank_1.cprofile is not a cProfile profile"));
+}
+
+TEST_F(ProgramTest, ProfileSaysWhyACaptureLacksProfiles) {
+  WriteCapture(folder_ + "/plain");
+  const Result plain = Run("lockstep profile plain");
+  EXPECT_EQ(plain.code, 2);
+  EXPECT_THAT(plain.err, HasSubstr("capture with `lockstep trace --python-profile`"));
+  WriteCapture(folder_ + "/asked", {"no Python profile of rank 0: the process runs no Python",
+                                    "no Python profile of rank 1: another profiler is active"});
+  const Result asked = Run("lockstep profile asked");
+  EXPECT_EQ(asked.code, 2);
+  EXPECT_EQ(
+      asked.err,
+      "lockstep: asked has no Python profiles: no Python profile of rank 0: the process runs no Python; "
+      "the report's notes name 1 more rank\n");
+  fs::create_directory(folder_ + "/asked/profiles");
+  fs::copy_file(LOCKSTEP_SOURCE_DIR "/tests/golden/python/rank_3.cprofile",
+                folder_ + "/asked/profiles/rank_1.cprofile");
+  EXPECT_THAT(Run("lockstep profile asked").out, HasSubstr("note: no Python profile of rank 0: the process"));
 }
 
 TEST_F(ProgramTest, ConfigCheckRunsTheConfiguredProgram) {

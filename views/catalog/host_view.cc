@@ -85,8 +85,8 @@ View HostView() {
               "for, to ranks that came late to communication, and to work that did not run yet. --ranks "
               "selects rows; waits are found with all.\n",
           .columns =
-              "rank,operator,range,call,calls,blocked_ns,compute_ns,copy_ns,transfer_ns,other_ranks_ns,"
-              "queued_ns,latency_ns,after_ns,waited_for",
+              "rank,waited_for,blocked_ns,other_ranks_ns,transfer_ns,compute_ns,operator,call,calls,range,"
+              "copy_ns,queued_ns,latency_ns,after_ns",
           .needs_frames = [](const ViewOptions&) { return true; },
           .needs_all_ranks = true,
           .make = &MakeHost};

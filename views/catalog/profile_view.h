@@ -13,7 +13,7 @@ namespace lockstep::views {
 
 // Columns shown on a terminal without -c.
 inline constexpr std::string_view kProfileColumns =
-    "rank,function,file,line,calls,self_ns,self_min_ns,self_max_ns,slowest_rank,total_ns,ranks";
+    "rank,slowest_rank,function,file,line,calls,self_ns,self_min_ns,self_max_ns,total_ns,ranks";
 // The names of pstats.
 std::span<const Alias> ProfileAliases();
 

@@ -45,6 +45,14 @@ capture::Capture SmallJob() {
   return capture;
 }
 
+std::vector<std::string_view> ShownColumns(const View& view, const ViewOptions& options) {
+  const std::string_view shown = view.ColumnsOf(options);
+  std::vector<std::string_view> columns;
+  for (const auto name : absl::StrSplit(absl::string_view(shown.data(), shown.size()), ','))
+    columns.emplace_back(name.data(), name.size());
+  return columns;
+}
+
 class AllViews : public ::testing::TestWithParam<size_t> {
  protected:
   const View& view() const { return Views()[GetParam()]; }
@@ -78,10 +86,7 @@ TEST_P(AllViews, EveryTableAndMethodHasTheDefaultColumns) {
   }
   for (const ViewOptions& options : all) {
     MadeView made = Make(capture, options);
-    const std::string_view shown = view().ColumnsOf(options);
-    std::vector<std::string_view> columns;
-    for (const auto name : absl::StrSplit(absl::string_view(shown.data(), shown.size()), ','))
-      columns.emplace_back(name.data(), name.size());
+    const std::vector<std::string_view> columns = ShownColumns(view(), options);
     EXPECT_TRUE(made.grid.Select(columns).ok()) << options.table << " " << made.grid.Select(columns);
     std::set<std::string_view> names;
     for (const Column& column : made.grid.table().columns)
@@ -115,6 +120,18 @@ TEST_P(AllViews, AnEmptyCaptureGivesATable) {
 
 INSTANTIATE_TEST_SUITE_P(Views, AllViews, ::testing::Range<size_t>(0, Views().size()),
                          [](const auto& view) { return std::string(Views()[view.param].name); });
+
+TEST(HostView, ShowsTheAwaitedWorkAndItsTimeOnANarrowTerminal) {
+  const capture::Capture capture = SmallJob();
+  const report::Analysis analysis = report::Analyze(capture);
+  for (const View& view : Views()) {
+    if (view.name != "host") continue;
+    MadeView made = view.make(
+        {.capture = capture, .analysis = [&]() -> const report::Analysis& { return analysis; }}, {});
+    ASSERT_TRUE(made.grid.Select(ShownColumns(view, {})).ok());
+    EXPECT_THAT(TextTable(made.grid, {.width = 60}), ::testing::ContainsRegex("^rank +waited for +blocked"));
+  }
+}
 
 }  // namespace
 }  // namespace lockstep::views
