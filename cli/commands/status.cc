@@ -13,6 +13,7 @@
 #include "cli/common/aggregator_client.h"
 #include "cli/common/command.h"
 #include "cli/common/daemon_socket.h"
+#include "cli/common/state_name.h"
 #include "cli/common/values.h"
 #include "lockstep/v1/control.pb.h"
 
@@ -31,27 +32,6 @@ struct StatusFlags {
   std::string job, daemon, format = "text";
   AggregatorFlags aggregator;
 };
-
-const char* StateName(v1::RankState::State state) {
-  switch (state) {
-    case v1::RankState::SEEN:
-      return "seen";
-    case v1::RankState::ARMED:
-      return "armed";
-    case v1::RankState::CAPTURING:
-      return "capturing";
-    case v1::RankState::DONE:
-      return "done";
-    case v1::RankState::FAILED:
-      return "failed";
-    case v1::RankState::GONE:
-      return "gone";
-    case v1::RankState::WAITING:
-      return "waiting";
-    default:
-      return "unknown";
-  }
-}
 
 std::string RankJson(const v1::Rank& r) {
   return absl::StrCat("{\"rank\": ", r.rank(), ", \"world_size\": ", r.world_size(),

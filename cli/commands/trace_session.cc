@@ -10,11 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "aggregator/captures/selection.h"
 #include "base/rpc/status_macros.h"
 #include "cli/commands/trigger_flags.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/command.h"
+#include "cli/common/state_name.h"
 #include "cli/common/values.h"
 #include "formats/common/read_options.h"
 #include "formats/input/read_input.h"
@@ -74,6 +76,13 @@ std::string StateWords(const v1::RankProgress& rank) {
     default:
       return "unknown";
   }
+}
+
+// Returns true for states that the user should read even if all else goes well.
+bool IsNotable(const v1::RankProgress& rank) {
+  const v1::RankState& state = rank.state();
+  return state.state() == v1::RankState::FAILED || state.state() == v1::RankState::GONE || rank.lost() > 0 ||
+         state.late_ns() > 0 || state.went_over() || !state.text().empty();
 }
 
 }  // namespace
@@ -178,9 +187,23 @@ void TraceSession::OnAccepted(const v1::TraceAccepted& accepted) {
 
 void TraceSession::OnRank(const v1::RankProgress& rank) {
   if (!refused_.ok()) return;
-  progress_.Clear();
-  PrintMessage(absl::StrFormat("rank %d (%s, pid %d): %s", rank.rank(), rank.host_name(),
-                               rank.state().process().pid(), StateWords(rank)));
+  states_[{rank.host_name(), rank.state().process().pid()}] = rank.state().state();
+  if (!progress_.visible() || IsNotable(rank)) {
+    progress_.Clear();
+    PrintMessage(absl::StrFormat("rank %d (%s, pid %d): %s", rank.rank(), rank.host_name(),
+                                 rank.state().process().pid(), StateWords(rank)));
+  }
+  ShowProgress();
+}
+
+void TraceSession::ShowProgress() {
+  if (phase_.empty()) return;
+  std::map<std::string, int> counts;
+  for (const auto& [process, state] : states_) ++counts[StateName(state)];
+  const std::string ranks = absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
+    absl::StrAppend(out, count.second, " ", count.first);
+  });
+  progress_.Show(absl::StrCat(phase_, ranks.empty() ? "" : "; ranks: ", ranks));
 }
 
 void TraceSession::OnProgress(const v1::TraceProgress& progress) {
@@ -200,7 +223,8 @@ void TraceSession::OnProgress(const v1::TraceProgress& progress) {
     absl::StrAppend(&line, absl::StrFormat(", %.1f s left", Nanos(progress.remaining_ns()).seconds()));
   }
   if (progress.records() > 0) absl::StrAppend(&line, ", ", progress.records(), " records");
-  progress_.Show(line);
+  phase_ = line;
+  ShowProgress();
 }
 
 void TraceSession::Interrupt() {

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,6 +29,8 @@ struct TraceOutput {
   std::function<void(const std::string& folder)> accepted = [](const std::string&) {};
 };
 
+// On a terminal, one line shows the progress, and only ranks with a problem have lines of their own.
+// Elsewhere each state of each rank has a line, for logs.
 class TraceSession {
  public:
   TraceSession(AggregatorClient& client, TraceOutput output) : client_(client), output_(std::move(output)) {}
@@ -41,6 +45,7 @@ class TraceSession {
   void OnAccepted(const v1::TraceAccepted& accepted);
   void OnRank(const v1::RankProgress& rank);
   void OnProgress(const v1::TraceProgress& progress);
+  void ShowProgress();
   absl::Status WriteFolder(ExitCode& code);
 
   AggregatorClient& client_;
@@ -54,6 +59,8 @@ class TraceSession {
   std::string folder_;
   std::string waits_for_;  // the trigger, in words
   bool start_reported_ = false;
+  std::string phase_;  // of the progress line; empty: none yet
+  std::map<std::pair<std::string, int32_t>, v1::RankState::State> states_;  // by host and pid
   absl::Status refused_;  // why the folder cannot be written
   v1::TraceFinished finished_;
 };

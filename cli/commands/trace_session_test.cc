@@ -1,6 +1,7 @@
 // Tests `lockstep trace` from the first event to the folder, with a scripted aggregator.
 #include "cli/commands/trace_session.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -157,6 +158,25 @@ class TraceSessionTest : public ::testing::Test {
     return code;
   }
 
+  // Like Run, with stderr on a terminal, whose buffer holds the whole output.
+  void RunOnTerminal() {
+    const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    ASSERT_TRUE(terminal >= 0 && ::grantpt(terminal) == 0 && ::unlockpt(terminal) == 0);
+    const int other_side = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    const int before = ::dup(STDERR_FILENO);
+    ::dup2(other_side, STDERR_FILENO);
+    ::testing::internal::CaptureStdout();
+    TraceSession(aggregator_, output_).Run({});
+    stdout_ = ::testing::internal::GetCapturedStdout();
+    ::dup2(before, STDERR_FILENO);
+    ::close(before);
+    ::close(other_side);
+    char piece[4096];
+    for (ssize_t n = 0; (n = ::read(terminal, piece, sizeof piece)) > 0;)
+      stderr_.append(piece, static_cast<size_t>(n));
+    ::close(terminal);
+  }
+
   std::string folder_;
   FakeAggregator aggregator_;
   TraceOutput output_;
@@ -219,6 +239,28 @@ TEST_F(TraceSessionTest, EachRankIsAcknowledgedByName) {
         "rank 0 (n0, pid 99): done, 12 records, lost 3", "rank 0 (n0, pid 99): failed: CUPTI is held"}) {
     EXPECT_THAT(stderr_, HasSubstr(line));
   }
+}
+
+TEST_F(TraceSessionTest, ATerminalShowsOneLineAndRanksWithProblems) {
+  v1::TraceEvent event;
+  event.mutable_progress()->set_phase("arming");
+  aggregator_.events.push_back(event);
+  for (const auto state : {v1::RankState::ARMED, v1::RankState::DONE}) {
+    for (int rank = 0; rank < 3; ++rank) {
+      event.mutable_rank()->set_rank(rank);
+      event.mutable_rank()->set_host_name("n0");
+      event.mutable_rank()->mutable_state()->mutable_process()->set_pid(90 + rank);
+      event.mutable_rank()->mutable_state()->set_state(state);
+      event.mutable_rank()->set_lost(state == v1::RankState::DONE && rank == 2 ? 7 : 0);
+      aggregator_.events.push_back(event);
+    }
+  }
+  aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  RunOnTerminal();
+  EXPECT_THAT(stderr_, HasSubstr("\rarming; ranks: 3 armed\x1b[K"));
+  EXPECT_THAT(stderr_, HasSubstr("\rarming; ranks: 1 armed, 2 done\x1b[K"));
+  EXPECT_THAT(stderr_, HasSubstr("lockstep: rank 2 (n0, pid 92): done, 0 records, lost 7"));
+  EXPECT_THAT(stderr_, ::testing::Not(HasSubstr("lockstep: rank 0")));
 }
 
 TEST_F(TraceSessionTest, WritesNothingWithoutRanks) {
