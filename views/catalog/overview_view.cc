@@ -102,7 +102,7 @@ std::vector<ColumnOf<OverviewTableRow>> RankColumns() {
       Make<R>("steps", "", "number of steps in the means",
               [](const R& r) { return static_cast<int64_t>(r.rank.steps.size()); }),
   };
-  for (ColumnOf<R>& column : BreakdownColumns()) columns.push_back(std::move(column));
+  for (const ColumnOf<R>& column : BreakdownColumns()) columns.push_back(column);
   return columns;
 }
 
@@ -112,7 +112,7 @@ std::vector<ColumnOf<OverviewTableRow>> StepColumns() {
       Make<R>("rank", "", "rank of the row", [](const R& r) { return r.rank.rank; }),
       Make<R>("step", "", "step number; null: unknown", [](const R& r) { return r.step; }),
   };
-  for (ColumnOf<R>& column : BreakdownColumns()) columns.push_back(std::move(column));
+  for (const ColumnOf<R>& column : BreakdownColumns()) columns.push_back(column);
   return columns;
 }
 
