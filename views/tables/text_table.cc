@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -40,6 +41,65 @@ std::string CutInTheMiddle(const std::string& text, size_t width) {
   const size_t tail = (width - 1) / 3;
   const size_t head = width - 1 - tail;
   return text.substr(0, BytesOf(text, head)) + "…" + text.substr(BytesOf(text, size - tail));
+}
+
+// Returns `count` characters from the character `from` on.
+std::string Slice(const std::string& text, size_t from, size_t count) {
+  const size_t first = BytesOf(text, from);
+  return text.substr(first, BytesOf(text, from + count) - first);
+}
+
+// Like CutInTheMiddle, but shows the text around the bytes `places`, which are ascending.
+std::string CutAround(const std::string& text, const std::vector<size_t>& places, size_t width) {
+  const size_t size = WidthOf(text);
+  if (size <= width) return text;
+  constexpr size_t kBefore = 2;
+  size_t end = width / (places.size() + 2);
+  std::string cut = Slice(text, 0, end);
+  for (size_t i = 0; i < places.size(); ++i) {
+    const size_t place = WidthOf(std::string_view(text).substr(0, places[i]));
+    // One character of each part is the ellipsis before it, and the last one has another behind it.
+    const size_t part = (width - 1 - WidthOf(cut)) / (places.size() - i) - 1;
+    size_t from = std::max(place - std::min(place, kBefore), end);
+    if (i + 1 == places.size() && from + part + 1 >= size)
+      return cut + "…" + Slice(text, size - part - 1, part + 1);
+    cut += from == end ? "" : "…";
+    cut += Slice(text, from, part);
+    end = from + part;
+  }
+  return cut + "…";
+}
+
+// Texts by their form in the table.
+using CutTexts = std::map<std::string, std::string>;
+
+// Shows in each of `texts`, which are sorted, where it begins to differ from the others. `places` are those
+// where all of them differ from other texts.
+void Separate(const std::vector<std::string>& texts, size_t width, std::vector<size_t> places,
+              CutTexts& cut) {
+  constexpr size_t kMostPlaces = 3;
+  const std::string& first = texts.front();
+  const std::string& last = texts.back();
+  // The first and the last of sorted texts have the common beginning of all.
+  places.push_back(static_cast<size_t>(
+      std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first - first.begin()));
+  std::map<std::string, std::vector<std::string>> same;
+  for (const std::string& text : texts) same[cut[text] = CutAround(text, places, width)].push_back(text);
+  for (const auto& [shown, alike] : same) {
+    if (alike.size() > 1 && places.size() < kMostPlaces) Separate(alike, width, places, cut);
+  }
+}
+
+// Cuts the texts of a column to `width`. Different texts stay different.
+void CutCells(std::vector<std::string>& cells, size_t width) {
+  CutTexts cut;
+  for (const std::string& cell : cells) cut.emplace(cell, CutInTheMiddle(cell, width));
+  std::map<std::string, std::vector<std::string>> same;
+  for (const auto& [text, shown] : cut) same[shown].push_back(text);
+  for (const auto& [shown, alike] : same) {
+    if (alike.size() > 1) Separate(alike, width, {}, cut);
+  }
+  for (std::string& cell : cells) cell = cut[cell];
 }
 
 // Formats three digits with a prefix of a thousand: "17.5 M".
@@ -131,8 +191,7 @@ std::vector<std::string_view> Fit(const Grid& grid, const TextTableOptions& opti
   return left_out;
 }
 
-void AddCellTo(std::string& line, const ShownColumn& column, const std::string& text, bool last) {
-  const std::string cell = column.text ? CutInTheMiddle(text, column.width) : text;
+void AddCellTo(std::string& line, const ShownColumn& column, const std::string& cell, bool last) {
   const std::string pad(column.width - std::min(column.width, WidthOf(cell)), ' ');
   if (column.text) {
     line += cell;
@@ -177,6 +236,9 @@ std::string TextTable(const Grid& grid, const TextTableOptions& options) {
   std::vector<ShownColumn> columns = Format(grid);
   std::vector<std::string_view> left_out;
   if (options.width > 0) left_out = Fit(grid, options, columns);
+  for (ShownColumn& column : columns) {
+    if (column.text) CutCells(column.cells, column.width);
+  }
   std::string out;
   const auto add_line = [&](const auto& cell_of) {
     std::string line;

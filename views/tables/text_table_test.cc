@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "views/catalog/view_columns.h"
 
 namespace lockstep::views {
@@ -79,6 +80,20 @@ TEST(TextTable, CutsOrNamesColumnsThatDoNotFit) {
     for (size_t i = at; i < end; ++i) characters += (static_cast<unsigned char>(narrow[i]) & 0xC0) != 0x80;
     EXPECT_LE(characters, 50u);
   }
+}
+
+TEST(TextTable, CutsDifferentNamesToDifferentTexts) {
+  const std::string begin = "void at::native::vectorized_elementwise_kernel<4, at::native::",
+                    end = "Functor<float>>";
+  const std::string text = TextTable(SomeRows({{begin + "CUDAFunctor_add" + end, 3, {}, {}},
+                                               {begin + "CUDAFunctor_mul" + end, 2, {}, {}},
+                                               {begin + "AUnaryFunctor" + end, 1, {}, {}}}),
+                                     {.width = 45});
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  EXPECT_THAT(lines[2], HasSubstr("_add"));
+  EXPECT_THAT(lines[3], HasSubstr("_mul"));
+  EXPECT_THAT(lines[4], HasSubstr("AUnary"));
+  EXPECT_LE(lines[2].size(), 45u + 4u) << "two ellipses of three bytes each";
 }
 
 TEST(TextTable, KeepsTheSortedColumn) {
