@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
@@ -110,7 +111,12 @@ class OperatorTable {
   };
 
   OperatorRow& RowOf(RankId rank, const capture::HostFrames& frames, const HostFrame& frame) {
-    Key key{.rank = grouping_.by_rank ? rank : kNoRank, .name = frame.name, .kind = frame.kind};
+    const bool step = capture_.Text(frame.name).starts_with("ProfilerStep#");
+    // Steps differ only in their number, so they have one row.
+    if (step && !step_name_) step_name_ = frame.name;
+    Key key{.rank = grouping_.by_rank ? rank : kNoRank,
+            .name = step ? *step_name_ : frame.name,
+            .kind = frame.kind};
     if (frame.detail != kNone) {
       const capture::FrameDetail& detail = frames.details[frame.detail];
       if (grouping_.by_shape) key.shapes = detail.shapes;
@@ -121,7 +127,7 @@ class OperatorTable {
     if (!fresh) return out_.rows[it->second];
     return out_.rows.emplace_back(
         OperatorRow{.rank = key.rank,
-                    .name = capture_.Text(key.name),
+                    .name = step ? "ProfilerStep" : capture_.Text(key.name),
                     .kind = key.kind == FrameKind::kOperator ? "operator" : "annotation",
                     .shapes = capture_.Text(key.shapes),
                     .stack = std::string(key.stack),
@@ -163,6 +169,7 @@ class OperatorTable {
   const capture::Capture& capture_;
   const OperatorGrouping grouping_;
   Operators out_;
+  std::optional<NameId> step_name_;  // of the first step; stands for all
   absl::flat_hash_map<Key, size_t> places_;
   absl::flat_hash_map<NameId, bool> tensor_core_;
 };

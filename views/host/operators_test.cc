@@ -49,6 +49,21 @@ const OperatorRow& Named(const Operators& ops, std::string_view name, std::strin
   return ops.rows[0];
 }
 
+TEST(Operators, AllStepsAreOneRow) {
+  TimelineBuilder t;
+  t.Rank(0).Kernel("relu", 10, 5, 7, 2);
+  capture::Capture capture = t.Build();
+  FramesBuilder(capture)
+      .Frame("ProfilerStep#4", 0, 20, FrameKind::kAnnotation)
+      .Frame("ProfilerStep#5", 20, 50, FrameKind::kAnnotation)
+      .To(0);
+  const Operators ops = OperatorsOf(capture, {});
+  ASSERT_EQ(ops.rows.size(), 1u);
+  EXPECT_EQ(ops.rows[0].name, "ProfilerStep");
+  EXPECT_EQ(ops.rows[0].calls, 2u);
+  EXPECT_EQ(ops.rows[0].device, Nanos::Micros(5));
+}
+
 TEST(Operators, SumOverCallsAndRanks) {
   const capture::Capture capture = TwoOperatorRanks();
   const Operators ops = OperatorsOf(capture, {});
