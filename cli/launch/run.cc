@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -167,6 +168,15 @@ void SetSocket(const std::string& client_socket, const RunFlags& flags) {
   ::setenv(kSocket, client_socket.c_str(), 1);
 }
 
+// Returns true unless a launcher has given this process a rank above 0. One rank reports for the whole job.
+bool ReportsForTheJob() {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* rank = std::getenv(variable);
+    if (rank != nullptr && rank[0] != '\0') return std::string_view(rank) == "0";
+  }
+  return true;
+}
+
 // Errors are printed, but the command still runs.
 void Prepare(const RunFlags& flags) {
   const Installation installation = Installation::OfThisProgram();
@@ -211,7 +221,8 @@ void Prepare(const RunFlags& flags) {
   if (flags.print_environment && names.empty() && found_socket) return;
   names.push_back(kSocket);
   if (flags.preload) names.push_back("LD_PRELOAD");
-  PrintMessage(absl::StrCat("set ", absl::StrJoin(names, ", "), "; daemon at ", daemon->client_socket));
+  if (ReportsForTheJob())
+    PrintMessage(absl::StrCat("set ", absl::StrJoin(names, ", "), "; daemon at ", daemon->client_socket));
 }
 
 ExitCode Exec(const std::vector<std::string>& command) {

@@ -51,6 +51,9 @@ TEST_F(RunTest, SetsVariablesAndKeepsExistingOnes) {
       << "who has set that may mean dynolog";
   EXPECT_THAT(plain.out, Not(HasSubstr("LD_PRELOAD")));
   EXPECT_THAT(plain.err, HasSubstr("lockstep: set CUDA_INJECTION64_PATH"));
+  EXPECT_THAT(Run("OMPI_COMM_WORLD_RANK=0 lockstep run -- true").err, HasSubstr("lockstep: set CUDA_INJ"));
+  EXPECT_EQ(Run("OMPI_COMM_WORLD_RANK=3 lockstep run -- true").err, "") << "rank 0 reports for the job";
+  EXPECT_EQ(Run("SLURM_PROCID=3 lockstep run -- true").err, "");
   EXPECT_EQ(std::count(plain.err.begin(), plain.err.end(), '\n'), 1) << plain.err;
   const Result taken = Run("CUDA_INJECTION64_PATH=/opt/other.so lockstep run -- env");
   EXPECT_THAT(taken.out, HasSubstr("CUDA_INJECTION64_PATH=/opt/other.so"));
