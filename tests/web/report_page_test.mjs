@@ -450,6 +450,35 @@ test('report.html', async (t) => {
       assert.equal(shortName(name), short);
   });
 
+  await t.test('the peak of NVLink belongs to the model of the GPU', async () => {
+    const { outputFiles } = await require('esbuild').build({
+      entryPoints: [join(modules, '../src/nvlink.ts')],
+      bundle: true,
+      write: false,
+      format: 'esm',
+    });
+    const { nvlinkPeak } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
+    for (const [gpu, gbps] of [
+      ['Tesla V100-SXM2-32GB', 150],
+      ['NVIDIA A100-SXM4-80GB', 300],
+      ['NVIDIA H100 80GB HBM3', 450],
+      ['NVIDIA H200', 450],
+      ['NVIDIA B200', 900],
+      ['NVIDIA H100 PCIe', undefined],
+      ['NVIDIA H100 NVL', undefined],
+      ['NVIDIA A100-PCIE-40GB', undefined],
+      [null, undefined],
+    ])
+      assert.equal(nvlinkPeak([gpu, gpu])?.gbps, gbps, gpu);
+    assert.equal(nvlinkPeak(['NVIDIA H200', 'NVIDIA B200']), undefined);
+  });
+
+  await t.test('series show the GPUs and their queues', async () => {
+    await opened(browser, page('model'), {}, async (tab) => {
+      assert.deepEqual(await texts(tab, '#series h3'), ['Length of each step', 'GPU busy', 'Work launched and not started']);
+    });
+  });
+
   await t.test('memory and modules have pictures', async () => {
     await opened(browser, page('model'), {}, async (tab) => {
       assert.match(await tab.locator('#memory canvas').getAttribute('aria-label'), /peak 1, 400 MiB at 1\.00 ms/);

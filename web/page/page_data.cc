@@ -269,6 +269,7 @@ std::string TimelineOf(const Timeline& timeline, PackedData& data) {
     out.Member("busy_start_ns", rank.busy_start - timeline.window.start);
     out.Member("busy_width_ns", rank.busy_width);
     WriteAt(out, "busy", data.AddRounded(rank.busy));
+    WriteAt(out, "queued", data.AddRounded(rank.queued));
     out.EndObject();
   }
   out.EndArray();

@@ -170,6 +170,33 @@ TEST(TimelineTest, BoxesLieInTheWindowAndEveryRecordIsInOne) {
   }
 }
 
+// The GPU works from 0 to 400 us. One kernel waits from 10 to 350 us, another from 100 to 300 us.
+TEST(TimelineTest, CountsTheWorkThatWaitsInQueues) {
+  capture::TimelineBuilder t;
+  t.Rank(0).Kernel("first", 0, 100).Kernel("second", 300, 20, 7, 100).Kernel("third", 350, 50, 7, 10);
+  t.Rank(1).Kernel("first", 0, 400);
+  const capture::Capture capture = t.Build();
+  const Timeline timeline = MakeTimeline(capture, report::Analyze(capture));
+  const auto row = std::find_if(timeline.ranks.begin(), timeline.ranks.end(),
+                                [](const TimelineRank& r) { return r.rank == RankId(0); });
+  ASSERT_NE(row, timeline.ranks.end());
+  ASSERT_EQ(row->queued.size(), row->busy.size());
+  const auto at = [&](double us) {
+    return row->queued[static_cast<size_t>(us * 1000 / static_cast<double>(row->busy_width.ns()))];
+  };
+  EXPECT_EQ(at(5), 0);
+  EXPECT_EQ(at(50), 1);
+  EXPECT_EQ(at(200), 2);
+  EXPECT_EQ(at(330), 1);
+  EXPECT_EQ(at(380), 0);
+  double waited = 0;
+  for (const float queued : row->queued) waited += queued * static_cast<double>(row->busy_width.ns());
+  EXPECT_NEAR(waited, 340'000 + 200'000, 100);
+  for (const TimelineRank& other : timeline.ranks) {
+    EXPECT_EQ(other.queued.empty(), other.rank == RankId(1)) << "no launch of rank 1 is known";
+  }
+}
+
 TEST(TimelineTest, ShowsThreeRanksOfWhichTheFirstIsTheCulprit) {
   const report::WrittenJob job = report::WriteJob(7);
   report::Analysis analysis = report::Analyze(job.capture);

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analysis/prepare/collectives.h"
+#include "analysis/prepare/launches.h"
 #include "analysis/time/utilization.h"
 #include "web/page/timeline_ranks.h"
 
@@ -118,6 +119,40 @@ std::vector<Lane> LanesOf(const RankData& rank, const std::vector<analysis::Part
   return lanes;
 }
 
+void AddQueued(const RankData& rank, HostTime start, TimelineRank& out) {
+  const analysis::CallIndex calls(rank);
+  const auto width = static_cast<double>(out.busy_width.ns());
+  const size_t bins = out.busy.size();
+  const HostTime end = start + out.busy_width * static_cast<int64_t>(bins);
+  std::vector<double> edges(bins, 0);        // of bins that an activity waits in for a part
+  std::vector<double> changes(bins + 1, 0);  // of the number of activities that wait in a whole bin
+  bool any = false;
+  for (const DeviceActivity& a : rank.activities) {
+    const uint32_t call = calls.Of(a.correlation);
+    if (call == capture::kNone) continue;
+    any = true;
+    const HostTime from = std::max(rank.api_calls[call].start, start), to = std::min(a.start, end);
+    if (from >= to) continue;
+    const double first = static_cast<double>((from - start).ns()) / width;
+    const double last = static_cast<double>((to - start).ns()) / width;
+    const auto first_bin = static_cast<size_t>(first),
+               last_bin = std::min(static_cast<size_t>(last), bins - 1);
+    if (first_bin >= last_bin) {
+      edges[last_bin] += last - first;
+      continue;
+    }
+    edges[first_bin] += static_cast<double>(first_bin + 1) - first;
+    edges[last_bin] += last - static_cast<double>(last_bin);
+    ++changes[first_bin + 1];
+    --changes[last_bin];
+  }
+  double whole = 0;
+  for (size_t k = 0; any && k < bins; ++k) {
+    whole += changes[k];
+    out.queued.push_back(static_cast<float>(whole + edges[k]));
+  }
+}
+
 void AddBusy(const RankData& rank, const capture::ClockModel& clock, TimelineRank& out) {
   HostTime first = HostTime::Max(), last = HostTime::Min();
   for (const DeviceActivity& a : rank.activities) {
@@ -130,6 +165,7 @@ void AddBusy(const RankData& rank, const capture::ClockModel& clock, TimelineRan
   out.busy_start = clock.ToJob(rank.host, series.start);
   out.busy_width = series.width;
   out.busy.assign(series.busy.begin(), series.busy.end());
+  AddQueued(rank, series.start, out);
 }
 
 // Returns the interval of the step in which that rank cost most and of the step after it.

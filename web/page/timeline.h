@@ -32,6 +32,9 @@ struct TimelineRank {
   JobTime busy_start;
   Nanos busy_width;
   std::vector<float> busy;
+  // For the same bins, the mean number of activities whose launch has begun and that have not started. Empty:
+  // no launch is known.
+  std::vector<float> queued;
 };
 
 struct Timeline {

@@ -2,7 +2,8 @@
 import type { CollectiveDetail } from './data';
 import { colour, Drawing, h } from './dom';
 import { bytes, count, ranks as rankList } from './format';
-import type { CollectiveRow } from './report_types';
+import { nvlinkPeak } from './nvlink';
+import type { CollectiveRow, Report } from './report_types';
 
 export type Row = CollectiveRow & CollectiveDetail;
 
@@ -42,7 +43,7 @@ function mark(g: CanvasRenderingContext2D, kind: number, x: number, y: number, s
   g.stroke();
 }
 
-export function bandwidthPicture(rows: Row[]): HTMLElement | false {
+export function bandwidthPicture(rows: Row[], report: Report): HTMLElement | false {
   const points: Point[] = rows.flatMap((row) => row.sizes.map(([size, gbps, n]) => ({ row, bytes: size, gbps, count: n })));
   const shown = points.filter((p) => p.bytes > 0 && p.gbps > 0);
   if (shown.length === 0) return false;
@@ -55,8 +56,9 @@ export function bandwidthPicture(rows: Row[]): HTMLElement | false {
       shown.map((p) => p.bytes),
       2,
     ),
+    peak = nvlinkPeak(report.ranks.map((r) => r.device_name)),
     up = range(
-      shown.map((p) => p.gbps),
+      shown.map((p) => p.gbps).concat(peak ? [peak.gbps] : []),
       10,
     );
   const x = (d: Drawing, size: number) =>
@@ -93,6 +95,11 @@ export function bandwidthPicture(rows: Row[]): HTMLElement | false {
       g.fillText('bytes of one rank', LEFT + (d.width - LEFT - RIGHT) / 2, HEIGHT - 8);
       g.textAlign = 'left';
       g.fillText('GB/s', LEFT - 34, 8);
+      if (peak) {
+        g.fillStyle = colour('soft');
+        g.fillRect(LEFT, y(peak.gbps) - 0.75, d.width - LEFT - RIGHT, 1.5);
+        g.fillText(`NVLink of ${peak.gpu}, ${peak.gbps} GB/s`, LEFT + 6, y(peak.gbps) - 8);
+      }
       g.strokeStyle = colour('card');
       g.lineWidth = 1;
       for (const p of shown) {
@@ -139,5 +146,11 @@ export function bandwidthPicture(rows: Row[]): HTMLElement | false {
     ),
     h('div', { class: 'picture' }, drawing.canvas),
     readout,
+    peak &&
+      h(
+        'p',
+        { class: 'count' },
+        `The line is the peak of NVLink in one direction (${peak.gpu}: ${peak.gbps} GB/s). It limits groups within a host; the network limits the others.`,
+      ),
   );
 }

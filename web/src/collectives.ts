@@ -140,6 +140,6 @@ export function collectives(page: Page): HTMLElement {
       sort: { column: columns.findIndex((c) => c.name === 'sum of waiting'), down: true },
       onChoose: (r) => choose(r.last_arrivals[0]?.rank ?? null),
     }),
-    bandwidthPicture(rows),
+    bandwidthPicture(rows, page.report),
   );
 }

@@ -25,7 +25,7 @@ interface Raw {
     length_ns: number;
     names: string[];
     steps: { step: number; start_ns: number; end_ns: number }[];
-    ranks: { rank: number; part: string; lanes: RawLane[]; busy_start_ns: number; busy_width_ns: number; busy: At }[];
+    ranks: { rank: number; part: string; lanes: RawLane[]; busy_start_ns: number; busy_width_ns: number; busy: At; queued: At }[];
   };
   flames: (Pick<FlameChart, 'kind' | 'names' | 'counted_ranks' | 'left_out'> & {
     name_at: At;
@@ -101,6 +101,7 @@ export interface TimelineRank {
   busy_start_ns: number;
   busy_width_ns: number;
   busy: Float32Array;
+  queued: Float32Array;
 }
 export interface Timeline {
   length_ns: number;
@@ -159,6 +160,6 @@ export async function readPage(): Promise<Page> {
       mean: row(f.mean),
       ranks: f.ranks.map((r) => ({ rank: r.rank, time: row(r.time) })),
     })),
-    timeline: { ...raw.timeline, ranks: raw.timeline.ranks.map((r) => ({ ...r, lanes: r.lanes.map(lane), busy: row(r.busy) })) },
+    timeline: { ...raw.timeline, ranks: raw.timeline.ranks.map((r) => ({ ...r, lanes: r.lanes.map(lane), busy: row(r.busy), queued: row(r.queued) })) },
   };
 }

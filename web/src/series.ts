@@ -1,6 +1,6 @@
 // Series over time: the step's length, and the utilisation of the three ranks' GPUs.
 import uPlot from 'uplot';
-import type { Page } from './data';
+import type { Page, TimelineRank } from './data';
 import { colour, h, onResize, section } from './dom';
 import { percent, time } from './format';
 
@@ -69,38 +69,44 @@ export function seriesPart(page: Page): HTMLElement {
       ),
     );
   }
-  const busy = timeline.ranks.filter((r) => r.busy.length > 1);
-  if (busy.length > 0) {
-    // All series share one axis: the bins of the first rank. The other ranks' values are looked up at these
-    // times.
-    const base = busy[0];
-    const times = Array.from(base.busy, (_, k) => base.busy_start_ns + (k + 0.5) * base.busy_width_ns - base.busy_start_ns);
-    const at = (r: typeof base, k: number) => {
+  const rankPlot = (
+    title: string,
+    label: string,
+    valuesOf: (r: TimelineRank) => Float32Array,
+    shape: { range?: [number, number]; text: (n: number) => string },
+  ) => {
+    const shown = timeline.ranks.filter((r) => valuesOf(r).length > 1);
+    if (shown.length === 0) return;
+    // All series share one axis: the bins of the first rank. The other ranks' values are looked up at these times.
+    const base = shown[0];
+    const times = Array.from(valuesOf(base), (_, k) => (k + 0.5) * base.busy_width_ns);
+    const at = (r: TimelineRank, k: number) => {
       const bin = Math.floor((times[k] + base.busy_start_ns - r.busy_start_ns) / r.busy_width_ns);
-      return bin >= 0 && bin < r.busy.length ? Math.min(1, r.busy[bin]) : null;
+      const values = valuesOf(r);
+      return bin >= 0 && bin < values.length ? values[bin] : null;
     };
-    const data: uPlot.AlignedData = [times, ...busy.map((r) => times.map((_, k) => at(r, k)))];
+    const data: uPlot.AlignedData = [times, ...shown.map((r) => times.map((_, k) => at(r, k)))];
     parts.push(
       h(
         'div',
         {},
-        h('h3', {}, 'GPU busy'),
+        h('h3', {}, title),
         plot(
-          'how busy the GPUs of the ranks in the timeline were',
+          label,
           (width) => ({
             width,
             height: 230,
-            scales: { x: { time: false }, y: { range: [0, 1] } },
-            axes: [axis(time, 34), axis((n) => percent(n, 0), 52)],
+            scales: { x: { time: false }, y: shape.range ? { range: shape.range } : { range: (_, __, high) => [0, 1.1 * Math.max(1, high)] } },
+            axes: [axis(time, 34), axis(shape.text, 52)],
             series: [
               { label: 'at', value: (_, v) => time(v) },
-              ...busy.map((r, k) => ({
+              ...shown.map((r, k) => ({
                 label: `rank ${r.rank}`,
                 stroke: colour(COLOURS[k]),
                 dash: DASHES[k],
                 width: 1.5,
                 points: { show: false },
-                value: (_: uPlot, v: number) => percent(v),
+                value: (_: uPlot, v: number) => (v == null ? '–' : shape.text(v)),
               })),
             ],
           }),
@@ -108,11 +114,18 @@ export function seriesPart(page: Page): HTMLElement {
         ),
       ),
     );
-  }
+  };
+  rankPlot('GPU busy', 'how busy the GPUs of the ranks in the timeline were', (r) => r.busy.map((v) => Math.min(1, v)), {
+    range: [0, 1],
+    text: (n) => percent(n, 0),
+  });
+  rankPlot('Work launched and not started', 'how much work waited for the GPUs of the ranks in the timeline', (r) => r.queued, {
+    text: (n) => (n >= 100 || Number.isInteger(n) ? n.toFixed(0) : n.toFixed(1)),
+  });
   return section(
     'series',
     'Over time',
-    'Steps as observed beside the ideal one, on an axis that does not begin at 0; and the part of the time in which a kernel ran, communication included.',
+    'Steps as observed beside the ideal one, on an axis that does not begin at 0; the part of the time in which a kernel ran, communication included; and the work that waits in the GPU’s queues. With an empty queue, the GPU waits for the host.',
     parts.length > 0 ? h('div', { class: 'pair' }, ...parts) : h('p', {}, 'One step only.'),
   );
 }
