@@ -116,7 +116,7 @@ std::vector<Candidate> JobsIn(const v1::StatusReply& reply) {
   return all;
 }
 
-std::string OfEnvironment(std::string value, const char* variable) {
+std::string OfEnvironment(const std::string& value, const char* variable) {
   const char* set = std::getenv(variable);
   return value.empty() && set != nullptr ? set : value;
 }

@@ -58,7 +58,7 @@ std::vector<Candidate> NextItem(const std::string& typed, std::vector<Candidate>
 class CommandLine {
  public:
   CommandLine(const std::vector<CommandHelp>& table, std::vector<std::string> words)
-      : table_(table), words_(std::move(words)) {
+      : words_(std::move(words)) {
     const auto name =
         std::find_if(words_.begin(), words_.end(), [](const std::string& w) { return !w.starts_with("-"); });
     const std::string command = name == words_.end() ? "" : *name;
@@ -121,7 +121,6 @@ class CommandLine {
   }
 
  private:
-  const std::vector<CommandHelp>& table_;
   const std::vector<std::string> words_;
   const CommandHelp* command_ = nullptr;
 };
