@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import secrets
 import shutil
 import signal
@@ -109,12 +110,12 @@ class Completeness(unittest.TestCase):
         return partial
 
     def shown(self, page):
-        """Returns the document that a browser makes of the page."""
+        """Returns the document that a browser makes of the page, without its program."""
         with tempfile.TemporaryDirectory(prefix="lk-browser-", ignore_cleanup_errors=True) as profile:
             done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--virtual-time-budget=5000",
                                    "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120)
         self.assertIn("<body", done.stdout, done.stderr)
-        return done.stdout
+        return re.sub(r"<script.*?</script>", "", done.stdout, flags=re.DOTALL)
 
     def check_exit_of_report(self, job, folder, partial, text):
         for command in ("report", "analyze"):
