@@ -70,9 +70,7 @@ absl::Status PrepareOutput(const ExportFlags& flags, const std::string& capture)
       return absl::AlreadyExistsError(
           absl::StrCat(folder, " already exists: choose another -o, or replace this capture with --force"));
     }
-    std::filesystem::remove_all(folder, error);
-    if (error)
-      return absl::PermissionDeniedError(absl::StrCat("cannot replace ", folder, ": ", error.message()));
+    if (absl::Status s = views::RemovePartition(folder); !s.ok()) return s;
   }
   return absl::OkStatus();
 }

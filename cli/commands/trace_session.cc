@@ -113,6 +113,13 @@ ExitCode TraceSession::Run(const v1::TraceRequest& request) {
 
 absl::Status TraceSession::WriteFolder(ExitCode& code) {
   LOCKSTEP_ASSIGN_OR_RETURN(CaptureFolder folder, CaptureFolder::Create(folder_));
+  absl::Status filled = FillFolder(folder, code);
+  if (filled.ok()) return filled;
+  return absl::Status(filled.code(),
+                      absl::StrCat(filled.message(), "; what was received is in ", folder.partial()));
+}
+
+absl::Status TraceSession::FillFolder(CaptureFolder& folder, ExitCode& code) {
   progress_.Show("fetching records");
   const absl::Status fetched = client_.Fetch(
       finished_.capture(),

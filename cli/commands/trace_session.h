@@ -47,6 +47,7 @@ class TraceSession {
   void OnProgress(const v1::TraceProgress& progress);
   void ShowProgress();
   absl::Status WriteFolder(ExitCode& code);
+  absl::Status FillFolder(CaptureFolder& folder, ExitCode& code);
 
   AggregatorClient& client_;
   const TraceOutput output_;

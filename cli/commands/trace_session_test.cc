@@ -10,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/files/own_folder.h"
 #include "base/mutex.h"
 #include "capture/store/records_writer.h"
 #include "gmock/gmock.h"
@@ -284,8 +285,19 @@ TEST_F(TraceSessionTest, ACaptureThatIsNotWholeExitsWith7) {
   EXPECT_THAT(Read(folder_ + "/capture/report.json"), HasSubstr("\"partial\": true"));
 }
 
+// "capture.partial" is a name that a user may choose, too.
+TEST_F(TraceSessionTest, OtherFoldersStayWhateverTheirNames) {
+  fs::create_directories(folder_ + "/capture.partial/records");
+  std::ofstream(folder_ + "/capture.partial/thesis.tex") << "years of work";
+  aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  EXPECT_EQ(Run(), ExitCode::kDone) << stderr_;
+  EXPECT_EQ(Read(folder_ + "/capture.partial/thesis.tex"), "years of work");
+}
+
 TEST_F(TraceSessionTest, AFolderThatExistsStopsTheCaptureAtOnce) {
-  fs::create_directories(folder_ + "/capture/records");
+  ASSERT_TRUE(MoveOwnFolder(*MakeFolderBeside(folder_ + "/capture", OwnFolder::kCapture),
+                            folder_ + "/capture", OwnFolder::kCapture)
+                  .ok());
   aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
   EXPECT_EQ(Run(), ExitCode::kUsage);
   EXPECT_TRUE(aggregator_.WasCancelled());
@@ -293,7 +305,9 @@ TEST_F(TraceSessionTest, AFolderThatExistsStopsTheCaptureAtOnce) {
 }
 
 TEST_F(TraceSessionTest, ForceReplacesTheWholeOldCapture) {
-  fs::create_directories(folder_ + "/capture/records");
+  ASSERT_TRUE(MoveOwnFolder(*MakeFolderBeside(folder_ + "/capture", OwnFolder::kCapture),
+                            folder_ + "/capture", OwnFolder::kCapture)
+                  .ok());
   std::ofstream(folder_ + "/capture/old") << "old";
   output_.overwrite = Overwrite::kForce;
   aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));

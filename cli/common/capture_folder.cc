@@ -9,10 +9,12 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/fd.h"
 #include "base/files/file_sink.h"
+#include "base/files/own_folder.h"
 #include "base/files/read_files.h"
 #include "base/rpc/status_macros.h"
 #include "capture/store/records_manifest.h"
@@ -34,13 +36,13 @@ absl::Status WriteText(const std::string& path, const std::string& text) {
 absl::StatusOr<CaptureFolder> CaptureFolder::Create(const std::string& final_name) {
   std::string name = final_name;
   while (name.size() > 1 && name.back() == '/') name.pop_back();
-  CaptureFolder folder(name);
+  LOCKSTEP_ASSIGN_OR_RETURN(std::string partial, MakeFolderBeside(name, OwnFolder::kCapture));
+  CaptureFolder folder(std::move(name), std::move(partial));
   std::error_code error;
-  fs::remove_all(folder.partial_, error);
-  fs::create_directories(folder.records(), error);
+  fs::create_directory(folder.records(), error);
   if (error)
     return absl::PermissionDeniedError(
-        absl::StrCat("cannot create ", folder.partial_, ": ", error.message()));
+        absl::StrCat("cannot create ", folder.records(), ": ", error.message()));
   return folder;
 }
 
@@ -116,20 +118,6 @@ absl::Status CaptureFolder::WriteProfiles() {
   return absl::OkStatus();
 }
 
-absl::Status CaptureFolder::Commit() {
-  std::error_code error;
-  // CheckOutput has verified that this is a capture that --force may replace.
-  const std::string old = final_ + ".old.partial";
-  if (fs::exists(final_, error)) {
-    fs::remove_all(old, error);
-    fs::rename(final_, old, error);
-  }
-  fs::rename(partial_, final_, error);
-  if (error)
-    return absl::UnavailableError(
-        absl::StrCat("cannot rename ", partial_, " to ", final_, ": ", error.message()));
-  fs::remove_all(old, error);
-  return absl::OkStatus();
-}
+absl::Status CaptureFolder::Commit() { return MoveOwnFolder(partial_, final_, OwnFolder::kCapture); }
 
 }  // namespace lockstep::cli

@@ -15,11 +15,10 @@
 
 namespace lockstep::cli {
 
-// Fills `<final>.partial`, which Commit renames when it is complete. Without Commit the .partial folder
-// remains, so that no data is lost.
+// Fills `<final>.partial-XXXXXX`, a folder of its own, which Commit renames when it is complete. Without
+// Commit that folder remains, so that no data is lost.
 class CaptureFolder {
  public:
-  // Removes an old .partial folder of the same name.
   static absl::StatusOr<CaptureFolder> Create(const std::string& final_name);
 
   // Folder for the files that Fetch receives.
@@ -37,12 +36,13 @@ class CaptureFolder {
   // Writes profiles/rank_N.cprofile from the profiles in records/, if there are any. If two processes had the
   // same rank, the later one counts.
   absl::Status WriteProfiles();
-  // Renames the folder to its final name and replaces an existing one.
+  // Renames the folder to its final name. It replaces a folder that Lockstep made, and no other
+  // (kFailedPrecondition).
   absl::Status Commit();
 
  private:
-  explicit CaptureFolder(std::string final_name)
-      : final_(std::move(final_name)), partial_(final_ + ".partial") {}
+  CaptureFolder(std::string final_name, std::string partial)
+      : final_(std::move(final_name)), partial_(std::move(partial)) {}
   std::string final_;
   std::string partial_;
 };

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "base/files/own_folder.h"
 
 namespace lockstep::cli {
 
@@ -80,12 +81,11 @@ absl::Status CheckOutput(const std::string& folder, Overwrite overwrite) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(folder, error);
   if (!fs::exists(status)) return absl::OkStatus();
-  const bool capture =
-      fs::is_directory(status) && (fs::is_empty(folder, error) || fs::exists(folder + "/records", error) ||
-                                   fs::exists(folder + "/report.json", error));
-  if (!capture) {
+  const bool replaceable = IsOwnFolder(folder, OwnFolder::kCapture) ||
+                           (fs::is_directory(status) && fs::is_empty(folder, error) && !error);
+  if (!replaceable) {
     return absl::AlreadyExistsError(
-        absl::StrCat(folder, " already exists and is not a Lockstep capture: choose another -o"));
+        absl::StrCat(folder, " already exists and is not a capture of Lockstep: choose another -o"));
   }
   if (overwrite == Overwrite::kForce) return absl::OkStatus();
   return absl::AlreadyExistsError(

@@ -28,8 +28,8 @@ std::string DefaultOutputName(const std::string& job, std::time_t now);
 std::string AsFileName(const std::string& text);
 
 enum class Overwrite { kNever, kForce };
-// kAlreadyExists: `folder` exists and needs --force, or it exists and is not a capture, which --force does
-// not replace.
+// kAlreadyExists: `folder` exists and needs --force, or it exists and is neither empty nor marked as made by
+// Lockstep (base/files/own_folder.h), so that --force does not replace it either.
 absl::Status CheckOutput(const std::string& folder, Overwrite overwrite);
 
 }  // namespace lockstep::cli

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/files/own_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -49,16 +50,20 @@ TEST(OutputName, TheDefaultNamesJobAndTime) {
   EXPECT_THAT(DefaultOutputName("a b/c", 0), HasSubstr("lockstep-a_b_c-"));
 }
 
-TEST(OutputName, ForceReplacesCapturesAndNothingElse) {
+// A user's folder may contain a folder of captures, or a report.
+TEST(OutputName, ForceReplacesWhatLockstepMadeAndNothingElse) {
   char pattern[] = "/tmp/lockstep-output-XXXXXX";
   const std::string folder = ::mkdtemp(pattern);
   EXPECT_TRUE(CheckOutput(folder + "/new", Overwrite::kNever).ok());
   EXPECT_THAT(std::string(CheckOutput(folder, Overwrite::kNever).message()), HasSubstr("--force"));
   EXPECT_TRUE(CheckOutput(folder, Overwrite::kForce).ok()) << "empty";
   std::ofstream(folder + "/thesis.tex") << "years of work";
-  EXPECT_FALSE(CheckOutput(folder, Overwrite::kForce).ok()) << "not a capture";
   fs::create_directory(folder + "/records");
-  EXPECT_TRUE(CheckOutput(folder, Overwrite::kForce).ok());
+  std::ofstream(folder + "/report.json") << "{}";
+  EXPECT_FALSE(CheckOutput(folder, Overwrite::kForce).ok());
+  const std::string own = *MakeFolderBeside(folder + "/capture", OwnFolder::kCapture);
+  EXPECT_FALSE(CheckOutput(own, Overwrite::kNever).ok());
+  EXPECT_TRUE(CheckOutput(own, Overwrite::kForce).ok());
   EXPECT_FALSE(CheckOutput(folder + "/thesis.tex", Overwrite::kForce).ok());
   fs::remove_all(folder);
 }

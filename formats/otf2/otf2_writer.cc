@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "base/files/own_folder.h"
 #include "formats/common/nested_lanes.h"
 #include "formats/otf2/otf2_archive.h"
 #include "formats/otf2/otf2_collective.h"
@@ -263,32 +262,10 @@ class RankWriter {
   RegionCache copies_, calls_, ranges_;
 };
 
-// Removes an older archive. Any other existing folder with content is an error.
-absl::Status MakeRoom(const std::filesystem::path& folder) {
-  std::error_code error;
-  if (!std::filesystem::exists(folder, error)) return absl::OkStatus();
-  const bool archive = std::filesystem::exists(folder / "traces.otf2", error);
-  if (!archive && !std::filesystem::is_empty(folder, error)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(folder.string(), " exists and is not an OTF2 archive; choose another folder"));
-  }
-  std::filesystem::remove_all(folder, error);
-  if (error)
-    return absl::PermissionDeniedError(
-        absl::StrCat("cannot replace ", folder.string(), ": ", error.message()));
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::Status WriteOtf2(const Capture& capture, const capture::Matches& matches,
-                       const capture::ClockModel& clock, const std::string& folder,
-                       const WriteProgress& progress) {
-  if (absl::Status s = MakeRoom(folder); !s.ok()) return s;
-  const std::string partial = folder + ".partial";
-  std::error_code error;
-  std::filesystem::remove_all(partial, error);
-  auto archive = Otf2Archive::Create(partial);
+absl::Status FillArchive(const Capture& capture, const capture::Matches& matches,
+                         const capture::ClockModel& clock, const std::string& folder,
+                         const WriteProgress& progress) {
+  auto archive = Otf2Archive::Create(folder);
   if (!archive.ok()) return archive.status();
   const Otf2Plan plan = PlanOtf2(capture, clock, (*archive)->definitions());
   (*archive)->SetZero(plan.zero);
@@ -296,14 +273,21 @@ absl::Status WriteOtf2(const Capture& capture, const capture::Matches& matches,
     RankWriter(capture, i, matches, clock, plan, **archive).Write();
     if (progress) progress(i + 1, capture.ranks.size());
   }
-  if (absl::Status s = (*archive)->Finish(absl::StrCat("capture ", capture.id, " of job ", capture.job));
-      !s.ok())
-    return s;
-  std::filesystem::rename(partial, folder, error);
-  if (error)
-    return absl::PermissionDeniedError(
-        absl::StrCat("cannot rename ", partial, " to ", folder, ": ", error.message()));
-  return absl::OkStatus();
+  return (*archive)->Finish(absl::StrCat("capture ", capture.id, " of job ", capture.job));
+}
+
+}  // namespace
+
+absl::Status WriteOtf2(const Capture& capture, const capture::Matches& matches,
+                       const capture::ClockModel& clock, const std::string& folder,
+                       const WriteProgress& progress) {
+  const auto partial = MakeFolderBeside(folder, OwnFolder::kOtf2Archive);
+  if (!partial.ok()) return partial.status();
+  absl::Status status = FillArchive(capture, matches, clock, *partial, progress);
+  if (status.ok()) status = MoveOwnFolder(*partial, folder, OwnFolder::kOtf2Archive);
+  // The archive can be made again.
+  if (!status.ok()) RemoveOwnFolder(*partial, OwnFolder::kOtf2Archive).IgnoreError();
+  return status;
 }
 
 }  // namespace lockstep::formats

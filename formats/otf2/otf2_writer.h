@@ -13,8 +13,9 @@
 namespace lockstep::formats {
 
 // Writes all ranks on one clock as an OTF2 archive, which Vampir, Scalasca and otf2-print open. `folder`
-// appears only when it is complete. It replaces an existing archive. kFailedPrecondition: `folder` holds
-// anything else. The library has one error callback per process, so only one call may run at a time.
+// appears only when it is complete. It replaces an archive that Lockstep wrote, and no other folder with
+// content (kFailedPrecondition). The library has one error callback per process, so only one call may run at
+// a time.
 absl::Status WriteOtf2(const capture::Capture& capture, const capture::Matches& matches,
                        const capture::ClockModel& clock, const std::string& folder,
                        const WriteProgress& progress = {});

@@ -178,7 +178,7 @@ TEST_F(Otf2WriterTest, EveryStatementEqualsTheGoldenFile) {
                    "./every_statement.txt.actual";
 }
 
-TEST_F(Otf2WriterTest, ReplacesOnlyAnArchive) {
+TEST_F(Otf2WriterTest, ReplacesOnlyAnArchiveOfItsOwn) {
   TimelineBuilder t;
   t.Rank(0).Kernel("gemm", 0, 10);
   const capture::Capture capture = t.Build();
@@ -189,14 +189,20 @@ TEST_F(Otf2WriterTest, ReplacesOnlyAnArchive) {
               }).ok());
   EXPECT_EQ(last, 100u);
   EXPECT_TRUE(Write(capture, to).ok()) << "an older archive is replaced";
-  EXPECT_FALSE(fs::exists(to + ".partial"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1)
+      << "nothing is left over";
+  // An archive that Score-P recorded cannot be made again.
+  fs::create_directory(folder_ + "/scorep");
+  std::ofstream(folder_ + "/scorep/traces.otf2") << "x";
+  EXPECT_EQ(Write(capture, folder_ + "/scorep").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(fs::exists(folder_ + "/scorep/traces.otf2"));
   std::ofstream(folder_ + "/mine.txt") << "x";
   const absl::Status refused = Write(capture, folder_);
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(fs::exists(folder_ + "/mine.txt"));
   const absl::Status impossible = Write(capture, folder_ + "/mine.txt/below/otf2");
   EXPECT_FALSE(impossible.ok());
-  EXPECT_THAT(std::string(impossible.message()), HasSubstr(folder_ + "/mine.txt/below/otf2"));
+  EXPECT_THAT(std::string(impossible.message()), HasSubstr(folder_ + "/mine.txt/below"));
 }
 
 TEST_F(Otf2WriterTest, AcceptsAnyNamesAndDecreasingStamps) {

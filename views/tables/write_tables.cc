@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/files/file_sink.h"
+#include "base/files/read_files.h"
 #include "formats/common/write_progress.h"
 #include "views/tables/csv_sink.h"
 #include "views/tables/parquet_sink.h"
@@ -20,6 +21,7 @@ namespace lockstep::views {
 namespace {
 
 constexpr std::string_view kGzip = ".gz";
+constexpr char kPartitionFile[] = "/data.parquet";
 
 std::string_view EndingOf(TableFormat format) { return format == TableFormat::kCsv ? ".csv" : ".parquet"; }
 
@@ -128,6 +130,21 @@ std::vector<std::string> PartitionFolders(const std::string& output, std::string
   return folders;
 }
 
+absl::Status RemovePartition(const std::string& folder) {
+  std::vector<std::string> folders = {folder};
+  std::error_code error;
+  for (const std::filesystem::directory_entry& entry : FolderEntries(folder)) {
+    if (entry.path().filename().string().starts_with("rank=")) folders.push_back(entry.path().string());
+  }
+  for (auto at = folders.rbegin(); at != folders.rend() && !error; ++at) {
+    std::filesystem::remove(*at + kPartitionFile, error);
+    std::error_code not_empty;
+    if (!error) std::filesystem::remove(*at, not_empty);
+  }
+  if (!error) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("cannot replace ", folder, ": ", error.message()));
+}
+
 absl::Status WritePartitions(const Input& input, const std::string& output,
                              const formats::WriteProgress& progress) {
   const Sources all = AllTables();
@@ -138,7 +155,7 @@ absl::Status WritePartitions(const Input& input, const std::string& output,
         const std::string& folder = folders[next++];
         if (absl::Status s = CreateFolder(folder); !s.ok()) return s;
         if (!HasRanks(source.table()))
-          return WriteFile(source, input, TableFormat::kParquet, folder + "/data.parquet", written);
+          return WriteFile(source, input, TableFormat::kParquet, folder + kPartitionFile, written);
         PartitionedParquet sink(source.table(), folder);
         return source.Write(input, sink, written);
       });

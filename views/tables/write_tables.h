@@ -27,6 +27,10 @@ absl::Status WriteTables(const Input& input, TableFormat format, const std::stri
 absl::Status WritePartitions(const Input& input, const std::string& output,
                              const formats::WriteProgress& progress = {});
 
+// Removes the files data.parquet of a folder TABLE/capture=ID, of all its ranks, and folders that are then
+// empty. Other files stay. kPermissionDenied: the system refuses.
+absl::Status RemovePartition(const std::string& folder);
+
 // Returns the folders TABLE/capture=ID of all tables.
 std::vector<std::string> PartitionFolders(const std::string& output, std::string_view capture);
 

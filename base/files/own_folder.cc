@@ -1,0 +1,120 @@
+#include "base/files/own_folder.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "base/fd.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The first line of the mark, by kind.
+constexpr std::string_view kKinds[] = {"Lockstep made this folder for a capture.\n",
+                                       "Lockstep made this folder for an OTF2 archive.\n"};
+constexpr std::string_view kMarkRest = "With --force, it may replace the folder and remove what is in it.\n";
+
+std::string_view FirstLine(OwnFolder kind) { return kKinds[static_cast<size_t>(kind)]; }
+
+absl::Status Refused(std::string_view verb, const std::string& path, const std::string& reason) {
+  return absl::PermissionDeniedError(absl::StrCat("cannot ", std::string(verb), " ", path, ": ", reason));
+}
+
+absl::Status Mark(const std::string& folder, OwnFolder kind) {
+  const std::string path = absl::StrCat(folder, "/", kOwnFolderMark);
+  const std::string text = absl::StrCat(std::string(FirstLine(kind)), std::string(kMarkRest));
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!fd.ok() || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    return Refused("write", path, std::strerror(errno));
+  return absl::OkStatus();
+}
+
+absl::Status NotOurs(const std::string& path, OwnFolder kind) {
+  const char* wanted = kind == OwnFolder::kCapture ? "a capture" : "an OTF2 archive";
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, " exists and is not ", wanted, " that Lockstep wrote: choose another name, or remove it"));
+}
+
+std::string WithoutSlashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+// A folder that nothing is in, so that nothing is lost with it.
+bool IsEmptyFolder(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(fs::symlink_status(path, error)) && fs::is_empty(path, error) && !error;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> MakeFolderBeside(const std::string& path, OwnFolder kind) {
+  std::error_code error;
+  const std::string beside = WithoutSlashes(path);
+  const fs::path parent = fs::path(beside).parent_path();
+  if (!parent.empty()) fs::create_directories(parent, error);
+  if (error) return Refused("create", parent.string(), error.message());
+  std::string name = absl::StrCat(beside, ".partial-XXXXXX");
+  if (::mkdtemp(name.data()) == nullptr) return Refused("create", name, std::strerror(errno));
+  // mkdtemp() keeps other users out, but captures have the rights that the user's umask gives.
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  ::chmod(name.c_str(), 0777 & ~mask);
+  if (absl::Status s = Mark(name, kind); !s.ok()) return s;
+  return name;
+}
+
+bool IsOwnFolder(const std::string& path, OwnFolder kind) {
+  struct stat folder {
+  }, mark{};
+  if (::lstat(path.c_str(), &folder) != 0 || !S_ISDIR(folder.st_mode) || folder.st_uid != ::geteuid())
+    return false;
+  const Fd fd(::open(absl::StrCat(path, "/", kOwnFolderMark).c_str(),
+                     O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd.ok() || ::fstat(fd.get(), &mark) != 0 || !S_ISREG(mark.st_mode) || mark.st_uid != ::geteuid())
+    return false;
+  std::string line(FirstLine(kind).size(), '\0');
+  return ::read(fd.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()) &&
+         line == FirstLine(kind);
+}
+
+absl::Status RemoveOwnFolder(const std::string& path, OwnFolder kind) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(path, error))) return absl::OkStatus();
+  if (!IsOwnFolder(path, kind)) return NotOurs(path, kind);
+  fs::remove_all(path, error);
+  return error ? Refused("remove", path, error.message()) : absl::OkStatus();
+}
+
+absl::Status MoveOwnFolder(const std::string& from, const std::string& target, OwnFolder kind) {
+  std::error_code error;
+  const std::string to = WithoutSlashes(target);
+  if (!IsOwnFolder(from, kind)) return NotOurs(from, kind);
+  if (!fs::exists(fs::symlink_status(to, error)) || IsEmptyFolder(to)) {
+    fs::rename(from, to, error);
+    return error ? Refused(absl::StrCat("rename ", from, " to"), to, error.message()) : absl::OkStatus();
+  }
+  if (!IsOwnFolder(to, kind)) return NotOurs(to, kind);
+  const auto old = MakeFolderBeside(to, kind);
+  if (!old.ok()) return old.status();
+  const std::string kept = *old + "/old";
+  fs::rename(to, kept, error);
+  if (!error) fs::rename(from, to, error);
+  if (error) {
+    std::error_code ignored;
+    fs::rename(kept, to, ignored);
+    return Refused(absl::StrCat("rename ", from, " to"), to, error.message());
+  }
+  return RemoveOwnFolder(*old, kind);
+}
+
+}  // namespace lockstep
