@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "views/host/in_step.h"
 #include "views/host/process.h"
 
 namespace lockstep::views {
@@ -73,12 +74,7 @@ class Summing {
 
   // True if the time is in a used step of the process.
   bool InStep(uint32_t entry, HostTime start) const {
-    if (scope_ == Scope::kAll) return true;
-    const std::vector<analysis::RankStep>& steps = steps_.ranks[entry].steps;
-    const auto after =
-        std::upper_bound(steps.begin(), steps.end(), start,
-                         [](HostTime t, const analysis::RankStep& s) { return t < s.host.start; });
-    return after != steps.begin() && start < std::prev(after)->host.end;
+    return scope_ == Scope::kAll || IsInStep(steps_.ranks[entry].steps, start);
   }
 
   void AddOperators() {

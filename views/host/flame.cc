@@ -1,7 +1,6 @@
 #include "views/host/flame.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/step_name.h"
 #include "views/host/host_tree.h"
+#include "views/host/in_step.h"
 #include "views/host/process.h"
 
 namespace lockstep::views {
@@ -123,12 +123,7 @@ class Builder {
   }
 
   bool InStep(const Process& process, HostTime start) const {
-    if (options_.steps == nullptr) return true;
-    const std::vector<analysis::RankStep>& steps = options_.steps->ranks[process.entries[0]].steps;
-    const auto after =
-        std::upper_bound(steps.begin(), steps.end(), start,
-                         [](HostTime t, const analysis::RankStep& s) { return t < s.host.start; });
-    return after != steps.begin() && start < std::prev(after)->host.end;
+    return options_.steps == nullptr || IsInStep(options_.steps->ranks[process.entries[0]].steps, start);
   }
 
   // Computes the totals and removes frames without time.
