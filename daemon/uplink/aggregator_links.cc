@@ -31,9 +31,7 @@ AggregatorLinks::AggregatorLinks(NodeInfo node, size_t spool_bytes, EventLoop& l
 UplinkOptions AggregatorLinks::MakeUplinkOptions(const std::string& address, const rpc::Token& token) const {
   UplinkOptions options;
   options.id = next_uplink_;
-  options.connect = [address](const std::string& redirect) {
-    return rpc::Connect(redirect.empty() ? address : redirect);
-  };
+  options.connect = [address] { return rpc::Connect(address); };
   options.name = address;
   options.token = token;
   options.node_id = node_.id;
@@ -116,7 +114,7 @@ absl::Status AggregatorLinks::TryDial(uid_t caller, const v1::DialRequest& reque
   UplinkOptions options = MakeUplinkOptions(request.address(), token);
   options.mode = UplinkOptions::Mode::kOnce;
   auto shared = std::make_shared<Fd>(std::move(socket));
-  options.connect = [shared](const std::string&) { return rpc::ConnectOver(std::move(*shared)); };
+  options.connect = [shared] { return rpc::ConnectOver(std::move(*shared)); };
   Link& link = Add(std::move(options), RankFilter::Of(caller));
   link.dialled = true;
   link.who = LocalCaller(caller);

@@ -142,15 +142,13 @@ bool Uplink::WaitConnected(grpc::Channel& channel) {
 }
 
 absl::Status Uplink::RunStream(bool* registered) {
-  std::string redirect;
   {
     MutexLock lock(&mutex_);
-    redirect = std::exchange(redirect_, "");
     broken_ = false;
     registered_.reset();
     states_.clear();
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options_.connect(redirect));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options_.connect());
   // A channel made from a socket has no connectivity state to watch.
   const bool connected = options_.mode == UplinkOptions::Mode::kOnce || WaitConnected(*channel);
   if (!connected) return absl::UnavailableError("cannot connect");
@@ -218,10 +216,6 @@ absl::Status Uplink::Handshake(Stream& stream) {
     registered = *registered_;
     if (!registered.refused().empty())
       return absl::FailedPreconditionError(absl::StrCat("refused: ", registered.refused()));
-    if (!registered.redirect().empty()) {
-      redirect_ = registered.redirect();
-      return absl::UnavailableError(absl::StrCat("redirected to ", registered.redirect()));
-    }
     if (registered.has_version() && (registered.version().protocol_min() > kProtocol ||
                                      registered.version().protocol_max() < kProtocol)) {
       return absl::FailedPreconditionError(absl::StrCat(

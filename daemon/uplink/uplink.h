@@ -47,9 +47,8 @@ class UplinkEvents {
 
 struct UplinkOptions {
   UplinkId id = 0;
-  // Makes a new channel for each attempt. `redirect` is empty or the address that the aggregator named.
-  // Called on the uplink's thread.
-  std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>(const std::string& redirect)> connect;
+  // Makes a new channel for each attempt. Called on the uplink's thread.
+  std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>()> connect;
   std::string name;  // for the log
   rpc::Token token;
   // kReconnect: reconnects without end. kOnce: the channel is already connected, and the uplink ends when it
@@ -132,7 +131,6 @@ class Uplink {
   std::vector<v1::Rank> ranks_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::RankStates> states_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::Register> registered_ ABSL_GUARDED_BY(mutex_);
-  std::string redirect_ ABSL_GUARDED_BY(mutex_);
   std::string last_error_ ABSL_GUARDED_BY(mutex_);
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the current stream
   std::optional<MonoTime> health_sent_at_;  // thread: the one that connects and writes

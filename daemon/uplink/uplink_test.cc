@@ -28,9 +28,7 @@ class UplinkTest : public testing::Test, private UplinkEvents {
     options.name = address;
     options.node_id = "node";
     options.session = 77;
-    options.connect = [address](const std::string& redirect) {
-      return rpc::Connect(redirect.empty() ? address : redirect);
-    };
+    options.connect = [address] { return rpc::Connect(address); };
     UplinkEvents& events = *this;
     uplink_ = std::make_unique<Uplink>(options, spool_, clock_, events, log_);
     uplink_->Start();
