@@ -189,30 +189,23 @@ bool Agent::Register(EntryKind entry) {
   ring::Hello hello;
   FillHello(entry, &hello);
   hello.cupti_version = capture_.cupti_version();
-  const int memfd = segment_.attached() ? memfd_.Use() : -1;
-  hello.has_segment = memfd >= 0 ? 1 : 0;
-  if (!connection_.Send(&hello, sizeof hello, memfd)) return false;
+  if (!connection_.Send(&hello, sizeof hello)) return false;
   Message message;
   if (connection_.Receive(kWelcomeLimit, &message) != Connection::Got::kMessage) {
     connection_.Close();
     return false;
   }
   const auto* welcome = message.as<ring::Welcome>(ring::MessageType::kWelcome);
-  registered_ = welcome != nullptr && TakeWelcome(*welcome, message.descriptor.release());
+  registered_ = welcome != nullptr && TakeWelcome(*welcome, message.descriptor);
   if (registered_) return true;
   if (message.as<ring::Refuse>(ring::MessageType::kRefuse) != nullptr) back_off_ = kAfterRefusal;
   connection_.Close();
   return false;
 }
 
-bool Agent::TakeWelcome(const ring::Welcome& welcome, int memfd) {
-  if (welcome.layout_major != ring::kLayoutMajor) {
-    if (memfd >= 0) ::close(memfd);
-    return false;
-  }
+bool Agent::TakeWelcome(const ring::Welcome& welcome, const Fd& memfd) {
+  if (welcome.layout_major != ring::kLayoutMajor || !memfd.ok()) return false;
   daemon_minor_ = welcome.layout_minor;
-  // Without a new segment, the daemon continues with the offered one.
-  if (memfd < 0) return segment_.attached() && segment_.bytes() == welcome.segment_bytes;
   // A thread that is counting a loss may still write to the old mapping. The mapping stays until the next
   // change of segments, or for ever if a thread is stuck in a handler.
   if (!capture_.segment_in_use()) {
@@ -220,11 +213,7 @@ bool Agent::TakeWelcome(const ring::Welcome& welcome, int memfd) {
     last_segment_ = segment_;
   }
   segment_ = ring::ClientSegment();
-  if (segment_.Attach(memfd, welcome.segment_bytes) != ring::AttachError::kNone) {
-    ::close(memfd);
-    return false;
-  }
-  return memfd_.Take(memfd);
+  return segment_.Attach(memfd.get(), welcome.segment_bytes) == ring::AttachError::kNone;
 }
 
 bool Agent::SendState(ring::ClientState state, const ring::State& fields) {
@@ -426,7 +415,6 @@ void Agent::FinishForExit(Nanos limit) {
 
 void Agent::ForgetInChild() {
   connection_.Forget();
-  memfd_.Forget();
   segment_ = ring::ClientSegment();
   python_.ForgetInChild();
   capturing_.store(false);

@@ -67,7 +67,7 @@ class Agent {
   Nanos WaitForContext(EntryKind entry);
   bool OpenConnection();
   bool Register(EntryKind entry);
-  bool TakeWelcome(const ring::Welcome& welcome, int memfd);
+  bool TakeWelcome(const ring::Welcome& welcome, const Fd& memfd);
   void Handle(const Message& message);
   void OnArm(const ring::Arm& arm);
   void OnStart(const ring::Start& start);
@@ -90,7 +90,6 @@ class Agent {
   SocketSearchFn search_;
   AgentOptions options_;
   Connection connection_;
-  Descriptor memfd_;
   ring::ClientSegment segment_;
   ring::ClientSegment last_segment_;  // the previous one, still mapped
   uint64_t capture_number_ = 0;       // the daemon's number of the capture

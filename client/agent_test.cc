@@ -30,7 +30,6 @@ TEST_F(AgentTest, IdentifiesItselfFromItsEnvironment) {
   EXPECT_EQ(daemon_.hello.layout_major, ring::kLayoutMajor);
   EXPECT_EQ(daemon_.hello.claimed_pid, ::getpid());
   EXPECT_GT(daemon_.hello.process_start_ticks, 0u);
-  EXPECT_EQ(daemon_.hello.has_segment, 0u);
   const std::string identity = daemon_.hello.identity;
   EXPECT_NE(("\n" + identity).find("\nOMPI_COMM_WORLD_RANK=5\n"), std::string::npos) << identity;
   EXPECT_EQ(identity.find("SLURM_JOB_ID"), std::string::npos) << "a value could pass for another variable";

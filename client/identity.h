@@ -11,7 +11,7 @@ namespace lockstep::client {
 
 enum class EntryKind : uint32_t { kCudaInjection = 1, kPreload = 2, kLinked = 3 };
 
-// Fills all fields except has_segment and cupti_version.
+// Fills all fields except cupti_version.
 void FillHello(EntryKind entry, ring::Hello* hello);
 void FillPresence(EntryKind entry, ring::Presence* presence);
 

@@ -175,7 +175,7 @@ absl::Status ClientServer::OnPacket(Connection& connection, const std::byte* byt
   if (header.type == ring::MessageType::kHello && !connection.registered) {
     ring::Hello hello{};
     LOCKSTEP_RETURN_IF_ERROR(Read(bytes, length, sizeof(hello), hello));
-    return OnHello(connection, hello, std::move(descriptor));
+    return OnHello(connection, hello);
   }
   if (header.type == ring::MessageType::kPresence && !connection.registered) {
     ring::Presence presence{};
@@ -231,7 +231,7 @@ absl::Status ClientServer::OnPresence(Connection& connection, const ring::Presen
   return absl::OkStatus();
 }
 
-absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& hello, Fd descriptor) {
+absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& hello) {
   loop_.Cancel(connection.hello_timer);
   connection.who = DescribeClient(hello);
   if (hello.layout_major != ring::kLayoutMajor) {
@@ -242,7 +242,6 @@ absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& he
         hello.layout_major < ring::kLayoutMajor ? "the daemon's release of lockstep-client where the job runs"
                                                 : "the client's release of lockstep-daemon on this node"));
   }
-  if (hello.has_segment != 0 && descriptor.ok()) DrainOldSegment(connection, std::move(descriptor));
   LOCKSTEP_RETURN_IF_ERROR(Register(connection, hello));
 
   ring::Welcome welcome{};
@@ -258,18 +257,6 @@ absl::Status ClientServer::OnHello(Connection& connection, const ring::Hello& he
   }
   events_.OnRanksChanged();
   return absl::OkStatus();
-}
-
-// Discards the records that an earlier daemon left in the segment. Their capture ended with that daemon.
-void ClientServer::DrainOldSegment(const Connection& connection, Fd descriptor) {
-  auto old = DaemonSegment::Adopt(std::move(descriptor));
-  if (!old.ok()) {
-    log_.Warning("old_segment_refused", {{"pid", connection.peer.pid}, {"reason", old.status().message()}});
-    return;
-  }
-  const uint64_t records = (*old)->Discard();
-  if (records > 0)
-    log_.Warning("old_segment_discarded", {{"pid", connection.peer.pid}, {"records", records}});
 }
 
 absl::Status ClientServer::Register(Connection& connection, const ring::Hello& hello) {

@@ -101,10 +101,9 @@ class ClientServer {
   // A non-OK status refuses the connection with that reason.
   absl::Status OnPacket(Connection& connection, const std::byte* bytes, size_t length, Fd descriptor);
   absl::Status OnPresence(Connection& connection, const ring::Presence& presence);
-  absl::Status OnHello(Connection& connection, const ring::Hello& hello, Fd descriptor);
+  absl::Status OnHello(Connection& connection, const ring::Hello& hello);
   absl::Status Register(Connection& connection, const ring::Hello& hello);
   absl::StatusOr<ProcessInfo> FindProcess(const Connection& connection) const;
-  void DrainOldSegment(const Connection& connection, Fd descriptor);
   void OnState(Connection& connection, const ring::State& state);
   void Refuse(ConnectionId id, const absl::Status& why);
   void NoteRefused(const Peer& peer, const std::string& who, const absl::Status& why);

@@ -205,40 +205,20 @@ TEST_F(ClientServerTest, OneProcessIsOneEntry) {
   EXPECT_EQ(Gone()[0], "it reconnected");
 }
 
-TEST_F(ClientServerTest, DrainsTheSegmentThatAClientKeptAndGivesItANewOne) {
+TEST_F(ClientServerTest, GivesAClientThatOffersItsSegmentANewOneAndReadsNothingFromTheOld) {
   Open();
-  FakeClient client;
-  ASSERT_TRUE(client.Connect(path_) && client.Register(""));
-  const uint64_t before = client.segment().header().incarnation;
-  ring::ClaimRing(client.segment().ring(0), 1);
-  ring::RingWriter writer = client.segment().Writer(0);
-  EXPECT_EQ(FakeClient::WriteKernels(writer, 10, 1, FakeClient::Names::kDefine), 10u);
-  const int kept = fcntl(client.memfd(), F_DUPFD_CLOEXEC, 0);
-  client.Disconnect();
-
-  FakeClient again;
-  ASSERT_TRUE(again.Connect(path_));
-  auto hello = FakeClient::MakeHello("");
-  hello.has_segment = 1;
-  ASSERT_TRUE(again.Send(hello, kept));
-  close(kept);
-  const auto welcome = again.Expect<ring::Welcome>(ring::MessageType::kWelcome);
-  ASSERT_TRUE(welcome.has_value());
-  EXPECT_NE(welcome->incarnation, before);
-  EXPECT_EQ(client.segment().ring(0).tail.load(), client.segment().ring(0).head.load());
-}
-
-TEST_F(ClientServerTest, RefusesASegmentThatCanShrink) {
-  Open();
-  Fd unsealed(memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(ftruncate(unsealed.get(), 1 << 20), 0);
+  Fd offered(memfd_create("old", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(offered.get(), int64_t{4} << 30), 0);
+  ASSERT_EQ(fcntl(offered.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
   FakeClient client;
   ASSERT_TRUE(client.Connect(path_));
   auto hello = FakeClient::MakeHello("");
-  hello.has_segment = 1;
-  ASSERT_TRUE(client.Send(hello, unsealed.get()));
-  // The client gets a new segment nevertheless.
+  hello.reserved = 1;
+  ASSERT_TRUE(client.Send(hello, offered.get()));
   EXPECT_TRUE(client.Expect<ring::Welcome>(ring::MessageType::kWelcome));
+  struct stat info {};
+  ASSERT_EQ(fstat(offered.get(), &info), 0);
+  EXPECT_EQ(info.st_blocks, 0);
 }
 
 TEST_F(ClientServerTest, RefusesAnotherLayoutAndNamesIt) {

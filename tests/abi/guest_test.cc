@@ -175,7 +175,7 @@ TEST_F(GuestTest, DescriptorsAreAbove512AndNotInherited) {
     EXPECT_GE(fd, 512) << std::filesystem::read_symlink(entry.path());
     ++ours;
   }
-  EXPECT_EQ(ours, 2) << "the socket and the segment";
+  EXPECT_EQ(ours, 1) << "the socket; the segment is only mapped";
 }
 
 TEST_F(GuestTest, RecordsOnlyRangesPushedInACapture) {
@@ -225,7 +225,6 @@ TEST_F(GuestTest, ClosingAllDescriptorsPutsNoClientDataIntoTheApplicationsFiles)
   // The client still sleeps on its old socket, and this message wakes it.
   daemon_.Arm(1, ring::kActivityNvtx);
   ASSERT_TRUE(daemon_.AcceptHello(8000)) << "it comes back over a socket of its own";
-  EXPECT_EQ(daemon_.hello.has_segment, 0u) << "the descriptor of its segment is gone";
   ASSERT_TRUE(daemon_.WelcomeWithNewSegment());
   StartCapture(2, ring::kActivityNvtx);
   ASSERT_TRUE(daemon_.Stop(2, 0));

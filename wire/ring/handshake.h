@@ -15,9 +15,9 @@
 //   State done       ──▶                                    after T1 or Stop
 //                    ◀──  Stop                              ends the capture early
 //
-// A client that reconnects offers its segment (Hello.has_segment, with the memfd by SCM_RIGHTS). The daemon
-// drains the records that an earlier daemon left in it, and then sends a new Welcome. The daemon identifies
-// the peer by the kernel's credentials (SO_PEERCRED), never by these bytes.
+// A client that reconnects gets a new segment. Records that an earlier daemon left in the old one belong to a
+// capture that ended with that daemon. The daemon identifies the peer by the kernel's credentials
+// (SO_PEERCRED), never by these bytes.
 //
 // Numbers are little-endian. Text is UTF-8, zero-terminated and cut to fit. Document:
 // docs/formats/handshake.md. The version rule is that of record.h: a message grows only at its end. Hello
@@ -54,7 +54,7 @@ struct Hello {
   uint32_t layout_major;
   uint32_t layout_minor;
   int32_t claimed_pid;  // in the client's pid namespace, only for messages
-  uint32_t has_segment;
+  uint32_t reserved;  // 1 from older clients, which also pass their old segment; both are ignored
   uint64_t process_start_ticks;  // /proc/self/stat field 22; identifies the process together with the pid
   uint32_t cupti_version;        // 0 while CUPTI is not open
   uint32_t entry;     // how the library was loaded: 1 CUDA_INJECTION64_PATH, 2 LD_PRELOAD, 3 linked

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,10 +46,6 @@ const char* Explain(SegmentError error) {
       return "the number or size of rings is out of range";
     case SegmentError::kSystem:
       return "a system call failed";
-    case SegmentError::kNotSealed:
-      return "the segment is not sealed against resizing";
-    case SegmentError::kGeometry:
-      return "the segment's headers are invalid";
   }
   return "unknown error";
 }
@@ -96,25 +91,6 @@ SegmentError Segment::Create(const SegmentOptions& options, Segment* out) {
   WriteHeaders(made.base_, options, bytes);
   if (ReadGeometry(made.base_, bytes, &made.geometry_) != GeometryError::kNone) return SegmentError::kOptions;
   *out = std::move(made);
-  return SegmentError::kNone;
-}
-
-SegmentError Segment::Adopt(Fd memfd, Segment* out) {
-  const int seals = ::fcntl(memfd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) return SegmentError::kNotSealed;
-  struct stat info {};
-  if (::fstat(memfd.get(), &info) != 0) return SegmentError::kSystem;
-  const auto bytes = static_cast<uint64_t>(info.st_size);
-  if (bytes < RingHeadersEnd() || bytes > kMaxSegmentBytes) return SegmentError::kGeometry;
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd.get(), 0);
-  if (base == MAP_FAILED) return SegmentError::kSystem;
-  Segment adopted;
-  adopted.memfd_ = std::move(memfd);
-  adopted.base_ = static_cast<std::byte*>(base);
-  adopted.geometry_.segment_bytes = bytes;
-  if (ReadGeometry(adopted.base_, bytes, &adopted.geometry_) != GeometryError::kNone)
-    return SegmentError::kGeometry;
-  *out = std::move(adopted);
   return SegmentError::kNone;
 }
 

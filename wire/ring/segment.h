@@ -1,5 +1,4 @@
-// The daemon's side of a segment (layout.h). It creates one (memfd, sized, sealed), or adopts one that a
-// client kept during the daemon's restart.
+// The daemon's side of a segment (layout.h). The daemon creates it as a memfd, sizes and seals it.
 #ifndef LOCKSTEP_WIRE_RING_SEGMENT_H_
 #define LOCKSTEP_WIRE_RING_SEGMENT_H_
 
@@ -24,10 +23,8 @@ struct SegmentOptions {
 
 enum class SegmentError : uint8_t {
   kNone,
-  kOptions,    // ring_count or a size out of range
-  kSystem,     // errno has the reason
-  kNotSealed,  // adopted: another process could resize it
-  kGeometry,   // adopted: impossible headers
+  kOptions,  // ring_count or a size out of range
+  kSystem,   // errno has the reason
 };
 const char* Explain(SegmentError);
 
@@ -39,8 +36,6 @@ class Segment {
   ~Segment();
 
   static SegmentError Create(const SegmentOptions& options, Segment* out);
-  // Takes ownership of `memfd`. It checks the headers once and keeps a private copy.
-  static SegmentError Adopt(Fd memfd, Segment* out);
 
   bool ok() const { return base_ != nullptr; }
   int fd() const { return memfd_.get(); }  // for passing to the client

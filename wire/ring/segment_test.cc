@@ -102,8 +102,6 @@ TEST(ClientSegmentTest, RefusesImpossibleHeaders) {
     }
     ClientSegment client;
     EXPECT_EQ(client.Attach(segment.fd(), segment.bytes()), AttachError::kGeometry) << "lie " << lie;
-    Segment adopted;
-    EXPECT_EQ(Segment::Adopt(Fd(::dup(segment.fd())), &adopted), SegmentError::kGeometry) << "lie " << lie;
   }
 }
 
@@ -122,40 +120,6 @@ TEST(ClientSegmentTest, IsNotInheritedByAForkedChild) {
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   client.Detach();
-}
-
-TEST(SegmentTest, AdoptsAnEarlierDaemonsSegmentAndContinues) {
-  ClientSegment client;
-  Fd kept;
-  {
-    Segment first = Make({.main_ring_bytes = 64 << 10, .ring_count = 2, .incarnation = 9});
-    ASSERT_EQ(client.Attach(first.fd(), first.bytes()), AttachError::kNone);
-    kept.reset(::dup(first.fd()));
-  }
-  RingWriter writer = client.Writer(0);
-  auto* record = writer.New<ApiRecord>();
-  record->correlation = 31;
-  writer.Commit();
-  Segment second;
-  ASSERT_EQ(Segment::Adopt(std::move(kept), &second), SegmentError::kNone);
-  EXPECT_EQ(second.incarnation(), 9u);
-  RingReader reader = second.Reader(0);
-  alignas(8) std::byte scratch[kMaxRecordBytes];
-  ASSERT_EQ(reader.Read(scratch), ReadStatus::kRecords);
-  RecordView view;
-  ASSERT_TRUE(reader.Next(&view));
-  EXPECT_EQ(view.as<ApiRecord>().correlation, 31u);
-  client.Detach();
-}
-
-TEST(SegmentTest, RefusesToAdoptAnUnsealedSegment) {
-  Fd plain(::memfd_create("plain", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(::ftruncate(plain.get(), 1 << 20), 0);
-  Segment segment;
-  EXPECT_EQ(Segment::Adopt(std::move(plain), &segment), SegmentError::kNotSealed);
-  Fd tiny(::memfd_create("tiny", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(::fcntl(tiny.get(), F_ADD_SEALS, kSeals), 0);
-  EXPECT_EQ(Segment::Adopt(std::move(tiny), &segment), SegmentError::kGeometry);
 }
 
 // ---- packets ----

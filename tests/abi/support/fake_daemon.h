@@ -53,7 +53,7 @@ class FakeDaemon {
          ::listen(listener_.get(), 8) == 0;
   }
 
-  // Waits for a client's Hello. `offered` receives the client's segment, if it has one.
+  // Waits for a client's Hello. `offered` receives the file that it passes, if any.
   bool AcceptHello(int milliseconds = 5000) { return Accept(milliseconds) && ReceiveHello(milliseconds); }
   // Waits for a client's Presence. Its Hello comes later on the same connection (ReceiveHello).
   bool AcceptPresence(int milliseconds = 5000) {
@@ -77,14 +77,6 @@ class FakeDaemon {
     welcome.incarnation = options.incarnation;
     welcome.epoch = options.epoch;
     return Send(ring::MessageType::kWelcome, welcome, end->segment.fd());
-  }
-  // Welcomes the client with the segment that it already has.
-  bool WelcomeBack(uint64_t segment_bytes) {
-    ring::Welcome welcome{};
-    welcome.layout_major = ring::kLayoutMajor;
-    welcome.layout_minor = layout_minor;
-    welcome.segment_bytes = segment_bytes;
-    return Send(ring::MessageType::kWelcome, welcome);
   }
   bool Arm(uint64_t capture, uint32_t activities = ring::kDefaultActivities, uint64_t epoch = 1) {
     ring::Arm arm{};
