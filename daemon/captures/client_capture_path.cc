@@ -14,7 +14,7 @@ ClientCapturePath::ClientCapturePath(EventLoop& loop, const Clock& clock, Regist
       ranks_changed_(std::move(ranks_changed)),
       log_(log),
       python_profiles_(loop, clock),
-      drainer_(clock) {}
+      drainers_(clock) {}
 
 bool ClientCapturePath::Choose(const ProcessId& process, const std::string&, uint32_t) {
   return clients_.SegmentOf(process) != nullptr;
@@ -45,28 +45,29 @@ uint64_t ClientCapturePath::BeginDrain(const ProcessId& process, const std::stri
                                        std::shared_ptr<Spool> spool) {
   python_profiles_.Expect(process, capture, spool);
   const std::shared_ptr<DaemonSegment> segment = clients_.SegmentOf(process);
-  return drainer_.Begin(process, segment, segment->incarnation(), capture, std::move(spool));
+  return drainers_.Begin(registry_.Find(process)->uid, process, segment, segment->incarnation(), capture,
+                         std::move(spool));
 }
 
-void ClientCapturePath::RestartDrain(const ProcessId& process) { drainer_.Restart(process); }
+void ClientCapturePath::RestartDrain(const ProcessId& process) { drainers_.Restart(process); }
 
 void ClientCapturePath::EndDrain(const ProcessId& process, uint64_t number, const HostInterval& window) {
-  drainer_.End(process, {window, [this, process, number](uint64_t records, std::function<void()> add_end) {
-                           loop_.Post([this, process, number, records, add_end = std::move(add_end)] {
-                             log_.Info("capture_drained", {{"pid", process.pid}, {"records", records}});
-                             python_profiles_.Send(process, number,
-                                                   [this, process, number, records, add_end] {
-                                                     // Updated before add_end, because the aggregator may
-                                                     // answer it with another capture of the process.
-                                                     captures_.OnDrained(process, number, records);
-                                                     add_end();
-                                                   });
-                           });
-                         }});
+  drainers_.End(process, {window, [this, process, number](uint64_t records, std::function<void()> add_end) {
+                            loop_.Post([this, process, number, records, add_end = std::move(add_end)] {
+                              log_.Info("capture_drained", {{"pid", process.pid}, {"records", records}});
+                              python_profiles_.Send(process, number,
+                                                    [this, process, number, records, add_end] {
+                                                      // Updated before add_end, because the aggregator may
+                                                      // answer it with another capture of the process.
+                                                      captures_.OnDrained(process, number, records);
+                                                      add_end();
+                                                    });
+                            });
+                          }});
 }
 
 void ClientCapturePath::AbandonDrain(const ProcessId& process) {
-  drainer_.Abandon(process);
+  drainers_.Abandon(process);
   python_profiles_.Forget(process);
 }
 

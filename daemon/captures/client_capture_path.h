@@ -2,7 +2,7 @@
 //
 // It sends the messages of captures to the clients and reports their states to Captures. It moves the records
 // in their rings, and their Python profiles, into the spool of the capture. The main thread; drains run on
-// the Drainer's thread.
+// the threads of UserDrainers.
 #ifndef LOCKSTEP_DAEMON_CAPTURES_CLIENT_CAPTURE_PATH_H_
 #define LOCKSTEP_DAEMON_CAPTURES_CLIENT_CAPTURE_PATH_H_
 
@@ -18,9 +18,9 @@
 #include "daemon/captures/capture_path.h"
 #include "daemon/captures/captures.h"
 #include "daemon/clients/client_server.h"
-#include "daemon/drain/drainer.h"
 #include "daemon/drain/python_profiles.h"
 #include "daemon/drain/spool.h"
+#include "daemon/drain/user_drainers.h"
 #include "daemon/node/event_loop.h"
 #include "daemon/node/process.h"
 #include "daemon/node/registry.h"
@@ -56,7 +56,7 @@ class ClientCapturePath final : public CapturePath, public ClientEvents {
   void OnClientProfile(const ProcessId& process, const ring::Profile& profile, Fd file) override;
   void OnClientGone(const ProcessId& process, const std::string& why) override;
 
-  DrainStats drain_stats() const { return drainer_.stats(); }
+  DrainStats drain_stats() const { return drainers_.stats(); }
 
  private:
   EventLoop& loop_;
@@ -66,8 +66,8 @@ class ClientCapturePath final : public CapturePath, public ClientEvents {
   const std::function<void()> ranks_changed_;
   Log& log_;
   PythonProfiles python_profiles_;
-  // Declared last, so that its thread ends first.
-  Drainer drainer_;
+  // Declared last, so that its threads end first.
+  UserDrainers drainers_;
 };
 
 }  // namespace lockstep::daemon

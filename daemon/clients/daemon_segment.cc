@@ -1,7 +1,6 @@
 #include "daemon/clients/daemon_segment.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -25,14 +24,6 @@ absl::StatusOr<std::unique_ptr<DaemonSegment>> DaemonSegment::Create(const ring:
   return std::unique_ptr<DaemonSegment>(new DaemonSegment(std::move(segment)));
 }
 
-absl::StatusOr<std::unique_ptr<DaemonSegment>> DaemonSegment::Adopt(Fd memfd) {
-  ring::Segment segment;
-  const ring::SegmentError error = ring::Segment::Adopt(std::move(memfd), &segment);
-  if (error != ring::SegmentError::kNone)
-    return SegmentFailed(error, "cannot take over the client's segment");
-  return std::unique_ptr<DaemonSegment>(new DaemonSegment(std::move(segment)));
-}
-
 DaemonSegment::DaemonSegment(ring::Segment segment)
     : segment_(std::move(segment)), losses_(segment_.header()), epoch_(segment_.header()->epoch.load()) {
   for (uint32_t i = 0; i < segment_.ring_count(); ++i) readers_.push_back(segment_.Reader(i));
@@ -44,16 +35,18 @@ uint64_t DaemonSegment::NextEpoch() {
   return epoch_;
 }
 
-DaemonSegment::Turn DaemonSegment::Drain(std::span<std::byte> scratch, uint64_t budget_bytes,
+DaemonSegment::Turn DaemonSegment::Drain(std::span<std::byte> scratch, uint64_t most_bytes,
                                          const std::function<void(const ring::RecordView&)>& sink) {
   Turn turn;
-  for (uint32_t i = 0; i < readers_.size(); ++i) {
-    ring::RingReader& reader = readers_[i];
+  for (size_t n = 0; n < readers_.size(); ++n) {
+    ring::RingReader& reader = readers_[(first_ + n) % readers_.size()];
     turn.most_pending = std::max(turn.most_pending, reader.Pending());
-    // The limit counts copies, not records, because a peer can write padding without end.
-    uint64_t copies = budget_bytes / scratch.size() + 1;
+    // The limit counts bytes, not records, because a peer can write padding without end.
+    const uint64_t begin = reader.position();
+    const uint64_t most = std::min(most_bytes, reader.capacity());
     ring::ReadStatus status = ring::ReadStatus::kRecords;
-    while (copies-- > 0 && (status = reader.Read(scratch)) == ring::ReadStatus::kRecords) {
+    while (reader.position() - begin < most &&
+           (status = reader.Read(scratch)) == ring::ReadStatus::kRecords) {
       ring::RecordView record;
       while (reader.Next(&record)) {
         sink(record);
@@ -61,22 +54,15 @@ DaemonSegment::Turn DaemonSegment::Drain(std::span<std::byte> scratch, uint64_t 
       }
       reader.Free();
     }
-    if (status == ring::ReadStatus::kRecords) turn.drained = false;
+    if (status == ring::ReadStatus::kRecords && reader.Pending() > 0) turn.drained = false;
+    most_bytes -= std::min(most_bytes, reader.position() - begin);
   }
+  first_ = (first_ + 1) % readers_.size();
   return turn;
 }
 
-uint64_t DaemonSegment::Discard() {
-  std::array<std::byte, 64 * 1024> scratch;
-  uint64_t records = 0;
-  // Two rounds drain twice the segment's capacity. That is enough for a writer that is finishing, and it ends
-  // even if a writer never stops.
-  for (int round = 0; round < 2; ++round) {
-    const Turn turn = Drain(scratch, bytes(), [](const ring::RecordView&) {});
-    records += turn.records;
-    if (turn.drained) break;
-  }
-  return records;
+void DaemonSegment::Discard() {
+  for (ring::RingReader& reader : readers_) reader.Skip();
 }
 
 uint64_t DaemonSegment::TakeUnknown() {

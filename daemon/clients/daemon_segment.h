@@ -20,8 +20,6 @@ namespace lockstep::daemon {
 class DaemonSegment {
  public:
   static absl::StatusOr<std::unique_ptr<DaemonSegment>> Create(const ring::SegmentOptions& options);
-  // Takes over the segment that a client kept while the daemon restarted.
-  static absl::StatusOr<std::unique_ptr<DaemonSegment>> Adopt(Fd memfd);
 
   int fd() const { return segment_.fd(); }
   uint64_t bytes() const { return segment_.bytes(); }
@@ -34,12 +32,13 @@ class DaemonSegment {
     uint64_t most_pending = 0;  // bytes in the fullest ring before this turn
     bool drained = true;        // all rings were empty at the end
   };
-  // Passes at most `budget_bytes` of records to `sink` and frees their space. RingReader::Read describes
-  // `scratch`.
-  Turn Drain(std::span<std::byte> scratch, uint64_t budget_bytes,
+  // Passes records to `sink` and frees their space: of each ring at most what the ring can hold, however fast
+  // its writer is, and of all rings at most about `most_bytes`. Each turn begins with another ring.
+  // RingReader::Read describes `scratch`.
+  Turn Drain(std::span<std::byte> scratch, uint64_t most_bytes,
              const std::function<void(const ring::RecordView&)>& sink);
-  // Discards the content of the rings. Returns the number of records.
-  uint64_t Discard();
+  // Discards the content of the rings without reading it.
+  void Discard();
 
   // Returns the increases since the last call.
   ring::LossCounts TakeLosses() { return losses_.Take(); }
@@ -55,6 +54,7 @@ class DaemonSegment {
   std::vector<ring::RingReader> readers_;
   std::vector<bool> reported_broken_;
   ring::LossReader losses_;
+  size_t first_ = 0;  // the ring with which the next turn begins
   uint64_t seen_unknown_ = 0;
   uint64_t epoch_;
 };

@@ -42,6 +42,11 @@ uint64_t Drainer::Begin(const ProcessId& process, std::shared_ptr<DaemonSegment>
   return epoch;
 }
 
+bool Drainer::idle() {
+  MutexLock lock(&mutex_);
+  return active_.empty();
+}
+
 std::shared_ptr<Drainer::Active> Drainer::Find(const ProcessId& process) {
   MutexLock lock(&mutex_);
   const auto it = active_.find(process);
@@ -119,7 +124,7 @@ Nanos Drainer::DrainAll(const std::vector<std::shared_ptr<Active>>& all) {
     std::optional<DrainEnd> end = TakeEnd(*active);
     MutexLock busy(&active->busy);
     if (active->abandoned) continue;
-    const DaemonSegment::Turn turn = DrainOnce(*active);
+    const DaemonSegment::Turn turn = DrainOnce(*active, kTurnBytes);
     if (turn.most_pending > kFewBytes || !turn.drained) {
       pause = kShortestPause;
     } else if (turn.records > 0) {
@@ -131,10 +136,10 @@ Nanos Drainer::DrainAll(const std::vector<std::shared_ptr<Active>>& all) {
   return pause;
 }
 
-DaemonSegment::Turn Drainer::DrainOnce(Active& active) {
+DaemonSegment::Turn Drainer::DrainOnce(Active& active, uint64_t most_bytes) {
   uint64_t bytes = 0;
   const DaemonSegment::Turn turn = active.segment->Drain(
-      scratch_, kTurnBytes, [&](const ring::RecordView& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy) {
+      scratch_, most_bytes, [&](const ring::RecordView& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy) {
         bytes += record.bytes.size();
         active.batcher.Add(record);
         if (active.batcher.full()) Flush(active);
@@ -153,9 +158,8 @@ void Drainer::Flush(Active& active) {
 }
 
 void Drainer::Finish(Active& active, const DrainEnd& end) {
-  // A client that is done writes no more. The limit applies to one that continues to write.
-  for (int turn = 0; turn < kMostLastTurns && !DrainOnce(active).drained; ++turn) {
-  }
+  // A client that is done writes no more, so each ring holds at most its capacity.
+  DrainOnce(active, UINT64_MAX);
   Flush(active);
   v1::CaptureEnd message;
   message.set_capture(active.identity.capture);

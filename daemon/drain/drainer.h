@@ -41,6 +41,13 @@ struct DrainStats {
   uint64_t turns = 0;
   uint64_t records = 0;
   uint64_t bytes = 0;  // size of these records in the rings
+
+  DrainStats& operator+=(const DrainStats& other) {
+    turns += other.turns;
+    records += other.records;
+    bytes += other.bytes;
+    return *this;
+  }
 };
 
 class Drainer {
@@ -60,14 +67,15 @@ class Drainer {
   // Ends the drain without a further batch or CaptureEnd. Returns when the drain thread no longer uses the
   // process.
   void Abandon(const ProcessId& process);
+  // Returns true if it drains no process. Any thread.
+  bool idle();
   // Any thread.
   DrainStats stats() const { return {turns_, records_, bytes_}; }
 
  private:
   static constexpr size_t kScratchBytes = 256u << 10;
-  // Limit of one turn: the content of a ring of 8 MiB, so that one process cannot occupy the thread.
+  // Limit of one turn, so that one process cannot occupy the thread.
   static constexpr uint64_t kTurnBytes = 8u << 20;
-  static constexpr int kMostLastTurns = 64;
   static constexpr Nanos kBatchAge = Nanos::Millis(200);
   static constexpr Nanos kShortestPause = Nanos::Millis(1);
   static constexpr Nanos kLongestPause = Nanos::Millis(10);
@@ -104,7 +112,9 @@ class Drainer {
   std::optional<DrainEnd> TakeEnd(const Active& active);
   void Run();
   Nanos DrainAll(const std::vector<std::shared_ptr<Active>>& all);
-  DaemonSegment::Turn DrainOnce(Active& active) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy);
+  // `most_bytes` is as for DaemonSegment::Drain.
+  DaemonSegment::Turn DrainOnce(Active& active, uint64_t most_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy);
   void Flush(Active& active) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy);
   void Finish(Active& active, const DrainEnd& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(active.busy);
 

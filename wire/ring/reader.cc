@@ -105,6 +105,20 @@ void RingReader::Free() {
   ring_->tail.store(tail_, std::memory_order_release);
 }
 
+void RingReader::Skip() {
+  copy_ = {};
+  next_ = 0;
+  if (broken()) return;
+  const uint64_t available = ring_->head.load(std::memory_order_acquire) - tail_;
+  if (available > capacity_ || available % 8 != 0) {
+    Break(BrokenReason::kHead);
+    return;
+  }
+  contiguous_ = 0;
+  tail_ += available;
+  ring_->tail.store(tail_, std::memory_order_release);
+}
+
 uint64_t LossCounts::total() const {
   uint64_t sum = 0;
   for (const auto& reason : records) {

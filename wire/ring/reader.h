@@ -58,9 +58,14 @@ class RingReader {
   bool Next(RecordView* out);
   // Frees the records that Next has returned or skipped.
   void Free();
+  // Frees everything up to the writer's head without reading it. The time does not depend on the content.
+  void Skip();
 
   bool broken() const { return broken_ != BrokenReason::kNone; }
   BrokenReason broken_reason() const { return broken_; }
+  uint64_t capacity() const { return capacity_; }
+  // Bytes freed since the ring was made. It grows by at least 8 with each Read that returns records.
+  uint64_t position() const { return tail_; }
   // Bytes between the freed position and the writer's head; 0 if broken.
   uint64_t Pending() const;
   // Number of skipped records of unknown kinds.

@@ -154,6 +154,20 @@ TEST_F(RingTest, OneReadTakesAtMostTheScratch) {
   EXPECT_EQ(seen, 1000u);
 }
 
+TEST_F(RingTest, SkipFreesEverythingWithoutReadingIt) {
+  RingWriter writer = client_.Writer(0);
+  for (uint32_t i = 0; i < 100; ++i) ASSERT_TRUE(WriteApi(writer, i));
+  std::memset(reinterpret_cast<std::byte*>(&client_.header()) + client_.ring(0).offset, 0xFF, 1000);
+  RingReader reader = segment_.Reader(0);
+  reader.Skip();
+  EXPECT_EQ(reader.Pending(), 0u);
+  EXPECT_EQ(client_.ring(0).tail.load(), client_.ring(0).head.load());
+  ASSERT_TRUE(WriteApi(writer, 7));
+  const auto records = ReadAll(reader);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].as<ApiRecord>().correlation, 7u);
+}
+
 TEST_F(RingTest, TheNextDaemonRereadsUnfreedRecords) {
   RingWriter writer = client_.Writer(0);
   for (uint32_t i = 0; i < 10; ++i) ASSERT_TRUE(WriteApi(writer, i));
@@ -291,6 +305,12 @@ TEST_F(HostileWriter, ADecreasingHeadBreaksIt) {
 }
 TEST_F(HostileWriter, AHeadBetweenRecordsBreaksIt) {
   EXPECT_EQ(ReasonAfter([this](RecordHeader&) { client_.ring(0).head = 4; }), BrokenReason::kHead);
+}
+TEST_F(HostileWriter, AHeadBeyondTheRingBreaksASkip) {
+  RingReader reader = segment_.Reader(0);
+  client_.ring(0).head = (64 << 10) + 8;
+  reader.Skip();
+  EXPECT_EQ(reader.broken_reason(), BrokenReason::kHead);
 }
 TEST_F(HostileWriter, ALengthOfZeroBreaksIt) {
   EXPECT_EQ(ReasonAfter([](RecordHeader& h) { h.bytes = 0; }), BrokenReason::kLength);
