@@ -29,7 +29,7 @@ FOLDERS = [
     ("capture", ["capture/model", "capture/store", "capture/align", "capture/infer"], ["wire/fields", "wire/columns", "base"]),
     ("analysis", ["analysis/prepare", "analysis/time", "analysis/replay", "analysis/compare", "analysis/gains", "analysis/explain"],
      ["capture", "base"]),
-    ("formats", ["formats/common", "formats/kineto", "formats/nsys", "formats/otf2", "formats/perfetto", "formats/timeline", "formats/python",
+    ("formats", ["formats/common", "formats/kineto", "formats/nsys", "formats/nvprof", "formats/otf2", "formats/perfetto", "formats/timeline", "formats/python",
                  "formats/scenario", "formats/input"], ["analysis/time", "capture", "scenario", "base"]),
     ("report", ["report/fields", "report", "report/text"], ["analysis", "capture", "base"]),
     ("views", ["views/host", "views/device", "views/tables", "views/catalog"], ["report", "formats/common", "analysis", "capture", "wire/fields", "base"]),

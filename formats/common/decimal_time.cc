@@ -141,8 +141,12 @@ std::optional<int64_t> NanosFromMicrosText(std::string_view text) {
       }
     }
   }
+  return ScaledIntegerFromText(text, 3);
+}
+
+std::optional<int64_t> ScaledIntegerFromText(std::string_view text, int exponent) {
   const std::optional<Decimal> d = ParseDecimal(Bare(text));
-  return d ? ScaleAndRound(*d, 3) : std::nullopt;
+  return d ? ScaleAndRound(*d, exponent) : std::nullopt;
 }
 
 std::optional<int64_t> IntegerFromText(std::string_view text) {

@@ -17,6 +17,9 @@ namespace lockstep::formats {
 // nanoseconds.
 std::optional<int64_t> NanosFromMicrosText(std::string_view text);
 
+// Returns `text` * 10^`exponent`, rounded in the same way: with 9, seconds become nanoseconds.
+std::optional<int64_t> ScaledIntegerFromText(std::string_view text, int exponent);
+
 // Reads a JSON number that counts something. nullopt: it is not a number, has a fraction, or does not fit.
 std::optional<int64_t> IntegerFromText(std::string_view text);
 

@@ -38,10 +38,15 @@ std::string FirstBytes(const std::string& path, size_t bytes) {
   return opened.ok() ? Peek(opened->source, bytes) : "";
 }
 
+bool IsCsvName(std::string_view name) {
+  return std::any_of(kPacked.begin(), kPacked.end(), [name](std::string_view packed) {
+    return name.ends_with(std::string(".csv").append(packed));
+  });
+}
+
 // Tables in CSV are common beside traces, so only nvprof's count.
-bool IsForeign(const std::string& path) {
-  if (HasForeignEnding(path)) return true;
-  return path.ends_with(".csv") && !WhyForeign(path, FirstBytes(path, kForeignBytes)).empty();
+bool IsNvprofCsv(const std::string& path) {
+  return IsCsvName(path) && IsNvprofText(FirstBytes(path, kForeignBytes));
 }
 
 // True if an export of the report is beside it: nsys writes job.sqlite for job.nsys-rep.
@@ -56,7 +61,8 @@ bool IsExported(const std::string& path, const std::set<std::string>& names) {
 // Reads enough of a file to distinguish a trace from a settings file.
 bool LooksLikeTrace(const std::string& path) {
   constexpr size_t kEnough = 256 * 1024;
-  if (path.find(".json") == std::string::npos) return !IsForeign(path);
+  if (IsCsvName(path)) return FirstBytes(path, kForeignBytes).find("\"Start\",") != std::string::npos;
+  if (path.find(".json") == std::string::npos) return !HasForeignEnding(path);
   const std::string bytes = FirstBytes(path, kEnough);
   const size_t first = bytes.find_first_not_of(" \t\r\n");
   return (first != std::string::npos && bytes[first] == '[') ||
@@ -77,7 +83,8 @@ absl::StatusOr<Listing> List(const std::string& folder) {
     const std::string name = it->path().filename().string();
     if (it->is_directory(ignored)) {
       if (!name.starts_with(".")) listing.folders.push_back(it->path().string());
-    } else if (it->is_regular_file(ignored) && (IsTraceName(name) || IsForeign(it->path().string()))) {
+    } else if (it->is_regular_file(ignored) &&
+               (IsTraceName(name) || HasForeignEnding(name) || IsNvprofCsv(it->path().string()))) {
       listing.traces.push_back(it->path().string());
       names.insert(name);
     }
@@ -152,11 +159,11 @@ std::string NoTraces(const std::string& folder, const Search& inside) {
     remedy = absl::StrCat("folders more than ", kDeepestFolder,
                           " levels inside it are not searched: give one such as ", inside.too_deep());
   }
-  return absl::StrCat(
-      folder,
-      " holds no capture, no .json or .json.gz trace, no .timeline and no .sqlite of Nsight Systems, "
-      "nor do the folders inside it; ",
-      remedy);
+  return absl::StrCat(folder,
+                      " holds no capture, no .json or .json.gz trace, no .timeline, no .sqlite of Nsight "
+                      "Systems and no .csv of nvprof, "
+                      "nor do the folders inside it; ",
+                      remedy);
 }
 
 }  // namespace

@@ -64,18 +64,7 @@ constexpr char kRecordAgain[] =
     "record the job again: nsys profile --trace=cuda,nvtx -o job COMMAND && nsys export --type sqlite "
     "--include-blobs=true -o job.sqlite job.nsys-rep";
 
-// nvprof begins its messages with its process number, also in the file of --log-file: "==4711== NVPROF is
-// profiling process 4711".
-bool IsNvprofText(std::string_view text) {
-  if (text.starts_with("==")) {
-    for (std::string_view words : {"== NVPROF is profiling", "== Profiling result",
-                                   "== Profiling application", "== Generated result file"}) {
-      if (text.find(words) != std::string_view::npos) return true;
-    }
-  }
-  return text.starts_with("\"Start\",\"Duration\",") || text.starts_with("\"Type\",\"Time(%)\",") ||
-         text.starts_with("\"Time(%)\",\"Time\",\"Calls\",");
-}
+constexpr char kPrintTrace[] = "--print-gpu-trace --csv --normalized-time-unit ns --log-file ";
 
 }  // namespace
 
@@ -100,12 +89,29 @@ std::string WhyForeign(std::string_view path, std::string_view first_bytes) {
     case Kind::kNone:
       break;
   }
-  if (!IsNvprofText(first_bytes)) return "";
-  return absl::StrCat(" is the printed output of nvprof, which lockstep does not read; ", kRecordAgain);
+  return "";
 }
 
-std::string WhyNvprof() {
-  return absl::StrCat(" is a database of nvprof, which lockstep does not read; ", kRecordAgain);
+std::string WhyNvprofDatabase(std::string_view path) {
+  return absl::StrCat(" is a database of nvprof; print it: nvprof --import-profile ", ShellWord(path), " ",
+                      kPrintTrace, ShellWord(WithEnding(path, ".csv")));
+}
+
+bool IsNvprofText(std::string_view first_bytes) {
+  // nvprof begins its messages with its process number, also in the file of --log-file. The job's own output
+  // may come before them.
+  for (const std::string_view words : {"== NVPROF is profiling process ", "== Profiling result:"}) {
+    if (first_bytes.find(words) != std::string_view::npos) return true;
+  }
+  return first_bytes.starts_with("\"Start\",\"Duration\",") ||
+         first_bytes.starts_with("\"Type\",\"Time(%)\",") ||
+         first_bytes.starts_with("\"Time(%)\",\"Time\",\"Calls\",");
+}
+
+std::string WhyNotNvprofTrace() {
+  return absl::StrCat(
+      " is output of nvprof without kernels, copies and sets in CSV; print them: nvprof --print-api-trace ",
+      kPrintTrace, "trace.csv COMMAND");
 }
 
 }  // namespace lockstep::formats

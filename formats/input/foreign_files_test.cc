@@ -40,6 +40,12 @@ class ForeignFilesTest : public InputFilesTest {
                                    "TEXT); CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (_id_ INTEGER "
                                    "PRIMARY KEY AUTOINCREMENT, start INT, end INT, name INT);"));
   }
+  std::string NvprofTrace(const std::string& name) const {
+    return Write(
+        name,
+        "==1== Profiling result:\n\"Start\",\"Duration\",\"Device\",\"Name\"\nms,ms,,\n1.0,2.0,\"V100 "
+        "(0)\",\"gemm\"\n");
+  }
   const std::string report_bytes_ = std::string("\x01\x02\x03report", 9);
 };
 
@@ -61,19 +67,38 @@ TEST_F(ForeignFilesTest, AnUnfinishedRecordingNamesTheImporter) {
 
 TEST_F(ForeignFilesTest, AFileThatCannotBeConvertedIsToBeRecordedAgain) {
   const std::string compute = std::string("NVR\0", 4) + report_bytes_;
-  const std::string csv =
-      "==4711== NVPROF is profiling process 4711, command: python train.py\n"
-      "==4711== Profiling result:\n\"Start\",\"Duration\",\"Grid X\"\n";
   EXPECT_THAT(Sentence(Write("renamed.json", compute)),
               HasSubstr("renamed.json is a report of Nsight Compute"));
   EXPECT_THAT(Sentence(Write("k.ncu-rep", "")), HasSubstr("Nsight Compute"));
-  EXPECT_THAT(Sentence(Write("log.txt", csv)), HasSubstr("log.txt is the printed output of nvprof"));
-  EXPECT_THAT(Sentence(Write("bare.txt", "\"Start\",\"Duration\",\"Grid X\"\n")), HasSubstr("of nvprof"));
   EXPECT_THAT(Sentence(Write("a.nvvp", "session")), HasSubstr("Visual Profiler"));
+}
+
+TEST_F(ForeignFilesTest, OutputOfNvprofNamesTheCommandThatPrintsATrace) {
+  const std::string summary = "==1== Profiling result:\n\"Type\",\"Time(%)\",\"Time\",\"Calls\"\n%,us,,\n";
+  EXPECT_THAT(
+      Sentence(Write("log.txt", summary)),
+      AllOf(HasSubstr("log.txt is output of nvprof without kernels"), HasSubstr("--print-gpu-trace")));
+  EXPECT_THAT(Sentence(Write("bare.txt", "\"Start\",\"Duration\",\"Grid X\"\n")),
+              HasSubstr("bare.txt line 1"));
   for (const char* name : {"a.nvvp", "a.nvprof", "a.sqlite"}) {
-    EXPECT_THAT(Sentence(NvprofDatabase(name)),
-                AllOf(HasSubstr("is a database of nvprof"), HasSubstr("nsys profile --trace=cuda,nvtx")));
+    const std::string path = NvprofDatabase(name);
+    EXPECT_THAT(Sentence(path), AllOf(HasSubstr("nvprof --import-profile " + path + " --print-gpu-trace"),
+                                      EndsWith((folder_ / "a.csv").string())));
   }
+}
+
+TEST_F(ForeignFilesTest, ATraceOfNvprofIsReadAlone) {
+  const std::string trace = NvprofTrace("gpu.csv");
+  const auto capture = ReadInput(std::vector<std::string>{folder_.string()}, {});
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  ASSERT_EQ(capture->ranks.size(), 1u);
+  EXPECT_EQ(capture->ranks[0].activities.size(), 1u);
+  NvprofTrace("gpu2.csv");
+  EXPECT_THAT(Sentence(folder_.string()),
+              HasSubstr("gpu.csv is output of nvprof, of one process; give it alone"));
+  const auto both = ReadInput(std::vector<std::string>{trace, Trace()}, {});
+  ASSERT_FALSE(both.ok());
+  EXPECT_THAT(std::string(both.status().message()), HasSubstr("give it alone"));
 }
 
 TEST_F(ForeignFilesTest, BesideReadableTracesTheyAreLeftOutWithANote) {
@@ -85,7 +110,7 @@ TEST_F(ForeignFilesTest, BesideReadableTracesTheyAreLeftOutWithANote) {
   ASSERT_TRUE(capture.ok()) << capture.status();
   EXPECT_EQ(capture->ranks.size(), 1u);
   EXPECT_THAT(capture->notes, Contains(AllOf(HasSubstr("job.nsys-rep"), EndsWith("(left out)"))));
-  EXPECT_THAT(capture->notes, Contains(HasSubstr("gpu.csv is the printed output of nvprof")));
+  EXPECT_THAT(capture->notes, Contains(HasSubstr("gpu.csv is output of nvprof")));
   EXPECT_THAT(capture->notes, Not(Contains(HasSubstr("table.csv"))));
 }
 

@@ -24,6 +24,7 @@
 #include "formats/kineto/trace_spans.h"
 #include "formats/nsys/nsys_input.h"
 #include "formats/nsys/sqlite_database.h"
+#include "formats/nvprof/nvprof_reader.h"
 #include "formats/timeline/timeline_reader.h"
 
 namespace lockstep::formats {
@@ -196,6 +197,32 @@ absl::StatusOr<std::optional<capture::Capture>> ReadNsysAmong(std::vector<Opened
   return std::move(*capture);
 }
 
+// nullopt: the files include no trace of nvprof. Each is of one process on a clock of its own, so it is read
+// alone. Beside traces that were found in a folder, it is left out.
+absl::StatusOr<std::optional<capture::Capture>> ReadNvprofAmong(std::vector<Opened>& opened,
+                                                                std::vector<std::string>& left_out,
+                                                                const ReadOptions& options) {
+  std::vector<Opened> traces;
+  std::vector<Opened> others;
+  for (Opened& o : opened)
+    (IsNvprofText(Peek(o.trace.source, kForeignBytes)) ? traces : others).push_back(std::move(o));
+  opened = std::move(others);
+  if (traces.empty()) return std::nullopt;
+  Opened& first = traces.front();
+  if (traces.size() + opened.size() > 1) {
+    const std::string sentence = absl::StrCat(first.from.path, " is output of nvprof, of one process");
+    if (opened.empty() || first.from.named)
+      return absl::InvalidArgumentError(absl::StrCat(sentence, "; give it alone"));
+    left_out.push_back(sentence);
+    return std::nullopt;
+  }
+  auto capture = ReadNvprof(*first.trace.source, first.from, [&options, &first](uint64_t done) {
+    if (options.progress) options.progress(done, first.trace.bytes);
+  });
+  if (!capture.ok()) return capture.status();
+  return std::move(*capture);
+}
+
 absl::StatusOr<capture::Capture> ReadKinetoFiles(std::vector<Opened> opened, const ReadOptions& options) {
   const JoinOptions join{
       .span = options.span,
@@ -231,8 +258,15 @@ absl::StatusOr<std::vector<std::string>> TakeForeign(std::vector<Opened>& opened
   return sentences;
 }
 
-// The files must be of one kind.
-absl::StatusOr<capture::Capture> ReadOneKind(std::vector<Opened> opened, const ReadOptions& options) {
+// The files must be of one kind. `left_out` receives sentences about files of another kind.
+absl::StatusOr<capture::Capture> ReadOneKind(std::vector<Opened> opened, std::vector<std::string>& left_out,
+                                             const ReadOptions& options) {
+  auto nvprof = ReadNvprofAmong(opened, left_out, options);
+  if (!nvprof.ok()) return nvprof.status();
+  if (*nvprof) {
+    if (absl::Status s = CheckOnlySpan(options.span); !s.ok()) return s;
+    return std::move(**nvprof);
+  }
   auto nsys = ReadNsysAmong(opened, options);
   if (!nsys.ok()) return nsys.status();
   if (*nsys) {
@@ -247,13 +281,15 @@ absl::StatusOr<capture::Capture> ReadOneKind(std::vector<Opened> opened, const R
 }
 
 absl::StatusOr<capture::Capture> ReadOpened(std::vector<Opened> opened, const ReadOptions& options) {
-  const auto foreign = TakeForeign(opened);
+  auto foreign = TakeForeign(opened);
   if (!foreign.ok()) return foreign.status();
-  auto capture = ReadOneKind(std::move(opened), options);
+  std::vector<std::string> left_out;
+  auto capture = ReadOneKind(std::move(opened), left_out, options);
   if (!capture.ok()) {
     // Beside a report that lacks only its export, a file that is not a trace is not the point.
     return foreign->empty() ? capture.status() : absl::InvalidArgumentError(foreign->front());
   }
+  foreign->insert(foreign->end(), left_out.begin(), left_out.end());
   for (const std::string& sentence : *foreign)
     capture->notes.push_back(absl::StrCat(sentence, " (left out)"));
   return capture;

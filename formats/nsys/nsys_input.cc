@@ -97,7 +97,7 @@ Outcome ReadOne(NsysInput& input, HostDetail host, const RowProgress& progress) 
     const std::string cut = broken_off.empty() ? "" : absl::StrCat(" (", broken_off, ")");
     return {.why = absl::StrCat(" ", database.status().message(), cut, "; copy it again")};
   }
-  if (IsNvprof(*database)) return {.why = WhyNvprof()};
+  if (IsNvprof(*database)) return {.why = WhyNvprofDatabase(input.from.path)};
   NsysFile file = ReadNsys(*database, progress, host);
   if (!broken_off.empty()) file.damage = absl::StrCat("is truncated: ", broken_off);
   return {.rows = std::move(file)};

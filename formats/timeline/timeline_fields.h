@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "formats/common/text_lines.h"
 #include "formats/timeline/timeline_words.h"
 
 namespace lockstep::formats {

@@ -79,15 +79,6 @@ std::string Sentence(const Parts&... parts) {
   return out;
 }
 
-// Quotes a word for an error, shortened and without control characters, because damaged text may hold any
-// bytes.
-inline std::string ShownWord(std::string_view word) {
-  constexpr size_t kShown = 40;
-  std::string shown = "\"";
-  for (const char c : word.substr(0, kShown)) shown.push_back(c >= ' ' && c <= '~' ? c : '?');
-  return shown.append(word.size() > kShown ? "...\"" : "\"");
-}
-
 }  // namespace lockstep::formats
 
 #endif  // LOCKSTEP_FORMATS_TIMELINE_TIMELINE_WORDS_H_
