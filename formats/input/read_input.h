@@ -11,8 +11,8 @@
 
 namespace lockstep::formats {
 
-// Reads files and folders. They hold a Lockstep capture folder, or Kineto/PyTorch traces (.json, .json.gz), or
-// the timeline of a whole job (docs/formats/timeline.md). Or they hold SQLite exports of Nsight Systems
+// Reads files and folders. They hold a Lockstep capture folder, or Kineto/PyTorch traces (.json, .json.gz),
+// or the timeline of a whole job (docs/formats/timeline.md). Or they hold SQLite exports of Nsight Systems
 // (docs/formats/nsys_sqlite.md), or one trace of nvprof (docs/formats/nvprof.md). The result is Finish()ed.
 //
 // kInvalidArgument: the input cannot be used (nothing found, two files of one rank, …); the error names file,
