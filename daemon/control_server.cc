@@ -13,11 +13,7 @@
 #include "lockstep/v1/control.grpc.pb.h"
 
 namespace lockstep::daemon {
-namespace {
-
-constexpr int kConnectionsPerTurn = 16;
-
-}  // namespace
+namespace {}  // namespace
 
 // Every call is posted to the main thread and waits there for its answer. The state of a call is shared with
 // the main thread, so an answer after the timeout is discarded safely.
@@ -126,10 +122,15 @@ struct ControlServer::PerUser {
 
 ControlServer::ControlServer(ControlServerOptions options, EventLoop& loop, const Clock& clock,
                              ControlHandler& handler, SchedulerHandler& scheduler, Log& log)
-    : options_(options), loop_(loop), clock_(clock), handler_(handler), scheduler_(scheduler), log_(log) {}
+    : options_(options),
+      loop_(loop),
+      clock_(clock),
+      handler_(handler),
+      scheduler_(scheduler),
+      log_(log),
+      acceptor_(loop, log) {}
 
 ControlServer::~ControlServer() {
-  loop_.Unwatch(accept_watch_);
   for (auto& [uid, user] : servers_) user->service.Stop();
   for (auto& [uid, user] : servers_)
     user->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
@@ -137,27 +138,22 @@ ControlServer::~ControlServer() {
 
 absl::Status ControlServer::Start(ListeningSocket socket) {
   socket_.emplace(std::move(socket));
-  LOCKSTEP_ASSIGN_OR_RETURN(accept_watch_, loop_.Watch(socket_->fd(), [this] { AcceptAll(); }));
-  return absl::OkStatus();
+  return acceptor_.Start(socket_->fd(), [this](Fd connection) { Accept(std::move(connection)); });
 }
 
 MonoTime ControlServer::last_call() const {
   return calls_.running > 0 ? clock_.Monotonic() : MonoTime(calls_.last_end_ns);
 }
 
-void ControlServer::AcceptAll() {
-  for (int i = 0; i < kConnectionsPerTurn; ++i) {
-    std::optional<Fd> socket = socket_->Accept();
-    if (!socket) return;
-    const absl::StatusOr<Peer> peer = PeerOf(socket->get());
-    if (!peer.ok()) continue;
-    if (options_.owner != 0 && peer->uid != 0 && peer->uid != options_.owner) {
-      handler_.ControlRefused(peer->uid, peer->pid, "it is another user's daemon");
-      continue;
-    }
-    PerUser* user = ServerFor(peer->uid, peer->pid);
-    if (user != nullptr) grpc::AddInsecureChannelFromFd(user->server.get(), socket->release());
+void ControlServer::Accept(Fd socket) {
+  const absl::StatusOr<Peer> peer = PeerOf(socket.get());
+  if (!peer.ok()) return;
+  if (options_.owner != 0 && peer->uid != 0 && peer->uid != options_.owner) {
+    handler_.ControlRefused(peer->uid, peer->pid, "it is another user's daemon");
+    return;
   }
+  PerUser* user = ServerFor(peer->uid, peer->pid);
+  if (user != nullptr) grpc::AddInsecureChannelFromFd(user->server.get(), socket.release());
 }
 
 ControlServer::PerUser* ControlServer::ServerFor(uid_t uid, pid_t pid) {

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/time.h"
+#include "daemon/node/acceptor.h"
 #include "daemon/node/event_loop.h"
 #include "daemon/node/socket.h"
 #include "lockstep/v1/control.pb.h"
@@ -79,7 +80,7 @@ class ControlServer {
     std::atomic<int> running = 0;
     std::atomic<int64_t> last_end_ns = 0;  // monotonic
   };
-  void AcceptAll();
+  void Accept(Fd socket);
   PerUser* ServerFor(uid_t uid, pid_t pid);
 
   const ControlServerOptions options_;
@@ -89,9 +90,9 @@ class ControlServer {
   ControlHandler& handler_;
   SchedulerHandler& scheduler_;
   Log& log_;
-  EventLoop::WatchId accept_watch_ = 0;
   Calls calls_;
   std::map<uid_t, std::unique_ptr<PerUser>> servers_;
+  Acceptor acceptor_;
 };
 
 }  // namespace lockstep::daemon

@@ -99,7 +99,7 @@ void KinetoCapturePath::Open(const KinetoPathOptions& options, const ProcessTabl
 }
 
 absl::Status KinetoCapturePath::OpenDyno(uint16_t port) {
-  dyno_server_ = std::make_unique<DynoServer>(loop_, *dyno_offers_);
+  dyno_server_ = std::make_unique<DynoServer>(loop_, *dyno_offers_, log_);
   LOCKSTEP_RETURN_IF_ERROR(dyno_server_->Start(port));
   log_.Info("dyno", {{"port", dyno_server_->port()}});
   return absl::OkStatus();

@@ -70,13 +70,13 @@ ClientServer::ClientServer(ClientServerOptions options, EventLoop& loop, const P
       registry_(registry),
       attempts_(attempts),
       events_(events),
-      log_(log) {
+      log_(log),
+      acceptor_(loop, log) {
   // The incarnations differ from those of an earlier daemon, so that its strings are not taken for ours.
   next_incarnation_ = static_cast<uint64_t>(SystemClock().Realtime().ns() / 1'000'000) << 20;
 }
 
 ClientServer::~ClientServer() {
-  loop_.Unwatch(accept_watch_);
   for (auto& [id, connection] : connections_) {
     loop_.Unwatch(connection.socket_watch);
     loop_.Unwatch(connection.pidfd_watch);
@@ -86,16 +86,7 @@ ClientServer::~ClientServer() {
 
 absl::Status ClientServer::Start(ListeningSocket socket) {
   socket_.emplace(std::move(socket));
-  LOCKSTEP_ASSIGN_OR_RETURN(accept_watch_, loop_.Watch(socket_->fd(), [this] { AcceptAll(); }));
-  return absl::OkStatus();
-}
-
-void ClientServer::AcceptAll() {
-  for (int i = 0; i < kPacketsPerTurn; ++i) {
-    std::optional<Fd> socket = socket_->Accept();
-    if (!socket) return;
-    AcceptOne(*std::move(socket));
-  }
+  return acceptor_.Start(socket_->fd(), [this](Fd connection) { Accept(std::move(connection)); });
 }
 
 absl::Status ClientServer::Admit(const Peer& peer) const {
@@ -110,7 +101,7 @@ absl::Status ClientServer::Admit(const Peer& peer) const {
   return absl::OkStatus();
 }
 
-void ClientServer::AcceptOne(Fd socket) {
+void ClientServer::Accept(Fd socket) {
   const absl::StatusOr<Peer> peer = PeerOf(socket.get());
   if (!peer.ok()) return;
   if (const absl::Status admitted = Admit(*peer); !admitted.ok()) {

@@ -18,6 +18,7 @@
 #include "base/log/log.h"
 #include "daemon/clients/connection_attempts.h"
 #include "daemon/clients/daemon_segment.h"
+#include "daemon/node/acceptor.h"
 #include "daemon/node/event_loop.h"
 #include "daemon/node/process.h"
 #include "daemon/node/registry.h"
@@ -94,8 +95,7 @@ class ClientServer {
     std::shared_ptr<DaemonSegment> segment;
   };
 
-  void AcceptAll();
-  void AcceptOne(Fd socket);
+  void Accept(Fd socket);
   absl::Status Admit(const Peer& peer) const;
   void OnReadable(ConnectionId id);
   // A non-OK status refuses the connection with that reason.
@@ -120,7 +120,7 @@ class ClientServer {
   ConnectionAttempts& attempts_;
   ClientEvents& events_;
   Log& log_;
-  EventLoop::WatchId accept_watch_ = 0;
+  Acceptor acceptor_;
   std::map<ConnectionId, Connection> connections_;
   std::map<ProcessId, ConnectionId> by_process_;
   std::map<uid_t, size_t> per_user_;

@@ -10,12 +10,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "base/files/read_files.h"
+#include "base/rpc/peer_user.h"
 #include "base/rpc/status_macros.h"
 #include "daemon/kineto/kineto_protocol.h"
 #include "daemon/node/version.h"
@@ -76,56 +73,7 @@ std::string AnswerTrigger(const object& call, uid_t caller, DynoHandler& handler
                       ",\"eventProfilersBusy\":0,\"activityProfilersBusy\":", done.busy, "}");
 }
 
-// Formats an address as the kernel's tables do: each 32-bit word in the host's byte order.
-std::string Hex(const sockaddr_storage& address) {
-  std::string out;
-  uint16_t port = 0;
-  const auto add = [&out](const void* bytes, size_t words) {
-    for (size_t i = 0; i < words; ++i) {
-      uint32_t word = 0;
-      std::memcpy(&word, static_cast<const char*>(bytes) + 4 * i, sizeof(word));
-      absl::StrAppendFormat(&out, "%08X", word);
-    }
-  };
-  if (address.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-    add(&v4.sin_addr, 1);
-    port = ntohs(v4.sin_port);
-  } else {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-    add(&v6.sin6_addr, 4);
-    port = ntohs(v6.sin6_port);
-  }
-  return absl::StrFormat("%s:%04X", out, port);
-}
-
-std::optional<uid_t> CallerOf(int fd) {
-  sockaddr_storage client{};
-  sockaddr_storage server{};
-  socklen_t length = sizeof(client);
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&client), &length) != 0) return std::nullopt;
-  length = sizeof(server);
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&server), &length) != 0) return std::nullopt;
-  const std::optional<std::string> table =
-      FileText(client.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6");
-  return OwnerOfConnection(table.value_or(""), Hex(client), Hex(server));
-}
-
 }  // namespace
-
-std::optional<uid_t> OwnerOfConnection(const std::string& table, const std::string& client,
-                                       const std::string& server) {
-  constexpr size_t kLocal = 1;
-  constexpr size_t kRemote = 2;
-  constexpr size_t kUid = 7;
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(table, '\n'))) {
-    const std::vector<std::string> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
-    if (fields.size() <= kUid || fields[kLocal] != client || fields[kRemote] != server) continue;
-    uint32_t uid = 0;
-    if (absl::SimpleAtoi(fields[kUid], &uid)) return uid;
-  }
-  return std::nullopt;
-}
 
 std::string AnswerDyno(const std::string& json, uid_t caller, DynoHandler& handler) {
   simdjson::dom::parser parser;
@@ -142,7 +90,6 @@ std::string AnswerDyno(const std::string& json, uid_t caller, DynoHandler& handl
 
 DynoServer::~DynoServer() {
   while (!connections_.empty()) Close(connections_.begin()->first);
-  for (const Listener& listener : listeners_) loop_.Unwatch(listener.watch);
 }
 
 absl::Status DynoServer::Start(uint16_t port) {
@@ -179,18 +126,17 @@ absl::Status DynoServer::Listen(int family, uint16_t port) {
   length = sizeof(address);
   getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length);
   if (family == AF_INET) port_ = ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
-  const int raw = fd.get();
-  LOCKSTEP_ASSIGN_OR_RETURN(const EventLoop::WatchId watch, loop_.Watch(raw, [this, raw] { Accept(raw); }));
-  listeners_.push_back({std::move(fd), watch});
-  return absl::OkStatus();
+  Listener& listener = listeners_.emplace_back();
+  listener.fd = std::move(fd);
+  listener.acceptor = std::make_unique<Acceptor>(loop_, log_);
+  return listener.acceptor->Start(listener.fd.get(),
+                                  [this](Fd connection) { Accept(std::move(connection)); });
 }
 
-void DynoServer::Accept(int listener) {
-  Fd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!fd.ok() || connections_.size() >= kMostConnections) return;
+void DynoServer::Accept(Fd fd) {
   // A caller that the kernel does not identify gets no answer.
-  const std::optional<uid_t> caller = CallerOf(fd.get());
-  if (!caller) return;
+  const std::optional<uid_t> caller = rpc::PeerUser(fd.get());
+  if (!caller || connections_.size() >= kMostConnections || CallsOf(*caller) >= kMostOfOneUser) return;
   const uint64_t id = next_id_++;
   const auto watch = loop_.Watch(fd.get(), [this, id] { OnReadable(id); });
   if (!watch.ok()) return;
@@ -199,6 +145,11 @@ void DynoServer::Accept(int listener) {
   connection.caller = *caller;
   connection.watch = *watch;
   connection.timer = loop_.After(kCallTime, [this, id] { Close(id); });
+}
+
+size_t DynoServer::CallsOf(uid_t caller) const {
+  return static_cast<size_t>(std::count_if(connections_.begin(), connections_.end(),
+                                           [&](const auto& entry) { return entry.second.caller == caller; }));
 }
 
 void DynoServer::Close(uint64_t id) {

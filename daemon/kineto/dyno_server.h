@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/fd.h"
+#include "daemon/node/acceptor.h"
 #include "daemon/node/event_loop.h"
 
 namespace lockstep::daemon {
@@ -42,18 +43,13 @@ class DynoHandler {
   virtual DynoTriggered Trigger(uid_t caller, const DynoTrigger& trigger) = 0;
 };
 
-// Returns the user of the socket that is connected from `client` to `server`. Both are "ADDRESS:PORT" in the
-// kernel's hexadecimal. `table` is the text of /proc/net/tcp or tcp6. Pure function.
-std::optional<uid_t> OwnerOfConnection(const std::string& table, const std::string& client,
-                                       const std::string& server);
-
 // Returns the answer to one call, both in JSON. Has no side effect except through `handler`.
 std::string AnswerDyno(const std::string& json, uid_t caller, DynoHandler& handler);
 
 // The main thread.
 class DynoServer {
  public:
-  DynoServer(EventLoop& loop, DynoHandler& handler) : loop_(loop), handler_(handler) {}
+  DynoServer(EventLoop& loop, DynoHandler& handler, Log& log) : loop_(loop), handler_(handler), log_(log) {}
   ~DynoServer();
 
   // Listens on 127.0.0.1 and, if the machine has it, ::1. Port 0 chooses a free one.
@@ -63,7 +59,7 @@ class DynoServer {
  private:
   struct Listener {
     Fd fd;
-    EventLoop::WatchId watch = 0;
+    std::unique_ptr<Acceptor> acceptor;
   };
   struct Connection {
     Fd fd;
@@ -72,17 +68,21 @@ class DynoServer {
     EventLoop::TimerId timer = 0;
     std::string received;
   };
-  static constexpr size_t kMostConnections = 16;
+  static constexpr size_t kMostConnections = 64;
+  static constexpr size_t kMostOfOneUser = 4;
   static constexpr size_t kLargestCall = 64u << 10;
   static constexpr Nanos kCallTime = Nanos::Seconds(5);
 
   absl::Status Listen(int family, uint16_t port);
-  void Accept(int listener);
+  void Accept(Fd fd);
+  // Number of open calls of that user.
+  size_t CallsOf(uid_t caller) const;
   void OnReadable(uint64_t id);
   void Close(uint64_t id);
 
   EventLoop& loop_;
   DynoHandler& handler_;
+  Log& log_;
   uint16_t port_ = 0;
   std::vector<Listener> listeners_;
   std::map<uint64_t, Connection> connections_;

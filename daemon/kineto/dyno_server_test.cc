@@ -52,19 +52,5 @@ TEST(DynoTest, AnswersInvalidCallsWithAnError) {
   EXPECT_EQ(handler.trigger.most, 0);
 }
 
-TEST(DynoTest, TheCallerIsTheOwnerOfTheConnection) {
-  const std::string table =
-      "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-      "   0: 0100007F:06F2 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 "
-      "0 0 10 0\n"
-      "   1: 0100007F:06F2 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0 20 4 "
-      "30 10 -1\n"
-      "   2: 0100007F:9C40 0100007F:06F2 01 00000000:00000000 00:00000000 00000000  1001        0 3 1 0 20 4 "
-      "30 10 -1\n";
-  EXPECT_EQ(OwnerOfConnection(table, "0100007F:9C40", "0100007F:06F2"), 1001u);
-  EXPECT_EQ(OwnerOfConnection(table, "0100007F:9C41", "0100007F:06F2"), std::nullopt);
-  EXPECT_EQ(OwnerOfConnection("", "a", "b"), std::nullopt);
-}
-
 }  // namespace
 }  // namespace lockstep::daemon

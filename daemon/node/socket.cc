@@ -92,14 +92,4 @@ ListeningSocket::~ListeningSocket() {
     unlink(path_.c_str());
 }
 
-std::optional<Fd> ListeningSocket::Accept() const {
-  // Skips connections that the peer closed before they were accepted.
-  for (int tries = 0; tries < kBacklog; ++tries) {
-    const int fd = accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) return Fd(fd);
-    if (errno != ECONNABORTED && errno != EINTR) return std::nullopt;
-  }
-  return std::nullopt;
-}
-
 }  // namespace lockstep::daemon

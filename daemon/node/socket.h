@@ -40,8 +40,6 @@ class ListeningSocket {
 
   int fd() const { return fd_.get(); }
   const std::string& path() const { return path_; }
-  // Returns the next connection, non-blocking and close-on-exec, or nothing if none is waiting.
-  std::optional<Fd> Accept() const;
 
  private:
   ListeningSocket(std::string path, Fd fd, dev_t device, ino_t inode)
