@@ -42,7 +42,7 @@ std::vector<std::string> FilesOf(const std::string& records) {
 absl::Status SendFile(const std::string& folder, const std::string& name,
                       grpc::ServerWriter<v1::FetchChunk>& writer, uint64_t& bytes) {
   const std::string path = absl::StrCat(folder, "/", name);
-  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
   v1::FetchChunk chunk;
   chunk.set_name(name);

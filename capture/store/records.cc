@@ -1,8 +1,9 @@
 #include "capture/store/records.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -30,14 +31,14 @@ using columns::Kind;
 constexpr std::string_view kBegunUnseen = "(began before the capture)";
 
 absl::StatusOr<std::string> ReadFile(const fs::path& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  std::ifstream in(path, std::ios::binary);
-  if (error || !in) return absl::NotFoundError(absl::StrCat("cannot read ", path.string()));
-  std::string bytes(size, '\0');
-  in.read(bytes.data(), static_cast<std::streamsize>(size));
-  bytes.resize(static_cast<size_t>(in.gcount()));
-  return bytes;
+  const InputFile file = OpenInputFile(path);
+  const std::string sentence = absl::StrCat(path.string(), " ", file.why);
+  if (!file.fd.ok())
+    return file.error == ENOENT ? absl::NotFoundError(sentence) : absl::InvalidArgumentError(sentence);
+  std::optional<std::string> bytes = RestOf(file);
+  if (!bytes)
+    return absl::InvalidArgumentError(absl::StrCat(sentence, "cannot be read: ", std::strerror(errno)));
+  return *std::move(bytes);
 }
 
 class Loader {
@@ -73,14 +74,21 @@ class Loader {
   bool HasManifest() const { return manifest_state_ != ManifestState::kNone; }
   void Note(std::string text) { capture_.notes.push_back(std::move(text)); }
 
+  void NoteManifest(const std::string& name, const absl::Status& why) {
+    Note(absl::StrCat((folder_ / name).string(), " cannot be used (", why.message(),
+                      "): ranks are numbered from the file names, and hosts and losses are not known"));
+  }
+
   absl::Status ReadManifest() {
     for (const std::string name : {kManifestName, kOpenManifestName}) {
       auto text = ReadFile(folder_ / name);
-      if (!text.ok()) continue;
+      if (!text.ok()) {
+        if (!absl::IsNotFound(text.status())) NoteManifest(name, text.status());
+        continue;
+      }
       auto manifest = ParseManifest(*text);
       if (!manifest.ok()) {
-        Note(absl::StrCat((folder_ / name).string(), " cannot be used (", manifest.status().message(),
-                          "): ranks are numbered from the file names, and hosts and losses are not known"));
+        NoteManifest(name, manifest.status());
         continue;
       }
       manifest_ = *std::move(manifest);

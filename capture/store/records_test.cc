@@ -409,6 +409,27 @@ TEST_F(RecordsTest, ReadsFilesBesideAnInvalidManifest) {
   EXPECT_THAT(capture.notes, ::testing::Contains(HasSubstr("manifest.json cannot be used")));
 }
 
+TEST_F(RecordsTest, SpecialFilesAreNamedAndNotOpened) {
+  Append(0, Block(Kind::kKernel, 1, {Kernel(0, 1, 0, 0)}));
+  Append(1, Block(Kind::kKernel, 1, {Kernel(0, 1, 0, 0)}));
+  Close();
+  const std::string fifo = PathOf(1);
+  fs::remove(fifo);
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  Capture capture = Load();
+  ASSERT_EQ(capture.ranks.size(), 2u);
+  EXPECT_EQ(capture.ranks[0].activities.size(), 1u);
+  EXPECT_EQ(Lost(capture.ranks[1], "kernel"), 1u);
+  EXPECT_THAT(capture.notes,
+              ::testing::Contains(HasSubstr(fifo + " is a FIFO, not a regular file; 1 records")));
+
+  const std::string manifest = folder_ + "/records/" + kManifestName;
+  fs::remove(manifest);
+  ASSERT_EQ(::mkfifo(manifest.c_str(), 0600), 0);
+  capture = Load();
+  EXPECT_THAT(capture.notes, ::testing::Contains(HasSubstr("manifest.json cannot be used (")));
+}
+
 TEST_F(RecordsTest, AManifestCannotPointOutsideItsFolder) {
   Write(folder_ + "/secret.lsr", Block(Kind::kKernel, 1, {Kernel(0, 1, 0, 0)}));
   manifest_.processes[0].files = {{"../secret.lsr", 1, {}}};

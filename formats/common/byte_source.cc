@@ -1,8 +1,6 @@
 #include "formats/common/byte_source.h"
 
-#include <fcntl.h>
 #include <isa-l/igzip_lib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/files/read_files.h"
 
 namespace lockstep::formats {
 namespace {
@@ -174,25 +173,21 @@ std::unique_ptr<ByteSource> GzipSource(std::unique_ptr<ByteSource> inner) {
 }
 
 absl::StatusOr<OpenedTrace> OpenTrace(const std::string& path) {
-  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.ok()) {
-    const std::string sentence = absl::StrCat(path, " cannot be opened: ", std::strerror(errno));
-    if (errno == ENOENT) return absl::NotFoundError(sentence);
-    if (errno == EACCES) return absl::PermissionDeniedError(sentence);
-    return absl::InvalidArgumentError(sentence);
+  InputFile file = OpenInputFile(path, Pipes::kOfShell);
+  if (!file.fd.ok()) {
+    const std::string sentence = absl::StrCat(path, " ", file.why);
+    if (file.error == ENOENT) return absl::NotFoundError(sentence);
+    if (file.error == EACCES) return absl::PermissionDeniedError(sentence);
+    return absl::InvalidArgumentError(
+        absl::StrCat(sentence, file.error == EINVAL ? "; give a file, or /dev/stdin for a pipe" : ""));
   }
-  struct stat info = {};
-  if (::fstat(fd.get(), &info) != 0 || S_ISDIR(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is not a file"));
-  }
-  unsigned char magic[4] = {};
-  const ssize_t known = ::pread(fd.get(), magic, sizeof magic, 0);
-  const bool gzip = known >= 2 && magic[0] == 0x1f && magic[1] == 0x8b;
-  const bool zstd =
-      known == 4 && magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd;
   OpenedTrace opened;
-  opened.bytes = static_cast<uint64_t>(info.st_size);
-  opened.source = std::make_unique<FileSource>(std::move(fd));
+  opened.bytes = file.bytes;
+  opened.source = std::make_unique<FileSource>(std::move(file.fd));
+  // A pipe cannot be read at a place, so the first bytes are read and kept.
+  const std::string first = Peek(opened.source, 4);
+  const bool gzip = first.starts_with("\x1f\x8b");
+  const bool zstd = first == "\x28\xb5\x2f\xfd";
   if (gzip) opened.source = GzipSource(std::move(opened.source));
   if (zstd) opened.source = ZstdSource(std::move(opened.source));
   return opened;

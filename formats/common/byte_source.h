@@ -73,8 +73,8 @@ std::unique_ptr<ByteSource> ZstdSource(std::unique_ptr<ByteSource> inner);
 std::string Peek(std::unique_ptr<ByteSource>& source, size_t bytes);
 
 // Opens a file and inflates it if its first bytes are those of gzip or zstd; the file's name does not matter.
-// Fails with kNotFound, kPermissionDenied or kInvalidArgument (a folder) and one sentence that names the
-// file.
+// Fails with kNotFound, kPermissionDenied or kInvalidArgument (a folder, a FIFO, a device, a socket) and one
+// sentence that names the file. A pipe of the shell is read.
 struct OpenedTrace {
   std::unique_ptr<ByteSource> source;
   uint64_t bytes = 0;  // size of the file, not inflated

@@ -85,6 +85,20 @@ TEST(ByteSource, RecognisesGzipByItsFirstBytes) {
   }
 }
 
+TEST(ByteSource, RecognisesGzipInAPipeOfTheShell) {
+  const std::string text = SomeText(5000);
+  const std::string packed = Gzip(text);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const Fd reader(ends[0]);
+  Fd writer(ends[1]);
+  ASSERT_EQ(::write(writer.get(), packed.data(), packed.size()), static_cast<ssize_t>(packed.size()));
+  writer.reset();
+  auto opened = OpenTrace("/dev/fd/" + std::to_string(reader.get()));
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_TRUE(ReadAll(*opened->source, 999) == text);
+}
+
 TEST(ByteSource, ErrorNamesAnUnreadableFile) {
   const auto missing = OpenTrace("/nonexistent/trace.json");
   ASSERT_FALSE(missing.ok());

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/files/read_files.h"
 #include "formats/common/byte_source.h"
 #include "formats/common/foreign_files.h"
 #include "formats/common/trace_files.h"
@@ -72,6 +73,7 @@ bool LooksLikeTrace(const std::string& path) {
 struct Listing {
   std::vector<std::string> traces;   // in natural order
   std::vector<std::string> folders;  // in natural order
+  std::vector<std::string> notes;    // about files with the name of a trace that are not regular files
 };
 
 absl::StatusOr<Listing> List(const std::string& folder) {
@@ -87,12 +89,16 @@ absl::StatusOr<Listing> List(const std::string& folder) {
                (IsTraceName(name) || HasForeignEnding(name) || IsNvprofCsv(it->path().string()))) {
       listing.traces.push_back(it->path().string());
       names.insert(name);
+    } else if (IsTraceName(name) && !it->is_regular_file(ignored)) {
+      const std::string path = it->path().string();
+      listing.notes.push_back(absl::StrCat(path, " ", OpenInputFile(path).why, " (left out)"));
     }
   }
   if (error) return absl::InvalidArgumentError(absl::StrCat(folder, " cannot be listed: ", error.message()));
   std::erase_if(listing.traces, [&names](const std::string& path) { return IsExported(path, names); });
   std::sort(listing.traces.begin(), listing.traces.end(), NaturallyBefore);
   std::sort(listing.folders.begin(), listing.folders.end(), NaturallyBefore);
+  std::sort(listing.notes.begin(), listing.notes.end());
   return listing;
 }
 
@@ -144,6 +150,7 @@ class Search {
     }
     traces.insert(traces.end(), listing->traces.begin(), listing->traces.end());
     next.insert(next.end(), listing->folders.begin(), listing->folders.end());
+    notes.insert(notes.end(), listing->notes.begin(), listing->notes.end());
   }
 
   const size_t most_folders_;
@@ -151,9 +158,11 @@ class Search {
   std::string too_deep_;
 };
 
-std::string NoTraces(const std::string& folder, const Search& inside) {
+std::string NoTraces(const std::string& folder, const Search& inside, const std::vector<std::string>& notes) {
   std::string remedy = "give a folder with one trace per rank";
-  if (!inside.captures.empty()) {
+  if (!notes.empty()) {
+    remedy = notes.front();
+  } else if (!inside.captures.empty()) {
     remedy = absl::StrCat("it holds the capture ", inside.captures.front(), ": give that folder");
   } else if (!inside.too_deep().empty()) {
     remedy = absl::StrCat("folders more than ", kDeepestFolder,
@@ -181,13 +190,14 @@ absl::StatusOr<FoundTraces> FindTraces(const std::string& folder, size_t most_fo
   std::error_code error;
   if (fs::is_directory(fs::path(folder) / "traces", error)) {
     if (auto inner = List((fs::path(folder) / "traces").string()); inner.ok() && !inner->traces.empty())
-      return FoundTraces{std::move(inner->traces), {}};
+      return FoundTraces{std::move(inner->traces), std::move(inner->notes)};
   }
   Search search(most_folders);
   if (absl::Status s = search.Below(folder, std::move(top->folders)); !s.ok()) return s;
-  FoundTraces found{std::move(top->traces), {}};
+  FoundTraces found{std::move(top->traces), std::move(top->notes)};
   if (search.traces.empty()) {
-    if (found.paths.empty()) return absl::InvalidArgumentError(NoTraces(folder, search));
+    found.notes.insert(found.notes.end(), search.notes.begin(), search.notes.end());
+    if (found.paths.empty()) return absl::InvalidArgumentError(NoTraces(folder, search, found.notes));
     return found;
   }
   if (std::any_of(found.paths.begin(), found.paths.end(), LooksLikeTrace)) {
@@ -196,7 +206,7 @@ absl::StatusOr<FoundTraces> FindTraces(const std::string& folder, size_t most_fo
     return found;
   }
   found.paths.insert(found.paths.end(), search.traces.begin(), search.traces.end());
-  found.notes = std::move(search.notes);
+  found.notes.insert(found.notes.end(), search.notes.begin(), search.notes.end());
   for (const std::string& capture : search.captures)
     found.notes.push_back(absl::StrCat(capture, " is a capture (left out); give it alone"));
   return found;

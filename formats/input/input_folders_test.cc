@@ -1,6 +1,7 @@
 // Folders of folders: one per rank, as launchers and other tools lay them out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
@@ -70,6 +71,24 @@ TEST_F(InputFoldersTest, TracesUnderAFolderOfTracesAreFound) {
   std::vector<std::string> notes;
   EXPECT_THAT(Ranks(&notes), ElementsAre(2, 3));
   EXPECT_THAT(notes, ElementsAre(HasSubstr("settings.json is JSON but not a trace")));
+}
+
+TEST_F(InputFoldersTest, SpecialFilesAreNamedAndNotOpened) {
+  const std::string fifo = (folder_ / "rank_1.json.gz").string();
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo((folder_ / "nvprof.csv").c_str(), 0600), 0);
+  EXPECT_THAT(Sentence(), HasSubstr("rank_1.json.gz is a FIFO, not a regular file"));
+  const auto named = ReadInput(std::vector<std::string>{fifo}, {});
+  ASSERT_FALSE(named.ok());
+  EXPECT_EQ(named.status().message(),
+            fifo + " is a FIFO, not a regular file; give a file, or /dev/stdin for a pipe");
+  fs::create_symlink("nowhere", folder_ / "rank_2.json");
+  WriteTrace("rank_0.json");
+  std::vector<std::string> notes;
+  EXPECT_THAT(Ranks(&notes), ElementsAre(0));
+  EXPECT_THAT(notes,
+              ElementsAre(HasSubstr("rank_1.json.gz is a FIFO, not a regular file (left out)"),
+                          HasSubstr("rank_2.json is a link to a file that does not exist (left out)")));
 }
 
 TEST_F(InputFoldersTest, LinksAreFollowedOnce) {

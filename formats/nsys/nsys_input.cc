@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/fd.h"
+#include "base/files/read_files.h"
 #include "base/mutex.h"
 #include "base/parallel.h"
 #include "formats/common/foreign_files.h"
@@ -27,9 +28,10 @@ namespace {
 constexpr size_t kBlock = size_t{1} << 20;
 
 bool LiesUncompressed(const std::string& path) {
-  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const InputFile file = OpenInputFile(path);
   char first[kSqliteMagicBytes] = {};
-  return fd.ok() && ::pread(fd.get(), first, sizeof first, 0) == static_cast<ssize_t>(sizeof first) &&
+  return file.fd.ok() &&
+         ::pread(file.fd.get(), first, sizeof first, 0) == static_cast<ssize_t>(sizeof first) &&
          IsSqlite({first, sizeof first});
 }
 

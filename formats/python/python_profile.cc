@@ -1,12 +1,13 @@
 #include "formats/python/python_profile.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <limits>
+#include <optional>
 #include <set>
-#include <sstream>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -53,14 +54,13 @@ bool FunctionOf(const PythonValue& key, const PythonValue& value, PythonFunction
 }
 
 absl::StatusOr<std::string> ReadWhole(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return absl::InvalidArgumentError(absl::StrCat(path, " cannot be opened"));
-  if (static_cast<uint64_t>(file.tellg()) > kMostBytes)
+  const InputFile file = OpenInputFile(path);
+  if (!file.fd.ok()) return absl::InvalidArgumentError(absl::StrCat(path, " ", file.why));
+  if (file.bytes > kMostBytes)
     return absl::InvalidArgumentError(absl::StrCat(path, " is too large for a profile"));
-  std::ostringstream text;
-  file.seekg(0);
-  text << file.rdbuf();
-  return std::move(text).str();
+  std::optional<std::string> text = RestOf(file);
+  if (!text) return absl::InvalidArgumentError(absl::StrCat(path, " cannot be read: ", std::strerror(errno)));
+  return *std::move(text);
 }
 
 // Reads the rank from a file name of users, or of records/.
