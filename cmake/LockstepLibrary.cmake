@@ -6,8 +6,8 @@
 #   sanitizer leaves it out, because its code starts no thread, or another test runs the same threads.
 # lockstep_bench(<name> SRCS … DEPS …)
 #   Adds a Google Benchmark program. `./dev bench` runs all of them.
-# lockstep_fuzzer(<name> SRCS … DEPS …)
-#   Adds a libFuzzer program. `./dev fuzz` runs all of them.
+# lockstep_fuzzer(<name>_fuzzer SRCS … DEPS …)
+#   Adds a libFuzzer program, which `./dev fuzz` runs, and a test that runs it once on the inputs in tests/corpus/<name>.
 # lockstep_check_orphan_tests()
 #   Makes the configuration fail if a *_test.cc belongs to no target.
 set_property(GLOBAL PROPERTY lockstep_known_tests "")
@@ -97,7 +97,7 @@ function(lockstep_check_orphan_tests)
   add_custom_target(fuzzers DEPENDS ${fuzzers})
 endfunction()
 
-# Fuzzers are built only for `./dev fuzz`, into <build>/fuzz.
+# Fuzzers are built only in the tree of preset asan, into <build>/fuzz.
 function(lockstep_fuzzer name)
   cmake_parse_arguments(arg "" "" "SRCS;DEPS" ${ARGN})
   if(NOT LOCKSTEP_FUZZ)
@@ -109,4 +109,12 @@ function(lockstep_fuzzer name)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
   set_property(GLOBAL APPEND PROPERTY lockstep_fuzzers ${name})
+  string(REGEX REPLACE "_fuzzer$" "" attacked ${name})
+  set(corpus ${CMAKE_SOURCE_DIR}/tests/corpus/${attacked})
+  if(NOT IS_DIRECTORY ${corpus})
+    message(FATAL_ERROR "${name} has no inputs: put a valid one into ${corpus}")
+  endif()
+  add_test(NAME ${attacked}_corpus COMMAND ${name} -runs=0 -timeout=10 -close_fd_mask=3 ${corpus})
+  set_tests_properties(${attacked}_corpus PROPERTIES LABELS "fuzz;sanitized" TIMEOUT 120)
+  set_property(GLOBAL APPEND PROPERTY lockstep_sanitized ${name})
 endfunction()
