@@ -4,6 +4,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -76,7 +77,12 @@ class Client {
   // Returns the length of the answer, or -1 if none came.
   ssize_t Receive() const {
     char answer[2 * kLargestKinetoConfig];
-    return recv(fd_.get(), answer, sizeof(answer), 0);
+    ssize_t length = -1;
+    // libFuzzer's alarm interrupts it.
+    do {
+      length = recv(fd_.get(), answer, sizeof(answer), 0);
+    } while (length < 0 && errno == EINTR);
+    return length;
   }
 
  private:
