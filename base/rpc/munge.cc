@@ -125,7 +125,32 @@ bool LooksLikeACredential(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
 }
 
+// `output` is that of unmunge.
+absl::Status Rejected(const std::string& output) {
+  const std::string said(
+      absl::StripAsciiWhitespace(output.substr(0, std::min<size_t>(output.find('\n'), 200))));
+  return absl::UnauthenticatedError(absl::StrCat("MUNGE rejected the credential: ", said));
+}
+
 }  // namespace
+
+absl::StatusOr<uid_t> ParseUnmunged(const std::string& output) {
+  // The output has lines of "NAME:  value", then an empty line, then the payload of the credential.
+  const size_t head = output.find("\n\n");
+  const std::string payload =
+      head == std::string::npos ? "" : std::string(absl::StripAsciiWhitespace(output.substr(head)));
+  int found = 0;
+  uid_t uid = 0;
+  for (const absl::string_view line : absl::StrSplit(output.substr(0, head), '\n')) {
+    const std::pair<absl::string_view, absl::string_view> field =
+        absl::StrSplit(line, absl::MaxSplits(':', 1));
+    if (field.first == "UID" && absl::SimpleAtoi(field.second, &uid)) ++found;
+  }
+  if (found != 1) return Rejected(output);
+  if (payload != kPurpose)
+    return absl::UnauthenticatedError("the MUNGE credential was made for another service");
+  return uid;
+}
 
 absl::StatusOr<std::string> MungePrograms::Make() const {
   std::vector<std::string> words = Words(settings_.munge, settings_.socket);
@@ -144,25 +169,8 @@ absl::StatusOr<uid_t> MungePrograms::Read(const std::string& credential) const {
   std::vector<std::string> words = Words(settings_.unmunge, settings_.socket);
   for (const char* word : {"--numeric", "--keys=STATUS,UID"}) words.emplace_back(word);
   LOCKSTEP_ASSIGN_OR_RETURN(const Ended ended, Run(words, credential, settings_.timeout));
-  // The output has lines of "NAME:  value", then an empty line, then the payload of the credential.
-  const size_t head = ended.out.find("\n\n");
-  const std::string payload =
-      head == std::string::npos ? "" : std::string(absl::StripAsciiWhitespace(ended.out.substr(head)));
-  int found = 0;
-  uid_t uid = 0;
-  for (const absl::string_view line : absl::StrSplit(ended.out.substr(0, head), '\n')) {
-    const std::pair<absl::string_view, absl::string_view> field =
-        absl::StrSplit(line, absl::MaxSplits(':', 1));
-    if (field.first == "UID" && absl::SimpleAtoi(field.second, &uid)) ++found;
-  }
-  if (!ended.well || found != 1) {
-    const std::string said(
-        absl::StripAsciiWhitespace(ended.out.substr(0, std::min<size_t>(ended.out.find('\n'), 200))));
-    return absl::UnauthenticatedError(absl::StrCat("MUNGE rejected the credential: ", said));
-  }
-  if (payload != kPurpose)
-    return absl::UnauthenticatedError("the MUNGE credential was made for another service");
-  return uid;
+  if (!ended.well) return Rejected(ended.out);
+  return ParseUnmunged(ended.out);
 }
 
 }  // namespace lockstep::rpc

@@ -29,6 +29,11 @@ class CallerCredentials {
   virtual absl::StatusOr<uid_t> Read(const std::string& credential) const = 0;
 };
 
+// Returns the user in the output of a successful `unmunge --numeric --keys=STATUS,UID`. The end of the output
+// is the credential's payload, which its maker chose. Pure function. Errors are those of
+// CallerCredentials::Read.
+absl::StatusOr<uid_t> ParseUnmunged(const std::string& output);
+
 class MungePrograms final : public CallerCredentials {
  public:
   struct Settings {
