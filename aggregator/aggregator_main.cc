@@ -17,6 +17,7 @@
 #include "aggregator/server.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/files/open_file_limit.h"
 #include "base/log/log.h"
 #include "base/rpc/channel.h"
 #include "base/service_manager.h"
@@ -131,6 +132,7 @@ int AggregatorMain(int argc, char** argv, char** environment) {
       ParseAggregatorOptions(argc, argv, environment, &exit_code);
   if (!options) return exit_code;
   const sigset_t signals = BlockEndSignals();
+  RaiseOpenFileLimit();  // each daemon and each caller needs one
   rpc::PrepareProcess();
   const absl::StatusOr<Fd> file = settings::OpenLog(options->log.file);
   if (!file.ok()) return Fail(&LogNothing, LogFormat::kText, file.status(), kUsage);

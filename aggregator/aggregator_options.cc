@@ -10,7 +10,7 @@
 #include "aggregator/server.h"
 #include "base/metrics/endpoint.h"
 #include "base/rpc/address.h"
-#include "base/rpc/server.h"
+#include "base/rpc/listener.h"
 #include "base/settings/duration.h"
 #include "base/settings/settings.h"
 

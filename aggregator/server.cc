@@ -29,6 +29,7 @@
 #include "base/metrics/endpoint.h"
 #include "base/random_number.h"
 #include "base/rpc/address.h"
+#include "base/rpc/connection_gate.h"
 #include "base/rpc/server.h"
 #include "base/rpc/status_macros.h"
 #include "formats/common/read_options.h"
@@ -118,11 +119,12 @@ class GrpcServer final : public Server {
              .log = options_.log},
             clock_, use_, [this](const std::string& id) { return hub_.captures().IsWriting(id); }, audit_,
             metrics_),
-        ingest_(hub_, calls_, audit_, clock_, options_.token),
+        callers_(options_.token, options_.credentials, gate_),
+        ingest_(hub_, calls_, audit_, clock_, options_.token, gate_),
         samplers_(hub_.captures(), {.log = options_.log}),
         control_(
-            hub_, samplers_, calls_, use_, audit_, aggregator::Callers(options_.token, options_.credentials),
-            kVersion, [this](v1::AggregatorStatus& status) { Describe(status); },
+            hub_, samplers_, calls_, use_, audit_, callers_, kVersion,
+            [this](v1::AggregatorStatus& status) { Describe(status); },
             [this](const std::string& folder, v1::TraceFinished& finished) {
               AfterCapture(folder, finished);
             }) {}
@@ -130,29 +132,21 @@ class GrpcServer final : public Server {
 
   absl::Status Listen() {
     grpc::ServerBuilder builder;
-    rpc::Configure(builder);
-    std::vector<rpc::Address> addresses;
-    std::vector<int> ports(options_.listen.size(), 0);
-    for (size_t i = 0; i < options_.listen.size(); ++i) {
-      LOCKSTEP_ASSIGN_OR_RETURN(rpc::Address address, rpc::Address::Parse(options_.listen[i]));
-      LOCKSTEP_RETURN_IF_ERROR(rpc::Listen(builder, address, options_.token, &ports[i]));
-      addresses.push_back(std::move(address));
+    rpc::Configure(builder, {});
+    gate_.Attach(builder);
+    for (const std::string& text : options_.listen) {
+      LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(text));
+      LOCKSTEP_ASSIGN_OR_RETURN(const int port, gate_.Listen(address, options_.token));
+      addresses_.push_back(address.is_unix() ? absl::StrCat("unix:", address.path())
+                           : address.host().find(':') != std::string::npos
+                               ? absl::StrCat("[", address.host(), "]:", port)
+                               : absl::StrCat(address.host(), ":", port));
     }
     builder.RegisterService(&ingest_);
     builder.RegisterService(&control_);
     server_ = builder.BuildAndStart();
-    for (size_t i = 0; i < addresses.size(); ++i) {
-      if (server_ == nullptr || (!addresses[i].is_unix() && ports[i] == 0)) {
-        return absl::UnavailableError(
-            absl::StrCat("cannot listen on ", addresses[i].target(),
-                         ": another program may use the port, or the address may not be this machine's"));
-      }
-      addresses_.push_back(addresses[i].is_unix() ? absl::StrCat("unix:", addresses[i].path())
-                           : addresses[i].host().find(':') != std::string::npos
-                               ? absl::StrCat("[", addresses[i].host(), "]:", ports[i])
-                               : absl::StrCat(addresses[i].host(), ":", ports[i]));
-    }
-    return absl::OkStatus();
+    if (server_ == nullptr) return absl::UnavailableError("gRPC cannot start its server");
+    return gate_.Start();
   }
 
   absl::Status OpenHttp() {
@@ -177,7 +171,7 @@ class GrpcServer final : public Server {
     };
     metrics::EndpointSource source;
     source.fill = [this](metrics::Page& page) {
-      metrics_.AddTo(hub_, calls_, audit_.counts(), page);
+      metrics_.AddTo(hub_, calls_, gate_.counts(), audit_.counts(), page);
       return absl::OkStatus();
     };
     source.health = [this]() -> absl::StatusOr<std::string> {
@@ -202,6 +196,7 @@ class GrpcServer final : public Server {
     housekeeper_.Stop();
     endpoint_.reset();
     samplers_.Shutdown();
+    gate_.Stop();
     hub_.Shutdown();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
     server_ = nullptr;
@@ -270,6 +265,8 @@ class GrpcServer final : public Server {
   aggregator::CaptureUse use_;
   ServerMetrics metrics_;
   Housekeeper housekeeper_;
+  rpc::ConnectionGate gate_;
+  aggregator::Callers callers_;
   aggregator::IngestService ingest_;
   aggregator::Samplers samplers_;
   aggregator::ControlService control_;

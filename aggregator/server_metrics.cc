@@ -64,6 +64,21 @@ void AddIngest(const aggregator::Hub& hub, Page& page) {
                    "Lost records of this aggregator's captures, by stage and kind."));
 }
 
+void AddConnections(const rpc::GateCounts& gate, Page& page) {
+  page.Gauge("lockstep_aggregator_connections",
+             "Connections over TCP: stranger until a call has proved who it is, then trusted.")
+      .Count(gate.strangers, {{"peer", "stranger"}})
+      .Count(gate.trusted, {{"peer", "trusted"}});
+  page.Counter("lockstep_aggregator_connections_accepted_total", "Connections that were accepted.")
+      .Count(gate.accepted);
+  page.Counter("lockstep_aggregator_connections_displaced_total",
+               "Connections of strangers that were closed in favour of newer ones.")
+      .Count(gate.displaced);
+  page.Counter("lockstep_aggregator_descriptor_shortages_total",
+               "Times that a connection had to wait because no descriptor was free.")
+      .Count(gate.shortages);
+}
+
 }  // namespace
 
 void ServerMetrics::NoteReport(const std::optional<report::Report>& report, Nanos took, Nanos now) {
@@ -99,7 +114,7 @@ StoreUse ServerMetrics::store() const {
 }
 
 void ServerMetrics::AddTo(const aggregator::Hub& hub, const aggregator::RpcCounts& calls,
-                          const AuditCounts& audit, Page& page) const {
+                          const rpc::GateCounts& gate, const AuditCounts& audit, Page& page) const {
   const aggregator::DaemonCounts counts = hub.daemons().counts();
   page.Gauge("lockstep_aggregator_build_info", "Always 1; the label is the version.")
       .Count(1, {{"version", LOCKSTEP_VERSION}});
@@ -109,6 +124,7 @@ void ServerMetrics::AddTo(const aggregator::Hub& hub, const aggregator::RpcCount
   AddIngest(hub, page);
   calls.Write(page.Counter("lockstep_aggregator_rpc_requests_total",
                            "Calls that were answered, and streams that have ended."));
+  AddConnections(gate, page);
   page.Counter("lockstep_aggregator_audit_lines_total", "Lines of the audit log, by outcome.")
       .Count(audit.failed, {{"outcome", "failed"}})
       .Count(audit.suppressed, {{"outcome", "suppressed"}})

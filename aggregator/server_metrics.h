@@ -14,6 +14,7 @@
 #include "base/log/audit_log.h"
 #include "base/metrics/page.h"
 #include "base/mutex.h"
+#include "base/rpc/connection_gate.h"
 #include "base/time.h"
 #include "report/model.h"
 
@@ -27,8 +28,8 @@ class ServerMetrics {
   void NoteStore(const StoreUse& use);
   void NoteRetired(const Retired& retired);
 
-  void AddTo(const aggregator::Hub& hub, const aggregator::RpcCounts& calls, const AuditCounts& audit,
-             metrics::Page& page) const;
+  void AddTo(const aggregator::Hub& hub, const aggregator::RpcCounts& calls, const rpc::GateCounts& gate,
+             const AuditCounts& audit, metrics::Page& page) const;
   StoreUse store() const;
 
  private:

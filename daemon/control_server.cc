@@ -7,13 +7,20 @@
 #include <chrono>
 #include <future>
 
+#include "absl/strings/str_cat.h"
 #include "base/rpc/server.h"
 #include "base/rpc/status.h"
 #include "base/rpc/status_macros.h"
 #include "lockstep/v1/control.grpc.pb.h"
 
 namespace lockstep::daemon {
-namespace {}  // namespace
+namespace {
+
+// A request has a few words, or the variables of one job.
+constexpr rpc::ServerLimits kLimitsOfOneUser = {
+    .memory_bytes = 64u << 20, .threads = 16, .calls_per_connection = 16, .request_bytes = 1 << 20};
+
+}  // namespace
 
 // Every call is posted to the main thread and waits there for its answer. The state of a call is shared with
 // the main thread, so an answer after the timeout is discarded safely.
@@ -153,19 +160,22 @@ void ControlServer::Accept(Fd socket) {
     return;
   }
   PerUser* user = ServerFor(peer->uid, peer->pid);
-  if (user != nullptr) grpc::AddInsecureChannelFromFd(user->server.get(), socket.release());
+  if (user == nullptr) return;
+  connections_.Add(socket.get(), absl::StrCat(next_connection_++), absl::StrCat(peer->uid));
+  grpc::AddInsecureChannelFromFd(user->server.get(), socket.release());
 }
 
 ControlServer::PerUser* ControlServer::ServerFor(uid_t uid, pid_t pid) {
   const auto it = servers_.find(uid);
   if (it != servers_.end()) return it->second.get();
-  if (servers_.size() >= options_.most_users) {
+  // Root and the daemon's user always have a place.
+  if (servers_.size() >= options_.most_users && uid != 0 && uid != options_.owner) {
     handler_.ControlRefused(uid, pid, "too many users");
     return nullptr;
   }
   auto user = std::make_unique<PerUser>(uid, *this);
   grpc::ServerBuilder builder;
-  rpc::Configure(builder);
+  rpc::Configure(builder, kLimitsOfOneUser);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);

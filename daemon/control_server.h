@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "base/rpc/peer_table.h"
 #include "base/time.h"
 #include "daemon/node/acceptor.h"
 #include "daemon/node/event_loop.h"
@@ -92,6 +93,9 @@ class ControlServer {
   Log& log_;
   Calls calls_;
   std::map<uid_t, std::unique_ptr<PerUser>> servers_;
+  // The newest connections of each user. An older one is closed in favour of a new one.
+  rpc::PeerTable connections_{{.strangers = 2048, .strangers_per_source = 32}};
+  uint64_t next_connection_ = 1;
   Acceptor acceptor_;
 };
 

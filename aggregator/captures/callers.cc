@@ -3,24 +3,27 @@
 #include <grpcpp/server_context.h>
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_replace.h"
 #include "base/rpc/status_macros.h"
 
 namespace lockstep::aggregator {
 
 AuditCaller CallerAt(const grpc::ServerContextBase& context) {
   AuditCaller who;
-  // `peer` is for example "ipv4:10.0.0.7:41234", "ipv6:%5B::1%5D:41234" or "unix:".
-  const std::string peer = context.peer();
-  if (absl::StartsWith(peer, "ipv"))
-    who.peer = absl::StrReplaceAll(peer.substr(peer.find(':') + 1), {{"%5B", "["}, {"%5D", "]"}});
+  who.peer = rpc::PeerText(context.peer());
   return who;
 }
 
-absl::StatusOr<Caller> Callers::Of(const grpc::ServerContextBase& context) const {
+absl::StatusOr<Caller> Callers::Of(const grpc::ServerContextBase& context) {
+  LOCKSTEP_ASSIGN_OR_RETURN(Caller caller, Identify(context));
+  LOCKSTEP_RETURN_IF_ERROR(
+      peers_.Trust(context.peer(), caller.may_use_all() ? std::nullopt : std::optional<uid_t>(caller.uid())));
+  return caller;
+}
+
+absl::StatusOr<Caller> Callers::Identify(const grpc::ServerContextBase& context) {
   const auto& metadata = context.client_metadata();
   const auto credential = metadata.find(rpc::kMungeMetadata);
   const bool by_token = metadata.find(rpc::kTokenMetadata) != metadata.end();
@@ -38,11 +41,26 @@ absl::StatusOr<Caller> Callers::Of(const grpc::ServerContextBase& context) const
         "machine of the cluster on which munged runs, or give --token-file");
   }
   LOCKSTEP_ASSIGN_OR_RETURN(
-      const uid_t uid, credentials_->Read(std::string(credential->second.data(), credential->second.size())));
+      const uid_t uid, CheckCredential(peers_.SourceOf(context.peer()),
+                                       std::string(credential->second.data(), credential->second.size())));
   AuditCaller who = CallerAt(context);
   who.by = "munge";
   who.uid = uid;
   return Caller::User(uid).KnownAs(std::move(who));
+}
+
+absl::StatusOr<uid_t> Callers::CheckCredential(const std::string& source, const std::string& credential) {
+  {
+    MutexLock lock(&mutex_);
+    if (checks_.size() >= kMostChecks || checks_.count(source) >= kMostChecksOfOneSource)
+      return absl::ResourceExhaustedError(
+          "the aggregator is checking too many MUNGE credentials at once: try again in a second");
+    checks_.insert(source);
+  }
+  absl::StatusOr<uid_t> user = credentials_->Read(credential);
+  MutexLock lock(&mutex_);
+  checks_.erase(checks_.find(source));
+  return user;
 }
 
 }  // namespace lockstep::aggregator

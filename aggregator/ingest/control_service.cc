@@ -40,7 +40,7 @@ std::vector<std::string> FilesOf(const std::string& records) {
 }
 
 absl::Status SendFile(const std::string& folder, const std::string& name,
-                      grpc::ServerWriter<v1::FetchChunk>& writer, uint64_t& bytes) {
+                      grpc::internal::WriterInterface<v1::FetchChunk>& writer, uint64_t& bytes) {
   const std::string path = absl::StrCat(folder, "/", name);
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
@@ -80,9 +80,11 @@ const char* ResultName(const absl::Status& status) {
   }
 }
 
+grpc::Status NoRequest() { return {grpc::StatusCode::INVALID_ARGUMENT, "the call has no request"}; }
+
 class StreamSink final : public WatchSink {
  public:
-  StreamSink(const grpc::ServerContext& context, grpc::ServerWriter<v1::WatchEvent>& writer)
+  StreamSink(const grpc::ServerContext& context, grpc::internal::WriterInterface<v1::WatchEvent>& writer)
       : context_(context), writer_(writer) {}
   bool Write(const v1::WatchEvent& event) override {
     written_ = written_ && writer_.Write(event);
@@ -94,7 +96,7 @@ class StreamSink final : public WatchSink {
 
  private:
   const grpc::ServerContext& context_;
-  grpc::ServerWriter<v1::WatchEvent>& writer_;
+  grpc::internal::WriterInterface<v1::WatchEvent>& writer_;
   bool written_ = true;
   uint64_t samples_ = 0;
 };
@@ -107,32 +109,44 @@ grpc::Status ControlService::Refuse(const char* what, RpcMethod method, const gr
   return calls_.Ended(method, rpc::ToGrpc(why));
 }
 
-grpc::Status ControlService::Status(grpc::ServerContext* context, const v1::StatusRequest* request,
-                                    v1::StatusReply* reply) {
-  const absl::StatusOr<Caller> caller = callers_.Of(*context);
-  if (!caller.ok()) return Refuse("status", RpcMethod::kStatus, *context, caller.status());
-  *reply = hub_.Status(request->job(), *caller);
-  reply->mutable_version()->set_program(version_);
-  describe_(*reply->mutable_aggregator());
+absl::StatusOr<ControlService::Admitted> ControlService::Admit(const grpc::ServerContext& context) {
+  LOCKSTEP_ASSIGN_OR_RETURN(Caller caller, callers_.Of(context));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<CallSlots::Hold> hold, slots_.Take(caller));
+  return Admitted{std::move(caller), std::move(hold)};
+}
+
+grpc::Status ControlService::StreamedStatus(
+    grpc::ServerContext* context, grpc::ServerUnaryStreamer<v1::StatusRequest, v1::StatusReply>* call) {
+  const absl::StatusOr<Admitted> admitted = Admit(*context);
+  if (!admitted.ok()) return Refuse("status", RpcMethod::kStatus, *context, admitted.status());
+  v1::StatusRequest request;
+  if (!call->Read(&request)) return calls_.Ended(RpcMethod::kStatus, NoRequest());
+  v1::StatusReply reply = hub_.Status(request.job(), admitted->caller);
+  reply.mutable_version()->set_program(version_);
+  describe_(*reply.mutable_aggregator());
   for (v1::AbsentDaemon& absent : hub_.daemons().Absent())
-    *reply->mutable_aggregator()->add_absent() = std::move(absent);
+    *reply.mutable_aggregator()->add_absent() = std::move(absent);
+  call->Write(reply);
   return calls_.Ended(RpcMethod::kStatus, grpc::Status::OK);
 }
 
-grpc::Status ControlService::Trace(grpc::ServerContext* context, const v1::TraceRequest* request,
-                                   grpc::ServerWriter<v1::TraceEvent>* writer) {
-  const absl::StatusOr<Caller> caller = callers_.Of(*context);
-  if (!caller.ok()) return Refuse("trace", RpcMethod::kTrace, *context, caller.status());
-  const std::vector<int32_t> ranks(request->ranks().begin(), request->ranks().end());
-  AuditLog::Call call = audit_.Begin("trace", caller->who(),
-                                     {{"job", request->job()},
-                                      {"ranks", ranks.empty() ? "all" : RankList(ranks)},
-                                      {"pids", absl::StrJoin(request->pids(), ",")},
-                                      {"activities", request->activities()},
-                                      {"framework", request->framework()},
-                                      {"via", request->via()},
-                                      {"duration_ns", request->duration_ns()},
-                                      {"trigger", request->has_trigger() ? "yes" : "no"}});
+grpc::Status ControlService::StreamedTrace(
+    grpc::ServerContext* context, grpc::ServerSplitStreamer<v1::TraceRequest, v1::TraceEvent>* call) {
+  const absl::StatusOr<Admitted> admitted = Admit(*context);
+  if (!admitted.ok()) return Refuse("trace", RpcMethod::kTrace, *context, admitted.status());
+  v1::TraceRequest request;
+  if (!call->Read(&request)) return calls_.Ended(RpcMethod::kTrace, NoRequest());
+  const Caller& caller = admitted->caller;
+  const std::vector<int32_t> ranks(request.ranks().begin(), request.ranks().end());
+  AuditLog::Call audited = audit_.Begin("trace", caller.who(),
+                                        {{"job", request.job()},
+                                         {"ranks", ranks.empty() ? "all" : RankList(ranks)},
+                                         {"pids", absl::StrJoin(request.pids(), ",")},
+                                         {"activities", request.activities()},
+                                         {"framework", request.framework()},
+                                         {"via", request.via()},
+                                         {"duration_ns", request.duration_ns()},
+                                         {"trigger", request.has_trigger() ? "yes" : "no"}});
   std::string capture, job;
   size_t captured_ranks = 0;
   bool left = false;
@@ -142,56 +156,63 @@ grpc::Status ControlService::Trace(grpc::ServerContext* context, const v1::Trace
       job = event.accepted().job();
       captured_ranks = static_cast<size_t>(event.accepted().ranks_size());
     }
-    if (!left && writer->Write(event) && !context->IsCancelled()) return;
+    if (!left && call->Write(event) && !context->IsCancelled()) return;
     // The caller has left: the capture ends, and its records are kept.
-    if (!left && !capture.empty()) hub_.captures().Stop(capture, *caller).IgnoreError();
+    if (!left && !capture.empty()) hub_.captures().Stop(capture, caller).IgnoreError();
     left = true;
   };
   v1::TraceEvent last;
   *last.mutable_finished() = hub_.captures().Trace(
-      *request, *caller, emit, [&](const std::string& folder, v1::TraceFinished& finished) {
+      request, caller, emit, [&](const std::string& folder, v1::TraceFinished& finished) {
         v1::TraceEvent analysing;
         analysing.mutable_progress()->set_phase("analysing");
         emit(analysing);
         after_(folder, finished);
       });
   emit(last);
-  call.End(OutcomeName(last.finished().outcome()), last.finished().text(),
-           {{"capture", capture}, {"captured_job", job}, {"captured_ranks", captured_ranks}});
+  audited.End(OutcomeName(last.finished().outcome()), last.finished().text(),
+              {{"capture", capture}, {"captured_job", job}, {"captured_ranks", captured_ranks}});
   return calls_.Ended(RpcMethod::kTrace, grpc::Status::OK);
 }
 
-grpc::Status ControlService::Stop(grpc::ServerContext* context, const v1::StopRequest* request,
-                                  v1::StopReply*) {
-  const absl::StatusOr<Caller> caller = callers_.Of(*context);
-  if (!caller.ok()) return Refuse("stop", RpcMethod::kStop, *context, caller.status());
-  AuditLog::Call call = audit_.Begin("stop", caller->who(), {{"capture", request->capture()}});
-  const absl::Status stopped = hub_.captures().Stop(request->capture(), *caller);
-  call.End(ResultName(stopped), Text(stopped));
+grpc::Status ControlService::StreamedStop(grpc::ServerContext* context,
+                                          grpc::ServerUnaryStreamer<v1::StopRequest, v1::StopReply>* call) {
+  const absl::StatusOr<Admitted> admitted = Admit(*context);
+  if (!admitted.ok()) return Refuse("stop", RpcMethod::kStop, *context, admitted.status());
+  v1::StopRequest request;
+  if (!call->Read(&request)) return calls_.Ended(RpcMethod::kStop, NoRequest());
+  AuditLog::Call audited = audit_.Begin("stop", admitted->caller.who(), {{"capture", request.capture()}});
+  const absl::Status stopped = hub_.captures().Stop(request.capture(), admitted->caller);
+  audited.End(ResultName(stopped), Text(stopped));
+  if (stopped.ok()) call->Write(v1::StopReply());
   return calls_.Ended(RpcMethod::kStop, rpc::ToGrpc(stopped));
 }
 
-grpc::Status ControlService::Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
-                                   grpc::ServerWriter<v1::FetchChunk>* writer) {
-  const absl::StatusOr<Caller> caller = callers_.Of(*context);
-  if (!caller.ok()) return Refuse("fetch", RpcMethod::kFetch, *context, caller.status());
-  AuditLog::Call call = audit_.Begin("fetch", caller->who(), {{"capture", request->capture()}});
+grpc::Status ControlService::StreamedFetch(
+    grpc::ServerContext* context, grpc::ServerSplitStreamer<v1::FetchRequest, v1::FetchChunk>* call) {
+  const absl::StatusOr<Admitted> admitted = Admit(*context);
+  if (!admitted.ok()) return Refuse("fetch", RpcMethod::kFetch, *context, admitted.status());
+  v1::FetchRequest request;
+  if (!call->Read(&request)) return calls_.Ended(RpcMethod::kFetch, NoRequest());
+  AuditLog::Call audited = audit_.Begin("fetch", admitted->caller.who(), {{"capture", request.capture()}});
   Sent sent;
-  const absl::Status status = SendRecords(*caller, request->capture(), *writer, sent);
-  call.End(ResultName(status), Text(status), {{"files", sent.files}, {"bytes", sent.bytes}});
+  const absl::Status status = SendRecords(admitted->caller, request.capture(), *call, sent);
+  audited.End(ResultName(status), Text(status), {{"files", sent.files}, {"bytes", sent.bytes}});
   return calls_.Ended(RpcMethod::kFetch, rpc::ToGrpc(status));
 }
 
-grpc::Status ControlService::Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
-                                   grpc::ServerWriter<v1::WatchEvent>* writer) {
-  const absl::StatusOr<Caller> caller = callers_.Of(*context);
-  if (!caller.ok()) return Refuse("watch", RpcMethod::kWatch, *context, caller.status());
-  AuditLog::Call call = audit_.Begin(
-      "watch", caller->who(),
-      {{"job", request->job()}, {"every_ns", request->every_ns()}, {"window_ns", request->window_ns()}});
-  StreamSink sink(*context, *writer);
-  const absl::Status watched = samples_.Watch(*request, *caller, sink);
-  call.End(ResultName(watched), Text(watched), {{"samples", sink.samples()}});
+grpc::Status ControlService::StreamedWatch(
+    grpc::ServerContext* context, grpc::ServerSplitStreamer<v1::WatchRequest, v1::WatchEvent>* call) {
+  const absl::StatusOr<Admitted> admitted = Admit(*context);
+  if (!admitted.ok()) return Refuse("watch", RpcMethod::kWatch, *context, admitted.status());
+  v1::WatchRequest request;
+  if (!call->Read(&request)) return calls_.Ended(RpcMethod::kWatch, NoRequest());
+  AuditLog::Call audited = audit_.Begin(
+      "watch", admitted->caller.who(),
+      {{"job", request.job()}, {"every_ns", request.every_ns()}, {"window_ns", request.window_ns()}});
+  StreamSink sink(*context, *call);
+  const absl::Status watched = samples_.Watch(request, admitted->caller, sink);
+  audited.End(ResultName(watched), Text(watched), {{"samples", sink.samples()}});
   return calls_.Ended(RpcMethod::kWatch, rpc::ToGrpc(watched));
 }
 
@@ -211,7 +232,8 @@ absl::Status ControlService::CheckOwner(const Caller& caller, const std::string&
 }
 
 absl::Status ControlService::SendRecords(const Caller& caller, const std::string& id,
-                                         grpc::ServerWriter<v1::FetchChunk>& writer, Sent& sent) const {
+                                         grpc::internal::WriterInterface<v1::FetchChunk>& writer,
+                                         Sent& sent) const {
   // Held until the last byte is sent, so that retention does not remove the capture.
   const std::unique_ptr<CaptureUse::Hold> hold = use_.Read(id);
   const std::string records = absl::StrCat(hub_.captures().folder(), "/", id, "/records");

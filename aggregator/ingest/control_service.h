@@ -5,8 +5,10 @@
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 
+#include "aggregator/captures/call_slots.h"
 #include "aggregator/captures/callers.h"
 #include "aggregator/ingest/capture_use.h"
 #include "aggregator/ingest/hub.h"
@@ -17,56 +19,66 @@
 
 namespace lockstep::aggregator {
 
-// Each call occupies one thread of gRPC, which is acceptable because people make the calls. All references
-// must outlive the server.
-class ControlService final : public v1::Control::Service {
+// Each call occupies one thread of gRPC, which is acceptable because people make the calls. Each identifies
+// its caller before it reads the request, so that a stranger cannot fill memory. All references must outlive
+// the server.
+class ControlService final : public v1::Control::StreamedService {
  public:
   // Adds the server's own data to a Status. Any thread.
   using Describe = std::function<void(v1::AggregatorStatus&)>;
 
   ControlService(Hub& hub, SampleSource& samples, RpcCounts& calls, CaptureUse& use, AuditLog& audit,
-                 Callers callers, std::string version, Describe describe, Captures::After after)
+                 Callers& callers, std::string version, Describe describe, Captures::After after)
       : hub_(hub),
         samples_(samples),
         calls_(calls),
         use_(use),
         audit_(audit),
-        callers_(std::move(callers)),
+        callers_(callers),
         version_(std::move(version)),
         describe_(std::move(describe)),
         after_(std::move(after)) {}
 
-  grpc::Status Status(grpc::ServerContext* context, const v1::StatusRequest* request,
-                      v1::StatusReply* reply) override;
-  grpc::Status Trace(grpc::ServerContext* context, const v1::TraceRequest* request,
-                     grpc::ServerWriter<v1::TraceEvent>* writer) override;
-  grpc::Status Stop(grpc::ServerContext* context, const v1::StopRequest* request,
-                    v1::StopReply* reply) override;
-  grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
-                     grpc::ServerWriter<v1::FetchChunk>* writer) override;
-  grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
-                     grpc::ServerWriter<v1::WatchEvent>* writer) override;
+  grpc::Status StreamedStatus(grpc::ServerContext* context,
+                              grpc::ServerUnaryStreamer<v1::StatusRequest, v1::StatusReply>* call) override;
+  grpc::Status StreamedTrace(grpc::ServerContext* context,
+                             grpc::ServerSplitStreamer<v1::TraceRequest, v1::TraceEvent>* call) override;
+  grpc::Status StreamedStop(grpc::ServerContext* context,
+                            grpc::ServerUnaryStreamer<v1::StopRequest, v1::StopReply>* call) override;
+  grpc::Status StreamedFetch(grpc::ServerContext* context,
+                             grpc::ServerSplitStreamer<v1::FetchRequest, v1::FetchChunk>* call) override;
+  grpc::Status StreamedWatch(grpc::ServerContext* context,
+                             grpc::ServerSplitStreamer<v1::WatchRequest, v1::WatchEvent>* call) override;
 
  private:
+  static constexpr size_t kMostCallsOfOneUser = 16;
+
+  // An identified caller and its place among the calls that run.
+  struct Admitted {
+    Caller caller;
+    std::unique_ptr<CallSlots::Hold> hold;
+  };
+  absl::StatusOr<Admitted> Admit(const grpc::ServerContext& context);
   // Amounts that a Fetch has sent.
   struct Sent {
     size_t files = 0;
     uint64_t bytes = 0;
   };
-  // Refuses a call whose caller is not identified; audits and counts it.
+  // Refuses a call that was not admitted; audits and counts it.
   grpc::Status Refuse(const char* what, RpcMethod method, const grpc::ServerContext& context,
                       const absl::Status& why);
   // kPermissionDenied: the capture belongs to another user.
   absl::Status CheckOwner(const Caller& caller, const std::string& records, const std::string& id) const;
   absl::Status SendRecords(const Caller& caller, const std::string& id,
-                           grpc::ServerWriter<v1::FetchChunk>& writer, Sent& sent) const;
+                           grpc::internal::WriterInterface<v1::FetchChunk>& writer, Sent& sent) const;
 
   Hub& hub_;
   SampleSource& samples_;
   RpcCounts& calls_;
   CaptureUse& use_;
   AuditLog& audit_;
-  const Callers callers_;
+  Callers& callers_;
+  CallSlots slots_{kMostCallsOfOneUser};
   const std::string version_;
   const Describe describe_;
   const Captures::After after_;

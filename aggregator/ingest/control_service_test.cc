@@ -4,8 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <fstream>
+#include <thread>
+#include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "aggregator/ingest/ingest_fixture.h"
 
 namespace lockstep::aggregator {
@@ -26,15 +31,28 @@ class Names final : public rpc::CallerCredentials {
     if (credential == "alice") return kAlice;
     if (credential == "bob") return kAlice + 1;
     if (credential == "root") return 0;
+    if (credential == "slow") {
+      ++checking_;
+      answer_.WaitForNotification();
+    }
     return absl::UnauthenticatedError("forged");
   }
+  int checking() const { return checking_; }
+  // Ends the checks of "slow".
+  void Answer() { answer_.Notify(); }
+
+ private:
+  mutable std::atomic<int> checking_ = 0;
+  mutable absl::Notification answer_;
 };
 
 class ControlServiceTest : public IngestTest {
  protected:
+  const std::shared_ptr<Names> names_ = std::make_shared<Names>();
+
   void SetUp() override {
     IngestTest::SetUp();
-    Serve(Quick(), kToken, std::make_shared<Names>());
+    Serve(Quick(), kToken, names_);
     FakeDaemon& daemon = Daemon("n0", 1);
     ASSERT_EQ(daemon.Connect(kToken).refused(), "");
     daemon.SendRanks(0, 1, 1);
@@ -46,6 +64,10 @@ class ControlServiceTest : public IngestTest {
     if (name == "token") context->AddMetadata(rpc::kTokenMetadata, kToken);
     if (name != "token" && !name.empty()) context->AddMetadata(rpc::kMungeMetadata, name);
     return context;
+  }
+  grpc::StatusCode StatusCodeOf(const std::string& name) {
+    v1::StatusReply reply;
+    return stub_->Status(As(name).get(), {}, &reply).error_code();
   }
   // Returns the number of visible ranks, or -1 if the call is refused.
   int Shown(const std::string& name) {
@@ -89,6 +111,43 @@ class ControlServiceTest : public IngestTest {
     return status.daemons(0).ranks(0).job();
   }
 };
+
+TEST_F(ControlServiceTest, RefusesAStrangerBeforeItReadsTheRequest) {
+  // Our own channels do not send a message of this size.
+  const auto stub = v1::Control::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  v1::StatusRequest request;
+  request.set_job(std::string(static_cast<size_t>(rpc::kMaxMessageBytes) + 1, 'x'));
+  v1::StatusReply reply;
+  EXPECT_EQ(stub->Status(As("").get(), request, &reply).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_FALSE(stub->Status(As("token").get(), request, &reply).ok()) << "too large for anybody";
+}
+
+TEST_F(ControlServiceTest, LimitsTheCredentialsThatItChecksAtOnce) {
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) callers.emplace_back([this] { StatusCodeOf("slow"); });
+  for (int i = 0; i < 2000 && names_->checking() < 4; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(names_->checking(), 4);
+  EXPECT_EQ(StatusCodeOf("slow"), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(StatusCodeOf("token"), grpc::StatusCode::OK);
+  names_->Answer();
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(StatusCodeOf("alice"), grpc::StatusCode::OK);
+}
+
+TEST(CallSlotsTest, EachUserHasTheirOwn) {
+  CallSlots slots(2);
+  const auto first = slots.Take(Caller::User(1000));
+  auto second = slots.Take(Caller::User(1000));
+  ASSERT_TRUE(first.ok() && second.ok());
+  const absl::Status third = slots.Take(Caller::User(1000)).status();
+  EXPECT_EQ(third.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(third.message()), HasSubstr("user 1000 has 2 calls"));
+  EXPECT_TRUE(slots.Take(Caller::User(1001)).ok());
+  EXPECT_TRUE(slots.Take(Caller::All()).ok());
+  second->reset();
+  EXPECT_TRUE(slots.Take(Caller::User(1000)).ok());
+}
 
 TEST_F(ControlServiceTest, EachUserSeesTheirOwnJobs) {
   EXPECT_EQ(Shown("alice"), 1);

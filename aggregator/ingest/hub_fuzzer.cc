@@ -129,6 +129,10 @@ class Script {
     rank.set_rank(static_cast<int32_t>(i));
     rank.set_world_size(kDaemons);
     rank.set_job("job");
+    const uint8_t paths = input_.Number();
+    rank.set_kineto((paths & 1) != 0);
+    rank.set_via((paths & 2) != 0 ? "kineto" : "cupti");
+    rank.set_cupti_holder((paths & 4) != 0 ? "another tool" : "");
     Up(daemon, message);
   }
 

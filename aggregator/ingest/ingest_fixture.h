@@ -96,12 +96,13 @@ class IngestTest : public ::testing::Test {
     hub_ = std::make_unique<Hub>(options, clock_);
     rpc::Token secret;
     if (!token.empty()) secret = *rpc::Token::FromText(token);
-    ingest_ = std::make_unique<IngestService>(*hub_, calls_, audit_, clock_, secret);
+    ingest_ = std::make_unique<IngestService>(*hub_, calls_, audit_, clock_, secret, peers_);
+    callers_ = std::make_unique<Callers>(secret, std::move(credentials), peers_);
     control_ = std::make_unique<ControlService>(
-        *hub_, samples_, calls_, use_, audit_, Callers(secret, std::move(credentials)), "test",
-        [](v1::AggregatorStatus&) {}, [](const std::string&, v1::TraceFinished&) {});
+        *hub_, samples_, calls_, use_, audit_, *callers_, "test", [](v1::AggregatorStatus&) {},
+        [](const std::string&, v1::TraceFinished&) {});
     grpc::ServerBuilder builder;
-    rpc::Configure(builder);
+    rpc::Configure(builder, {});
     address_ = "unix:" + folder_ + "/s";
     builder.AddListeningPort(address_, grpc::InsecureServerCredentials());
     builder.RegisterService(ingest_.get());
@@ -210,6 +211,8 @@ class IngestTest : public ::testing::Test {
                   audit_clock_};
   FakeSamples samples_;
   std::unique_ptr<IngestService> ingest_;
+  rpc::ConnectionGate peers_;  // without connections
+  std::unique_ptr<Callers> callers_;
   std::unique_ptr<ControlService> control_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::Control::Stub> stub_;

@@ -2,10 +2,12 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/mutex.h"
 #include "base/rpc/status.h"
+#include "base/rpc/status_macros.h"
 
 namespace lockstep::aggregator {
 namespace {
@@ -143,25 +145,31 @@ class StreamReactor final : public Reactor {
 }  // namespace
 
 Reactor* IngestService::Stream(grpc::CallbackServerContext* context) {
-  const absl::Status allowed = token_.Check(*context);
+  const absl::Status allowed = CheckDaemon(*context);
   if (!allowed.ok())
     audit_.Refused("connect", CallerAt(*context), {allowed.message().data(), allowed.message().size()});
   return new StreamReactor(hub_, calls_, allowed);
 }
 
-grpc::ServerUnaryReactor* IngestService::Ping(grpc::CallbackServerContext* context,
-                                              const v1::PingRequest* request, v1::PingReply* reply) {
+grpc::Status IngestService::StreamedPing(grpc::ServerContext* context,
+                                         grpc::ServerUnaryStreamer<v1::PingRequest, v1::PingReply>* call) {
   const JobTime received = clock_.Now();
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (absl::Status allowed = token_.Check(*context); !allowed.ok()) {
-    reactor->Finish(calls_.Ended(RpcMethod::kPing, rpc::ToGrpc(allowed)));
-    return reactor;
-  }
-  reply->set_t1_ns(request->t1_ns());
-  reply->set_t2_ns(received.ns());
-  reply->set_t3_ns(clock_.Now().ns());
-  reactor->Finish(calls_.Ended(RpcMethod::kPing, grpc::Status::OK));
-  return reactor;
+  if (absl::Status allowed = CheckDaemon(*context); !allowed.ok())
+    return calls_.Ended(RpcMethod::kPing, rpc::ToGrpc(allowed));
+  v1::PingRequest request;
+  if (!call->Read(&request))
+    return calls_.Ended(RpcMethod::kPing, {grpc::StatusCode::INVALID_ARGUMENT, "the call has no request"});
+  v1::PingReply reply;
+  reply.set_t1_ns(request.t1_ns());
+  reply.set_t2_ns(received.ns());
+  reply.set_t3_ns(clock_.Now().ns());
+  call->Write(reply);
+  return calls_.Ended(RpcMethod::kPing, grpc::Status::OK);
+}
+
+absl::Status IngestService::CheckDaemon(const grpc::ServerContextBase& context) {
+  LOCKSTEP_RETURN_IF_ERROR(token_.Check(context));
+  return peers_.Trust(context.peer(), std::nullopt);
 }
 
 }  // namespace lockstep::aggregator

@@ -8,28 +8,37 @@
 #include "aggregator/ingest/rpc_counts.h"
 #include "aggregator/nodes/clock.h"
 #include "base/log/audit_log.h"
+#include "base/rpc/connection_gate.h"
 #include "base/rpc/token.h"
 #include "lockstep/v1/ingest.grpc.pb.h"
 
 namespace lockstep::aggregator {
 
 // Called on gRPC's own threads. References must outlive the server with which it is registered.
-class IngestService final : public v1::Ingest::CallbackService {
+//
+// Both methods check the caller before they read a message. Ping is therefore declared as a stream of one
+// message, which a client cannot distinguish.
+class IngestService final : public v1::Ingest::WithCallbackMethod_Stream<
+                                v1::Ingest::WithStreamedUnaryMethod_Ping<v1::Ingest::Service>> {
  public:
-  IngestService(Hub& hub, RpcCounts& calls, AuditLog& audit, const JobClock& clock, rpc::Token token)
-      : hub_(hub), calls_(calls), audit_(audit), clock_(clock), token_(std::move(token)) {}
+  IngestService(Hub& hub, RpcCounts& calls, AuditLog& audit, const JobClock& clock, rpc::Token token,
+                rpc::Peers& peers)
+      : hub_(hub), calls_(calls), audit_(audit), clock_(clock), token_(std::move(token)), peers_(peers) {}
 
   grpc::ServerBidiReactor<v1::FromDaemon, v1::FromAggregator>* Stream(
       grpc::CallbackServerContext* context) override;
-  grpc::ServerUnaryReactor* Ping(grpc::CallbackServerContext* context, const v1::PingRequest* request,
-                                 v1::PingReply* reply) override;
+  grpc::Status StreamedPing(grpc::ServerContext* context,
+                            grpc::ServerUnaryStreamer<v1::PingRequest, v1::PingReply>* call) override;
 
  private:
+  absl::Status CheckDaemon(const grpc::ServerContextBase& context);
+
   Hub& hub_;
   RpcCounts& calls_;
   AuditLog& audit_;
   const JobClock& clock_;
   const rpc::Token token_;
+  rpc::Peers& peers_;
 };
 
 }  // namespace lockstep::aggregator

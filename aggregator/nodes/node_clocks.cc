@@ -15,8 +15,10 @@ void NodeClocks::Add(const std::string& node_id, const v1::ClockSamples& samples
   MutexLock lock(&mutex_);
   Exchanges& exchanges = exchanges_[node_id];
   for (const v1::ClockSample& s : samples.samples()) {
-    exchanges.push_back({HostTime(s.t1_ns()), JobTime(s.t2_ns()), JobTime(s.t3_ns()), HostTime(s.t4_ns()),
-                         MonoTime(s.monotonic_ns())});
+    const capture::ClockExchange exchange{HostTime(s.t1_ns()), JobTime(s.t2_ns()), JobTime(s.t3_ns()),
+                                          HostTime(s.t4_ns()), MonoTime(s.monotonic_ns())};
+    if (!exchange.valid()) continue;
+    exchanges.push_back(exchange);
     if (exchanges.size() > kMostExchanges) exchanges.pop_front();
   }
 }

@@ -18,6 +18,7 @@ namespace lockstep::aggregator {
 
 class NodeClocks {
  public:
+  // Ignores samples with impossible stamps, which a broken or hostile daemon may send.
   void Add(const std::string& node_id, const v1::ClockSamples& samples);
   // Returns the exchanges since `from`, oldest first.
   std::vector<capture::ClockExchange> Since(const std::string& node_id, JobTime from) const;

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "base/http/http_server.h"
 #include "base/metrics/page.h"
-#include "base/rpc/server.h"
+#include "base/rpc/listener.h"
 
 namespace lockstep::metrics {
 

@@ -12,11 +12,11 @@ namespace lockstep::rpc {
 namespace {
 
 // Both ends of a TCP connection on loopback.
-struct Ends {
+struct TcpEnds {
   Fd listener, client, server;
 };
 
-Ends ConnectedEnds(sa_family_t family) {
+TcpEnds ConnectedEnds(sa_family_t family) {
   sockaddr_storage address{};
   address.ss_family = family;
   if (family == AF_INET) {
@@ -25,7 +25,7 @@ Ends ConnectedEnds(sa_family_t family) {
     reinterpret_cast<sockaddr_in6&>(address).sin6_addr = in6addr_loopback;
   }
   socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  Ends ends;
+  TcpEnds ends;
   ends.listener.reset(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ends.client.reset(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (bind(ends.listener.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
@@ -38,7 +38,7 @@ Ends ConnectedEnds(sa_family_t family) {
 }
 
 TEST(PeerUserTest, IsTheUserOfTheOtherEnd) {
-  const Ends ends = ConnectedEnds(AF_INET);
+  const TcpEnds ends = ConnectedEnds(AF_INET);
   ASSERT_TRUE(ends.server.ok());
   // The server's socket has its owner from accept(), the client's from socket(): make them differ.
   if (geteuid() == 0) {
@@ -49,7 +49,7 @@ TEST(PeerUserTest, IsTheUserOfTheOtherEnd) {
 }
 
 TEST(PeerUserTest, WorksOverIpv6) {
-  const Ends ends = ConnectedEnds(AF_INET6);
+  const TcpEnds ends = ConnectedEnds(AF_INET6);
   if (!ends.server.ok()) GTEST_SKIP() << "this machine has no IPv6 loopback";
   EXPECT_EQ(PeerUser(ends.server.get()), geteuid());
 }

@@ -8,6 +8,7 @@
 #include "base/rpc/address.h"
 #include "base/rpc/backoff.h"
 #include "base/rpc/channel.h"
+#include "base/rpc/connection_gate.h"
 #include "base/rpc/server.h"
 #include "base/rpc/status.h"
 #include "base/rpc/status_macros.h"
@@ -98,52 +99,84 @@ TEST(Statuses, KeepCodeAndTextBothWays) {
   EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok());
 }
 
+// Serves `service` behind a gate.
+class GatedServer {
+ public:
+  ~GatedServer() {
+    gate_.Stop();
+    if (server_ != nullptr) server_->Shutdown();
+  }
+  absl::Status Start(const Address& address, const Token& token, grpc::Service& service) {
+    grpc::ServerBuilder builder;
+    Configure(builder, {});
+    gate_.Attach(builder);
+    LOCKSTEP_ASSIGN_OR_RETURN(port_, gate_.Listen(address, token));
+    builder.RegisterService(&service);
+    server_ = builder.BuildAndStart();
+    return gate_.Start();
+  }
+  int port() const { return port_; }
+
+ private:
+  ConnectionGate gate_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+};
+
 TEST(Servers, RefuseATcpPortWithoutAToken) {
-  grpc::ServerBuilder builder;
-  Configure(builder);
-  const absl::Status status = Listen(builder, *Address::Parse("127.0.0.1:0"), Token());
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  Ponger service{Token()};
+  GatedServer server;
+  EXPECT_EQ(server.Start(*Address::Parse("127.0.0.1:0"), Token(), service).code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(Servers, AnswerOnlyCallsWithTheirToken) {
   const Token token = *Token::Random();
   Ponger service(token);
-  grpc::ServerBuilder builder;
-  Configure(builder);
-  int port = 0;
-  ASSERT_TRUE(Listen(builder, *Address::Parse("127.0.0.1:0"), token, &port).ok());
-  builder.RegisterService(&service);
-  auto server = builder.BuildAndStart();
-  ASSERT_GT(port, 0);
-  auto channel = Connect("127.0.0.1:" + std::to_string(port));
+  GatedServer server;
+  ASSERT_TRUE(server.Start(*Address::Parse("127.0.0.1:0"), token, service).ok());
+  ASSERT_GT(server.port(), 0);
+  auto channel = Connect("127.0.0.1:" + std::to_string(server.port()));
   ASSERT_TRUE(channel.ok());
   EXPECT_TRUE(PingOver(*channel, token).ok());
   EXPECT_EQ(PingOver(*channel, Token()).code(), absl::StatusCode::kUnauthenticated);
   EXPECT_EQ(PingOver(*channel, *Token::Random()).code(), absl::StatusCode::kUnauthenticated);
 }
 
+TEST(Servers, NameAPortThatIsInUse) {
+  const Token token = *Token::Random();
+  Ponger service(token);
+  GatedServer first;
+  ASSERT_TRUE(first.Start(*Address::Parse("127.0.0.1:0"), token, service).ok());
+  const std::string address = "127.0.0.1:" + std::to_string(first.port());
+  GatedServer second;
+  const absl::Status status = second.Start(*Address::Parse(address), token, service);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(status.message().find(address), std::string_view::npos) << status;
+}
+
 TEST(Servers, OnAUnixSocketNeedAPrivateFolder) {
   TempFolder folder;
   const Address address = *Address::Parse("unix:" + folder.path() + "/s");
+  Ponger service{Token()};
   {
-    grpc::ServerBuilder builder;
+    GatedServer server;
     ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
-    EXPECT_EQ(Listen(builder, address, Token()).code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_EQ(server.Start(address, Token(), service).code(), absl::StatusCode::kPermissionDenied);
   }
   ASSERT_EQ(chmod(folder.path().c_str(), 0700), 0);
-  Ponger service{Token()};
-  grpc::ServerBuilder builder;
-  Configure(builder);
-  ASSERT_TRUE(Listen(builder, address, Token()).ok());
-  builder.RegisterService(&service);
-  auto server = builder.BuildAndStart();
-  EXPECT_TRUE(PingOver(*Connect(address.target()), Token()).ok());
-  auto socket = ConnectUnix(address.path());
-  ASSERT_TRUE(socket.ok());
-  EXPECT_TRUE(PingOver(*ConnectOver(*std::move(socket)), Token()).ok());
+  {
+    GatedServer server;
+    ASSERT_TRUE(server.Start(address, Token(), service).ok());
+    EXPECT_TRUE(PingOver(*Connect(address.target()), Token()).ok());
+    auto socket = ConnectUnix(address.path());
+    ASSERT_TRUE(socket.ok());
+    EXPECT_TRUE(PingOver(*ConnectOver(*std::move(socket)), Token()).ok());
 
-  grpc::ServerBuilder second;
-  EXPECT_EQ(Listen(second, address, Token()).code(), absl::StatusCode::kAlreadyExists);
+    GatedServer second;
+    EXPECT_EQ(second.Start(address, Token(), service).code(), absl::StatusCode::kAlreadyExists);
+  }
+  EXPECT_NE(access(address.path().c_str(), F_OK), 0) << "the socket's file remains";
 }
 
 TEST(Calls, WaitForTheServerUntilTheirDeadline) {
@@ -153,14 +186,10 @@ TEST(Calls, WaitForTheServerUntilTheirDeadline) {
   EXPECT_EQ(PingOver(*channel, Token(), Nanos::Millis(100)).code(), absl::StatusCode::kDeadlineExceeded);
 
   Ponger service{Token()};
-  std::unique_ptr<grpc::Server> server;
+  GatedServer server;
   std::thread late([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    grpc::ServerBuilder builder;
-    Configure(builder);
-    ASSERT_TRUE(Listen(builder, *Address::Parse(address), Token()).ok());
-    builder.RegisterService(&service);
-    server = builder.BuildAndStart();
+    ASSERT_TRUE(server.Start(*Address::Parse(address), Token(), service).ok());
   });
   EXPECT_TRUE(PingOver(*channel, Token()).ok());
   late.join();

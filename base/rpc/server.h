@@ -1,34 +1,27 @@
-// Opens the gRPC servers of every Lockstep program.
+// Configures the gRPC servers of every Lockstep program.
 #ifndef LOCKSTEP_BASE_RPC_SERVER_H_
 #define LOCKSTEP_BASE_RPC_SERVER_H_
 
 #include <grpcpp/server_builder.h>
 
-#include <string>
+#include <cstddef>
 
-#include "absl/status/status.h"
-#include "base/rpc/address.h"
-#include "base/rpc/token.h"
+#include "base/rpc/channel.h"
 
 namespace lockstep::rpc {
 
-// Sets message sizes and keepalive, and turns port sharing off. Call it before anything is added to
-// `builder`.
-void Configure(grpc::ServerBuilder& builder);
+// The most that all clients of a server together can make it use. A call beyond a limit is refused; the
+// server continues.
+struct ServerLimits {
+  size_t memory_bytes = size_t{1} << 30;  // of gRPC's buffers
+  int threads = 1024;                     // that run calls
+  int calls_per_connection = 64;          // at the same time
+  int request_bytes = kMaxMessageBytes;   // of one message
+};
 
-// Checks whether a server may listen at that address. Listen and the check of the settings apply the same
-// rule. kFailedPrecondition has the remedy.
-enum class HasToken { kNo, kYes };
-absl::Status MayListen(const Address& address, HasToken token);
-
-// Adds the port.
-//
-// A TCP port, also on loopback, is open to every user of the machine: without a token the call returns
-// kFailedPrecondition. The folder of a Unix socket must belong to this user and be closed to others (else
-// kPermissionDenied). A dead socket file of this user is removed. `*port` receives the TCP port when the
-// server is built.
-absl::Status Listen(grpc::ServerBuilder& builder, const Address& address, const Token& token,
-                    int* port = nullptr);
+// Sets the limits and keepalive, and turns port sharing off. Call it before anything is added to `builder`. A
+// connection that does not begin to speak HTTP/2 ends after 10 s, and one without a call after 5 minutes.
+void Configure(grpc::ServerBuilder& builder, const ServerLimits& limits);
 
 }  // namespace lockstep::rpc
 

@@ -32,8 +32,8 @@ class DaemonSegment {
     uint64_t most_pending = 0;  // bytes in the fullest ring before this turn
     bool drained = true;        // all rings were empty at the end
   };
-  // Passes records to `sink` and frees their space: of each ring at most what the ring can hold, however fast
-  // its writer is, and of all rings at most about `most_bytes`. Each turn begins with another ring.
+  // Passes records to `sink` and frees their space. It takes at most about `most_bytes` of all rings, and of
+  // each ring at most what the ring can hold, however fast its writer is. Each turn begins with another ring.
   // RingReader::Read describes `scratch`.
   Turn Drain(std::span<std::byte> scratch, uint64_t most_bytes,
              const std::function<void(const ring::RecordView&)>& sink);

@@ -16,6 +16,7 @@
 #include "base/mutex.h"
 #include "base/read_clock.h"
 #include "base/rpc/address.h"
+#include "base/rpc/connection_gate.h"
 #include "base/rpc/server.h"
 #include "base/rpc/status.h"
 #include "base/rpc/token.h"
@@ -37,17 +38,19 @@ class FakeAggregator final : private v1::Ingest::Service {
 
   explicit FakeAggregator(Options options) : options_(std::move(options)) {
     grpc::ServerBuilder builder;
-    rpc::Configure(builder);
-    int port = 0;
+    rpc::Configure(builder, {});
     const rpc::Address address = *rpc::Address::Parse(options_.address);
-    const absl::Status listening = rpc::Listen(builder, address, options_.token, &port);
-    if (!listening.ok()) throw std::runtime_error(std::string(listening.message()));
+    gate_.Attach(builder);
+    const absl::StatusOr<int> port = gate_.Listen(address, options_.token);
+    if (!port.ok()) throw std::runtime_error(std::string(port.status().message()));
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
-    address_ = address.is_unix() ? options_.address : address.host() + ":" + std::to_string(port);
+    if (!gate_.Start().ok()) throw std::runtime_error("no descriptor for the gate");
+    address_ = address.is_unix() ? options_.address : address.host() + ":" + std::to_string(*port);
   }
   ~FakeAggregator() override {
     SetReading(Reading::kOn);
+    gate_.Stop();
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
   }
 
@@ -270,6 +273,7 @@ class FakeAggregator final : private v1::Ingest::Service {
   grpc::ServerContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
   uint64_t session_ ABSL_GUARDED_BY(mutex_) = 0;
   Seen seen_ ABSL_GUARDED_BY(mutex_);
+  rpc::ConnectionGate gate_;
   std::unique_ptr<grpc::Server> server_;
 };
 
