@@ -115,6 +115,8 @@ function(lockstep_fuzzer name)
     message(FATAL_ERROR "${name} has no inputs: put a valid one into ${corpus}")
   endif()
   add_test(NAME ${attacked}_corpus COMMAND ${name} -runs=0 -timeout=10 -close_fd_mask=3 ${corpus})
-  set_tests_properties(${attacked}_corpus PROPERTIES LABELS "fuzz;sanitized" TIMEOUT 120)
+  set_tests_properties(${attacked}_corpus PROPERTIES LABELS "fuzz;sanitized" TIMEOUT 120
+    # Without it, the undefined-behaviour sanitizer only prints a line.
+    ENVIRONMENT UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1)
   set_property(GLOBAL APPEND PROPERTY lockstep_sanitized ${name})
 endfunction()

@@ -9,6 +9,7 @@
 #define LOCKSTEP_CAPTURE_MODEL_CAPTURE_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +51,12 @@ struct ClockReading {
   Nanos gap;
 };
 
+// A stamp farther from 0 than this is not a time. Sums of two differences of nearer stamps fit 64 bits.
+inline constexpr int64_t kFarthestStampNs = std::numeric_limits<int64_t>::max() / 4;
+constexpr bool IsTime(int64_t stamp_ns) {
+  return stamp_ns >= -kFarthestStampNs && stamp_ns <= kFarthestStampNs;
+}
+
 // One exchange between a host's daemon (t1, t4) and the aggregator (t2, t3).
 struct ClockExchange {
   HostTime t1;
@@ -57,6 +64,10 @@ struct ClockExchange {
   JobTime t3;
   HostTime t4;
   MonoTime monotonic;
+
+  bool valid() const {
+    return IsTime(t1.ns()) && IsTime(t2.ns()) && IsTime(t3.ns()) && IsTime(t4.ns()) && IsTime(monotonic.ns());
+  }
 };
 
 // Ranks of one host share its clock.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -114,12 +113,10 @@ std::optional<IncompleteRank> CheckProcess(const ProcessRecords& records, Nanos 
 std::optional<Nanos> ClockStep(const std::vector<ClockReading>& readings) {
   constexpr Nanos kNoise = Nanos::Millis(1);
   constexpr int64_t kSlewDivisor = 1000;  // twice the fastest slew
-  // Differences of two stamps must fit 64 bits. The readings come from a foreign process.
-  constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 4;
-  const auto is_far = [](int64_t t) { return t < -kFar || t > kFar; };
+  // The readings come from a foreign process.
   std::vector<ClockReading> in_order = readings;
   std::erase_if(in_order, [&](const ClockReading& r) {
-    return is_far(r.realtime.ns()) || is_far(r.monotonic.ns()) || is_far(r.gap.ns());
+    return !IsTime(r.realtime.ns()) || !IsTime(r.monotonic.ns()) || !IsTime(r.gap.ns());
   });
   std::stable_sort(in_order.begin(), in_order.end(),
                    [](const ClockReading& a, const ClockReading& b) { return a.monotonic < b.monotonic; });

@@ -1,7 +1,6 @@
 #include "capture/store/records_manifest.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -91,11 +90,10 @@ int64_t Int(const object& o, std::string_view key, int64_t otherwise = 0) {
   return o[key].get(big) == simdjson::SUCCESS ? static_cast<int64_t>(big) : otherwise;
 }
 
-// Returns a time, or 0 for one outside any calendar: differences of two times must fit 64 bits.
+// Returns 0 for a value that is not a time.
 int64_t Time(const object& o, std::string_view key) {
-  constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 4;
   const int64_t time = Int(o, key);
-  return time < -kFar || time > kFar ? 0 : time;
+  return IsTime(time) ? time : 0;
 }
 
 std::string Str(const object& o, std::string_view key) {
@@ -164,7 +162,9 @@ Host HostFrom(const object& o) {
   for (const element& e : exchanges) {
     const std::vector<int64_t> t = Ints(e);
     if (t.size() < 5) continue;
-    host.exchanges.push_back({HostTime(t[0]), JobTime(t[1]), JobTime(t[2]), HostTime(t[3]), MonoTime(t[4])});
+    const ClockExchange exchange{HostTime(t[0]), JobTime(t[1]), JobTime(t[2]), HostTime(t[3]),
+                                 MonoTime(t[4])};
+    if (exchange.valid()) host.exchanges.push_back(exchange);
   }
   return host;
 }

@@ -85,6 +85,16 @@ TEST(RecordsFileNames, NamesGiveTheProcess) {
     EXPECT_FALSE(IsPlainFileName(bad)) << bad;
 }
 
+TEST(RecordsManifest, ClockExchangesWithImpossibleTimesAreLeftOut) {
+  const auto parsed = ParseManifest(
+      R"({"schema": "lockstep.records/1", "hosts": [{"id": "n", "exchanges": [
+          [-7423055708680598452, 7238874426221171354, 5, 6, 7], [1, 2, 3, 4, 5]]}]})");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  ASSERT_EQ(parsed->hosts.size(), 1u);
+  ASSERT_EQ(parsed->hosts[0].exchanges.size(), 1u);
+  EXPECT_EQ(parsed->hosts[0].exchanges[0].t1.ns(), 1);
+}
+
 TEST(RecordsManifest, ImpossibleTimesAndLossesAreNotUsed) {
   const auto parsed = ParseManifest(
       R"({"schema": "lockstep.records/1", "requested_ns": 9223372036854775807, "processes": [

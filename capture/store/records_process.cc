@@ -1,6 +1,5 @@
 #include "capture/store/records_process.h"
 
-#include <limits>
 
 namespace lockstep::capture {
 
@@ -68,9 +67,7 @@ NameId ProcessTables::Name(uint64_t id) {
 }
 
 bool ProcessTables::Accept(Kind kind, int64_t start, int64_t duration) {
-  // Differences of two accepted stamps must fit 64 bits.
-  constexpr int64_t kFar = std::numeric_limits<int64_t>::max() / 4;
-  if (start >= -kFar && start <= kFar && duration >= 0 && duration <= kFar) return true;
+  if (IsTime(start) && duration >= 0 && IsTime(duration)) return true;
   ++refused[static_cast<size_t>(kind)];
   return false;
 }

@@ -41,6 +41,8 @@ fuzzers=$(cd "$folder" 2>/dev/null && ls ./*_fuzzer 2>/dev/null) || die "no fuzz
 [ "$seconds" -gt 0 ] || die "less than one second for each fuzzer: give a longer time"
 export seconds
 
+# Without it, the undefined-behaviour sanitizer only prints a line.
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 # Prints the options of all runs. The programs' own output is closed; libFuzzer and the sanitizers keep theirs.
 limits() { echo "-rss_limit_mb=2048 -timeout=10 -close_fd_mask=3"; }
 
