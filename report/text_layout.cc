@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "analysis/explain/causes.h"
+#include "base/log/clean_text.h"
 
 namespace lockstep::report {
 namespace {
@@ -25,13 +26,6 @@ std::string_view Code(Tone tone) {
   return "";
 }
 
-// Control characters, for example in a job's name, must not reach a terminal.
-std::string Printable(std::string_view text) {
-  std::string out;
-  for (char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
-  return out;
-}
-
 }  // namespace
 
 std::string TextLayout::Paint(std::string_view text, Tone tone) const {
@@ -40,7 +34,8 @@ std::string TextLayout::Paint(std::string_view text, Tone tone) const {
 }
 
 void TextLayout::Line(std::string_view raw, size_t hang, Tone tone) {
-  const std::string text = Printable(raw);
+  // A job chooses its own name, for example.
+  const std::string text = CleanText(raw);
   const auto width = static_cast<size_t>(width_);
   size_t at = 0;
   bool first = true;

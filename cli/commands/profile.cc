@@ -12,6 +12,7 @@
 #include "cli/common/command.h"
 #include "cli/common/view_output.h"
 #include "formats/python/python_profile.h"
+#include "report/text/fold_notes.h"
 #include "views/catalog/profile_view.h"
 
 namespace lockstep::cli {
@@ -92,7 +93,8 @@ ExitCode Profile(const ProfileFlags& flags) {
   if (!profiles.ok()) return Fail(profiles.status());
   const auto rows = flags.by_rank ? views::PythonRows::kEachRank : views::PythonRows::kAllRanks;
   views::MadeView made = views::MakeProfile(*profiles, rows);
-  made.notes.insert(made.notes.end(), notes.begin(), notes.end());
+  const std::vector<std::string> folded = report::FoldNotes(notes);
+  made.notes.insert(made.notes.end(), folded.begin(), folded.end());
   return PrintView({.name = "profile", .columns = views::kProfileColumns, .aliases = views::ProfileAliases()},
                    flags.table, std::move(made));
 }

@@ -17,6 +17,7 @@
 #include "report/recommendations.h"
 #include "report/report.h"
 #include "report/row_words.h"
+#include "report/text/fold_notes.h"
 #include "report/text/text_page.h"
 #include "report/text/text_waiting.h"
 #include "report/text_layout.h"
@@ -337,7 +338,7 @@ class Writer {
               m.conflicts > 0 ? absl::StrFormat("; %d contradict their partners", m.conflicts) : ""),
           2, Tone::kWarn);
     }
-    for (const std::string& note : r_.capture.notes)
+    for (const std::string& note : FoldNotes(r_.capture.notes))
       page_.AddParagraph(kAside, "NOTE " + note, 2, Tone::kWarn);
   }
 

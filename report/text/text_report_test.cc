@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "report/actions.h"
 #include "report/report.h"
+#include "report/text/fold_notes.h"
 
 namespace lockstep::report {
 namespace {
@@ -251,6 +252,20 @@ TEST(TextReport, LinesOfWhySumToTheLostTime) {
                r.slowdown.unexplained_ns_per_step.value();
   for (const StragglerRow& s : r.stragglers) sum += s.lost_ns_per_step;
   EXPECT_DOUBLE_EQ(sum, *r.slowdown.lost_ns_per_step);
+}
+
+TEST(FoldNotes, JoinsNotesThatDifferOnlyInTheRank) {
+  std::vector<std::string> notes = {"a file was left out"};
+  for (int rank = 0; rank < 12; ++rank)
+    notes.push_back("no Python profile of rank " + std::to_string(rank) + ": the process runs no Python");
+  notes.insert(notes.begin() + 3, "no Python profile of rank 99: no room");
+  notes.push_back("rank 7: 3 records have no name");
+  EXPECT_THAT(
+      FoldNotes(notes),
+      ::testing::ElementsAre("a file was left out",
+                             "no Python profile of 12 ranks (0, 1, 2, 3, 4, 5, 6, 7, ...): the process "
+                             "runs no Python",
+                             "no Python profile of rank 99: no room", "rank 7: 3 records have no name"));
 }
 
 TEST(Actions, EveryCauseHasAVerbAndTexts) {
