@@ -12,27 +12,42 @@ std::string BashCompletion() {
   return R"script(# bash completion of lockstep: source it, or put it into
 # ~/.local/share/bash-completion/completions/lockstep
 _lockstep() {
-    local cur=${COMP_WORDS[COMP_CWORD]} stem= line
-    # bash splits words at "=".
-    if [[ $cur == = ]]; then
-        stem=${COMP_WORDS[COMP_CWORD-1]}= cur=
-    elif [[ ${COMP_WORDS[COMP_CWORD-1]} == = ]]; then
-        stem=${COMP_WORDS[COMP_CWORD-2]}=
+    local -a words=()
+    local -i at split=0
+    local cur stem= colon= line
+    # bash splits words at ":" and "=". It replaces only the part after the last of them.
+    for (( at = 1; at <= COMP_CWORD; ++at )); do
+        if (( at > 1 )) && [[ ${COMP_WORDS[at]} == : || ${COMP_WORDS[at-1]} == : ]]; then
+            words[${#words[@]}-1]+=${COMP_WORDS[at]}
+            split=1
+        else
+            words+=("${COMP_WORDS[at]}")
+            split=0
+        fi
+    done
+    local -i last=$(( ${#words[@]} - 1 ))
+    cur=${words[last]}
+    if (( last > 0 )) && [[ $cur == = ]]; then
+        stem=${words[last-1]}= cur=
+    elif (( last > 1 )) && [[ ${words[last-1]} == = ]]; then
+        stem=${words[last-2]}=
     fi
+    (( split )) && colon=${cur%"${cur##*:}"}
     COMPREPLY=()
     while IFS= read -r line; do
         case $line in
             :files)
                 compopt -o filenames 2>/dev/null
-                mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+                mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+                COMPREPLY=("${COMPREPLY[@]#"$colon"}") ;;
             :programs)
                 mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
             *)
                 line=${line%%$'\t'*}
                 [[ $line == *= ]] && compopt -o nospace 2>/dev/null
-                COMPREPLY+=("${line#"$stem"}") ;;
+                COMPREPLY+=("${line#"$stem$colon"}") ;;
         esac
-    done < <("${COMP_WORDS[0]/#\~/$HOME}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    done < <("${COMP_WORDS[0]/#\~/$HOME}" complete -- "${words[@]}" 2>/dev/null)
 }
 complete -F _lockstep lockstep
 )script";

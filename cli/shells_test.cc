@@ -57,6 +57,18 @@ TEST_F(ShellsTest, BashReplacesOnlyThePartAfterTheEqualsSign) {
   EXPECT_EQ(InBash("./lockstep kernels x --where regi"), "registers=\n");
 }
 
+// bash splits "1000:train" into three words.
+TEST_F(ShellsTest, BashReplacesOnlyThePartAfterAColon) {
+  fs::create_directories(folder_ + "/1000:train-1/records");
+  std::ofstream(folder_ + "/a:trace.json") << "{}";
+  EXPECT_EQ(InBash("./lockstep report 1000 : t"), "train-1\n");
+  EXPECT_EQ(InBash("./lockstep report 1000 :"), "train-1\n");
+  EXPECT_EQ(InBash("./lockstep report 1000"), "1000:train-1\n");
+  EXPECT_EQ(InBash("./lockstep report 1000:t"), "1000:train-1\n") << "a shell whose words have colons";
+  EXPECT_EQ(InBash("./lockstep analyze a : tr"), "trace.json\n");
+  EXPECT_EQ(InBash("./lockstep report a b : c"), "");
+}
+
 TEST_F(ShellsTest, BashCompletesCapturesElseFiles) {
   EXPECT_EQ(InBash("./lockstep report \"\""), "20260301-120000-0a1b2c\nlockstep-job-1\n");
   EXPECT_EQ(InBash("./lockstep report ./lo"), "./lockstep-job-1\n");
