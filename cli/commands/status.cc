@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "aggregator/captures/selection.h"
 #include "base/json/json_string.h"
+#include "base/log/clean_text.h"
 #include "base/rpc/channel.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/command.h"
@@ -183,7 +184,7 @@ ExitCode Status(const StatusFlags& flags) {
     if (flags.format == "json") std::fputs(ToJson(v1::StatusReply()).c_str(), stdout);
     return Fail(reply.status());
   }
-  std::fputs((flags.format == "json" ? ToJson(**reply) : ToText(**reply)).c_str(), stdout);
+  std::fputs((flags.format == "json" ? ToJson(**reply) : CleanLines(ToText(**reply))).c_str(), stdout);
   if (flags.job.empty()) return ExitCode::kDone;
   for (const v1::DaemonStatus& daemon : (*reply)->daemons()) {
     if (daemon.ranks_size() > 0) return ExitCode::kDone;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/log/clean_text.h"
 
 namespace lockstep::cli {
 
@@ -22,7 +23,9 @@ std::string ListOf(const std::vector<std::string>& words) {
   return absl::StrCat(kListValue, ":{", absl::StrJoin(words, ","), "}");
 }
 
-void PrintMessage(const std::string& sentence) { std::fprintf(stderr, "lockstep: %s\n", sentence.c_str()); }
+void PrintMessage(const std::string& sentence) {
+  std::fprintf(stderr, "lockstep: %s\n", CleanText(sentence).c_str());
+}
 
 ExitCode Fail(ExitCode code, const std::string& sentence) {
   PrintMessage(sentence);

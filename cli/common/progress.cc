@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "base/log/clean_text.h"
+
 namespace lockstep::cli {
 
 Progress::Progress() : visible_(::isatty(STDERR_FILENO) == 1) {}
@@ -14,7 +16,7 @@ void Progress::Show(const std::string& line) {
   if (line == shown_) return;
   // Uses a carriage return and "erase to the end of the line". These are not colours, so NO_COLOR does not
   // apply.
-  std::fprintf(stderr, "\r%s\x1b[K", line.c_str());
+  std::fprintf(stderr, "\r%s\x1b[K", CleanText(line).c_str());
   std::fflush(stderr);
   shown_ = line;
 }

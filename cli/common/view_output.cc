@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/log/clean_text.h"
 #include "base/rpc/status_macros.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/command.h"
@@ -87,7 +88,7 @@ std::string TextOf(const views::MadeView& made, size_t all_rows, const views::Te
   std::string text = views::TextTable(made.grid, options);
   if (made.grid.rows() < all_rows)
     absl::StrAppend(&text, all_rows - made.grid.rows(), " more; --top 0 shows all\n");
-  for (const std::string& note : made.notes) absl::StrAppend(&text, "note: ", note, "\n");
+  for (const std::string& note : made.notes) absl::StrAppend(&text, "note: ", CleanText(note), "\n");
   return text;
 }
 

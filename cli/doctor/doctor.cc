@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/client_entry.h"
+#include "base/log/clean_text.h"
 #include "base/rpc/channel.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/command.h"
@@ -184,7 +185,8 @@ struct Flags {
 };
 
 ExitCode PrintFindings(const std::vector<Finding>& findings, const std::string& format) {
-  std::fputs((format == "json" ? FindingsToJson(findings) : FindingsToText(findings)).c_str(), stdout);
+  std::fputs((format == "json" ? FindingsToJson(findings) : CleanLines(FindingsToText(findings))).c_str(),
+             stdout);
   const bool broken = std::any_of(findings.begin(), findings.end(),
                                   [](const Finding& finding) { return finding.verdict == Verdict::kBroken; });
   return broken ? ExitCode::kFailed : ExitCode::kDone;

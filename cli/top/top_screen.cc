@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "aggregator/captures/selection.h"
 #include "analysis/explain/causes.h"
+#include "base/log/clean_text.h"
 #include "base/time.h"
 #include "cli/top/top_table.h"
 #include "report/text_layout.h"
@@ -185,8 +186,9 @@ class Screen {
     if (table.empty()) return;
     lines_.emplace_back();
     for (size_t i = 0; i < table.size(); ++i) {
-      lines_.push_back(i == 0 && o_.color == TopColor::kColored ? absl::StrCat("\x1b[1m", table[i], "\x1b[0m")
-                                                                : table[i]);
+      const std::string line = CleanText(table[i]);
+      lines_.push_back(i == 0 && o_.color == TopColor::kColored ? absl::StrCat("\x1b[1m", line, "\x1b[0m")
+                                                                : line);
     }
   }
 

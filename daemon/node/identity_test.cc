@@ -180,6 +180,11 @@ TEST(CleanText, KeepsUtf8AndReplacesTheRest) {
   EXPECT_EQ(CleanText("gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80", 100), "gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80");
   EXPECT_EQ(CleanText("\xc0\x80|\xed\xa0\x80|\xf4\x90\x80\x80|\xe2\x82", 100), "??|???|????|??");
   EXPECT_EQ(CleanText("a\xc3\xbc", 2), "a");
+  EXPECT_EQ(CleanText("\x1b[31m\x7f\xc2\x9b|\xc2\xa0"), "?[31m??|\xc2\xa0") << "C0, C1, and a blank";
+  EXPECT_EQ(CleanText("\xe2\x80\xae|\xe2\x81\xa7|\xe2\x80\xa8|\xd8\x9c|\xe2\x80\xa6"), "?|?|?|?|\xe2\x80\xa6")
+      << "override, isolate, separator, mark, and an ellipsis";
+  EXPECT_EQ(CleanText("a\nb\tc"), "a?b?c");
+  EXPECT_EQ(CleanLines("a\nb\tc\r\x1b"), "a\nb\tc??");
   EXPECT_EQ(CleanText(std::string_view("a\0b", 3), 10), "a?b");
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "base/log/clean_text.h"
 #include "base/step_name.h"
 #include "views/host/host_tree.h"
 #include "views/host/in_step.h"
@@ -157,9 +158,9 @@ std::map<std::string, Nanos> StacksOf(const FlameTree& tree) {
   std::vector<std::string> paths;
   for (const FlameNode& node : tree.nodes) {
     std::string name(node.name);
-    for (char& c : name) {
-      if (c == ';' || c == '\n' || c == '\r') c = ',';
-    }
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return c == ';' || c == '\n' || c == '\r'; }, ',');
+    name = CleanText(name);
     paths.push_back(node.parent == kNone ? name : absl::StrCat(paths[node.parent], ";", name));
     if (node.self > Nanos()) stacks[paths.back()] += node.self;
   }

@@ -56,7 +56,8 @@ struct FlameOptions {
 FlameTree BuildFlame(const capture::Capture& capture, const FlameOptions& options);
 
 // Returns one line per stack with time of its own: the frames, outermost first and separated by ';', a blank,
-// and the nanoseconds. A ';' or line end in a name becomes ','. The lines are sorted.
+// and the nanoseconds. A ';' or line end in a name becomes ','; another control
+// character becomes '?'. The lines are sorted.
 std::string FoldedStacks(const FlameTree& tree);
 
 // The number by which the times of a capture are divided.

@@ -14,6 +14,7 @@
 #include "absl/strings/str_replace.h"
 #include "analysis/explain/causes.h"
 #include "base/json/utf8.h"
+#include "base/log/clean_text.h"
 
 namespace lockstep::views {
 namespace {
@@ -100,6 +101,24 @@ void CutCells(std::vector<std::string>& cells, size_t width) {
     if (alike.size() > 1) Separate(alike, width, {}, cut);
   }
   for (std::string& cell : cells) cell = cut[cell];
+}
+
+// Splits a text at blanks into lines of at most `width` characters. A longer word is split.
+std::string Wrapped(const std::string& text, size_t width) {
+  constexpr size_t kHang = 2;
+  std::string lines;
+  for (size_t at = 0; at < text.size();) {
+    const std::string indent(at == 0 ? 0 : kHang, ' ');
+    const size_t most = BytesOf(std::string_view(text).substr(at), width - indent.size());
+    size_t end = at + most;
+    if (end < text.size()) {
+      const size_t blank = text.rfind(' ', end);
+      if (blank != std::string::npos && blank > at) end = blank;
+    }
+    lines += (at == 0 ? "" : "\n") + indent + text.substr(at, end - at);
+    for (at = end; at < text.size() && text[at] == ' ';) ++at;
+  }
+  return lines;
 }
 
 // Formats three digits with a prefix of a thousand: "17.5 M".
@@ -220,8 +239,9 @@ std::string CellText(const Column& column, const Cells& cells, size_t row) {
   switch (column.type) {
     case CellType::kText:
       // A row must stay on one line.
-      return absl::StrReplaceAll(absl::string_view(cells.texts()[row].data(), cells.texts()[row].size()),
-                                 {{"\n", " "}, {"\r", " "}, {"\t", " "}});
+      return CleanText(
+          absl::StrReplaceAll(absl::string_view(cells.texts()[row].data(), cells.texts()[row].size()),
+                              {{"\n", " "}, {"\r", " "}, {"\t", " "}}));
     case CellType::kBool:
       return cells.numbers()[row] != 0 ? "yes" : "no";
     case CellType::kDouble:
@@ -235,9 +255,16 @@ std::string CellText(const Column& column, const Cells& cells, size_t row) {
 std::string TextTable(const Grid& grid, const TextTableOptions& options) {
   std::vector<ShownColumn> columns = Format(grid);
   std::vector<std::string_view> left_out;
-  if (options.width > 0) left_out = Fit(grid, options, columns);
+  // A column of its own can show whole texts.
+  const bool alone = columns.size() == 1 && columns[0].text;
+  if (options.width > 0 && !(alone && options.too_wide == TextTableOptions::TooWide::kLongerLines))
+    left_out = Fit(grid, options, columns);
   for (ShownColumn& column : columns) {
-    if (column.text) CutCells(column.cells, column.width);
+    if (alone) {
+      for (std::string& cell : column.cells) cell = Wrapped(cell, column.width);
+    } else if (column.text) {
+      CutCells(column.cells, column.width);
+    }
   }
   std::string out;
   const auto add_line = [&](const auto& cell_of) {
@@ -277,7 +304,7 @@ std::string PlainTable(const Grid& grid) {
             text = cells.texts()[at];
             std::replace_if(
                 text.begin(), text.end(), [](char x) { return static_cast<unsigned char>(x) <= ' '; }, '_');
-            if (text.empty()) text = "-";
+            text = text.empty() ? "-" : CleanText(text);
             break;
           case CellType::kBool:
             text = cells.numbers()[at] != 0 ? "1" : "0";

@@ -96,6 +96,29 @@ TEST(TextTable, CutsDifferentNamesToDifferentTexts) {
   EXPECT_LE(lines[2].size(), 45u + 4u) << "two ellipses of three bytes each";
 }
 
+TEST(TextTable, WrapsTheTextsOfALoneColumn) {
+  Grid grid =
+      SomeRows({{"give the loader of the data more workers, and prefetch the next batches", 1}, {kLong, 1}});
+  ASSERT_TRUE(grid.Select({"name"}).ok());
+  EXPECT_EQ(TextTable(grid, {.width = 40}),
+            "name\n"
+            "----------------------------------------\n"
+            "give the loader of the data more\n"
+            "  workers, and prefetch the next batches\n"
+            "void\n"
+            "  cutlass::Kernel<cutlass_80_tensorop_f1\n"
+            "  6_s16816gemm_256x128_32x3_tn_align8>(P\n"
+            "  arams)\n");
+  EXPECT_THAT(TextTable(grid, {.width = 40, .too_wide = TextTableOptions::TooWide::kLongerLines}),
+              HasSubstr("prefetch the next batches\n" + kLong + "\n"));
+}
+
+TEST(TextTable, ShowsNoCharactersThatControlATerminal) {
+  const Grid grid = SomeRows({{"a\x1b[31m\r\nb\xc2\x9b\xe2\x80\xae", 1}});
+  EXPECT_THAT(TextTable(grid, {}), HasSubstr("\na?[31m  b??   1 ns\n"));
+  EXPECT_EQ(PlainTable(grid), "a_[31m__b?? 1 - -\n");
+}
+
 TEST(TextTable, KeepsTheSortedColumn) {
   const std::string text = TextTable(SomeRows({{kLong, 10, 0.5, 1}}), {.width = 50, .kept = "size_bytes"});
   EXPECT_THAT(text, HasSubstr("size"));

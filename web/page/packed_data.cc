@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "absl/strings/escaping.h"
+#include "base/log/clean_text.h"
 
 namespace lockstep::web {
 namespace {
@@ -69,6 +70,8 @@ NumbersAt PackedData::AddExact(std::span<const float> values) {
 }
 
 absl::StatusOr<std::string> PackedData::Seal(std::string json) const {
+  // A name must not change the direction of the text around it.
+  json = CleanLines(json);
   while (json.size() % sizeof(float) != 0) json.push_back(' ');
   std::string bytes;
   bytes.reserve(sizeof(uint32_t) + json.size() + numbers_.size());
