@@ -91,6 +91,18 @@ void Separate(const std::vector<std::string>& texts, size_t width, std::vector<s
   }
 }
 
+// Numbers texts that differ in more places than their width can show.
+void NumberAlike(CutTexts& cut) {
+  std::map<std::string, std::vector<std::string>> same;
+  for (const auto& [text, shown] : cut) same[shown].push_back(text);
+  for (const auto& [shown, alike] : same) {
+    for (size_t i = 0; alike.size() > 1 && i < alike.size(); ++i) {
+      const std::string number = absl::StrCat("#", i + 1);
+      cut[alike[i]] = Slice(shown, 0, WidthOf(shown) - number.size()) + number;
+    }
+  }
+}
+
 // Cuts the texts of a column to `width`. Different texts stay different.
 void CutCells(std::vector<std::string>& cells, size_t width) {
   CutTexts cut;
@@ -100,6 +112,7 @@ void CutCells(std::vector<std::string>& cells, size_t width) {
   for (const auto& [shown, alike] : same) {
     if (alike.size() > 1) Separate(alike, width, {}, cut);
   }
+  NumberAlike(cut);
   for (std::string& cell : cells) cell = cut[cell];
 }
 

@@ -20,9 +20,10 @@ struct TextTableOptions {
 
 // The header is the column's name without its unit. If the table is wider than `width`, texts are cut in the
 // middle, so that both ends of a kernel's name stay. Different texts of a column that would then look the
-// same are cut around their differences, up to three. Then columns are left out from the right, except the
-// first one and `kept`, and the last line names them. Columns without a value are not shown. Control
-// characters in texts become '?' (base/log/clean_text.h), as in PlainTable().
+// same are cut around their differences, up to three; with more, they end in numbers ("#1"). Then columns are
+// left out from the right, except the first one and `kept`, and the last line names them. Columns without a
+// value are not shown. A table of one column of texts wraps them, or has longer lines. Control characters in
+// texts become '?' (base/log/clean_text.h), as in PlainTable().
 std::string TextTable(const Grid& grid, const TextTableOptions& options);
 
 // Formats one line per row, without a header. Values are as in CSV, separated by a blank. A blank in a value

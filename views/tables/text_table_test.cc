@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,19 @@ TEST(TextTable, CutsDifferentNamesToDifferentTexts) {
   EXPECT_THAT(lines[3], HasSubstr("_mul"));
   EXPECT_THAT(lines[4], HasSubstr("AUnary"));
   EXPECT_LE(lines[2].size(), 45u + 4u) << "two ellipses of three bytes each";
+}
+
+TEST(TextTable, NumbersNamesThatDifferInManyPlaces) {
+  std::vector<Row> rows;
+  for (int bits = 0; bits < 32; ++bits) {
+    std::string name;
+    for (int place = 0; place < 5; ++place) name += std::string(30, 'x') + (bits >> place & 1 ? '1' : '0');
+    rows.push_back({name + std::string(30, 'y'), 1, {}, {}});
+  }
+  const std::vector<std::string> lines = absl::StrSplit(TextTable(SomeRows(rows), {.width = 45}), '\n');
+  const std::set<std::string> different(lines.begin() + 2, lines.end() - 1);
+  EXPECT_EQ(different.size(), 32u);
+  for (const std::string& line : different) EXPECT_LE(line.size(), 45u + 8u) << "ellipses have three bytes";
 }
 
 TEST(TextTable, WrapsTheTextsOfALoneColumn) {
