@@ -88,6 +88,7 @@ std::string TextOf(const views::MadeView& made, size_t all_rows, const views::Te
   std::string text = views::TextTable(made.grid, options);
   if (made.grid.rows() < all_rows)
     absl::StrAppend(&text, all_rows - made.grid.rows(), " more; --top 0 shows all\n");
+  for (const std::string& total : made.totals) absl::StrAppend(&text, CleanText(total), "\n");
   for (const std::string& note : made.notes) absl::StrAppend(&text, "note: ", CleanText(note), "\n");
   return text;
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analysis/explain/causes.h"
 #include "views/catalog/view_columns.h"
 #include "views/device/kernel_sequences.h"
 #include "views/host/operators.h"
@@ -164,6 +165,8 @@ MadeView MakeSequences(const ViewInput& input, const ViewOptions& options) {
   return view;
 }
 
+std::string LengthOf(Nanos length) { return analysis::LengthText(static_cast<double>(length.ns())); }
+
 MadeView MakeOps(const ViewInput& input, const ViewOptions& options) {
   if (options.table == kSequences) return MakeSequences(input, options);
   const views::Operators operators = views::OperatorsOf(
@@ -174,6 +177,8 @@ MadeView MakeOps(const ViewInput& input, const ViewOptions& options) {
   for (const views::OperatorRow& op : operators.rows) rows.push_back({op, &operators.totals});
   MadeView view{GridOf({"ops", "Cost of each operator."}, std::move(rows), OpsColumns()),
                 NotesOnFrames(input.capture)};
+  view.totals.push_back(absl::StrCat("self host total ", LengthOf(operators.totals.self_host)));
+  view.totals.push_back(absl::StrCat("self device total ", LengthOf(operators.totals.self_device)));
   if (operators.totals.crossing != 0) {
     view.notes.push_back(absl::StrCat(
         operators.totals.crossing, " frames end after the frame in which they began; they count beside it"));

@@ -40,6 +40,8 @@ struct MadeView {
   Grid grid;
   // Remarks for the reader: data that the capture lacks, and rows that were left out.
   std::vector<std::string> notes;
+  // Lines below the table for people: sums over all its rows, also those that are not shown.
+  std::vector<std::string> totals;
 };
 
 // A name of a column in another tool.

@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_split.h"
+#include "analysis/explain/causes.h"
 #include "capture/model/timeline_builder_fixture.h"
 #include "views/catalog/json_table.h"
 #include "views/host/frames_fixture.h"
@@ -131,6 +133,23 @@ TEST(HostView, ShowsTheAwaitedWorkAndItsTimeOnANarrowTerminal) {
     ASSERT_TRUE(made.grid.Select(ShownColumns(view, {})).ok());
     EXPECT_THAT(TextTable(made.grid, {.width = 60}), ::testing::ContainsRegex("^rank +waited for +blocked"));
   }
+}
+
+TEST(OpsView, HasTheTotalsOfItsRows) {
+  const capture::Capture capture = SmallJob();
+  const report::Analysis analysis = report::Analyze(capture);
+  const View& ops =
+      *std::find_if(Views().begin(), Views().end(), [](const View& v) { return v.name == "ops"; });
+  const MadeView made =
+      ops.make({.capture = capture, .analysis = [&]() -> const report::Analysis& { return analysis; }}, {});
+  const auto sum = [&made](std::string_view column) {
+    int64_t total = 0;
+    for (const int64_t ns : made.grid.cells(*made.grid.Find(column)).numbers()) total += ns;
+    return analysis::LengthText(static_cast<double>(total));
+  };
+  EXPECT_NE(sum("self_host_ns"), sum("self_device_ns"));
+  EXPECT_THAT(made.totals, ::testing::ElementsAre("self host total " + sum("self_host_ns"),
+                                                  "self device total " + sum("self_device_ns")));
 }
 
 }  // namespace
