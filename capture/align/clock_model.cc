@@ -20,7 +20,8 @@ constexpr double kHopNs = 100;
 // Margins for rounding, and for the error of the moment at which a range is read.
 constexpr double kMarginNs = 5, kMarginShare = 1e-3;
 
-Nanos Sum(Nanos a, Nanos b) { return a == Nanos::Max() || b == Nanos::Max() ? Nanos::Max() : a + b; }
+// Neither is negative. A sum that does not fit is as unknown as Max.
+Nanos Sum(Nanos a, Nanos b) { return a > Nanos::Max() - b ? Nanos::Max() : a + b; }
 
 // The interval of each host's clock that contains records.
 std::vector<HostInterval> Windows(const capture::Capture& capture) {
@@ -49,7 +50,7 @@ Nanos SteppedBy(const capture::RankData& rank) {
     const Nanos mono(std::llabs((b.monotonic - a.monotonic).ns()));
     const Nanos parted(std::llabs(((b.realtime - a.realtime) - (b.monotonic - a.monotonic)).ns()));
     const Nanos allowed = a.gap + b.gap + Nanos::Micros(200) + Nanos(mono.ns() / 1000);
-    if (parted > allowed) stepped += parted;
+    if (parted > allowed) stepped = Sum(stepped, parted);
   }
   return stepped;
 }

@@ -372,6 +372,18 @@ TEST(ClockModel, CollectivesTightenTheNetworksBound) {
   }
 }
 
+TEST(ClockModel, StepsThatAddUpToMoreThanFitsLeaveTheBoundUnknown) {
+  std::mt19937_64 random(43);
+  capture::Capture capture = SyncPoints(DrawClocks(2, random), 40, 30'000, 15, random);
+  ASSERT_NE(EstimateClocks(capture, Match(capture)).hosts()[1].bound, Nanos::Max());
+  for (int i = 0; i < 8; ++i)
+    capture.ranks[1].clocks.push_back(
+        {.realtime = HostTime((i % 2) * kFarthestStampNs), .monotonic = MonoTime(i)});
+  const ClockModel model = EstimateClocks(capture, Match(capture));
+  EXPECT_TRUE(model.hosts()[1].step_noticed);
+  EXPECT_EQ(model.hosts()[1].bound, Nanos::Max());
+}
+
 TEST(ClockModel, AStepInARanksClockReadingsWidensTheBound) {
   std::mt19937_64 random(43);
   capture::Capture capture = SyncPoints(DrawClocks(2, random), 40, 30'000, 15, random);

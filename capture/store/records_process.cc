@@ -1,6 +1,5 @@
 #include "capture/store/records_process.h"
 
-
 namespace lockstep::capture {
 
 using columns::Kind;
@@ -345,7 +344,9 @@ void ProcessTables::AddClocks(const BlockRows& rows) {
     reading.tsc = rows.U64(c::kTsc, i);
     reading.cupti = rows.Time(c::kCupti, i);
     reading.gap = Nanos(rows.I64(c::kGap, i));
-    data.clocks.push_back(reading);
+    if (Accept(Kind::kClock, reading.realtime.ns(), reading.gap.ns()) &&
+        Accept(Kind::kClock, reading.monotonic.ns(), 0))
+      data.clocks.push_back(reading);
   }
 }
 

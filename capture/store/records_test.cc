@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "capture/store/records_blocks.h"
@@ -428,6 +429,20 @@ TEST_F(RecordsTest, SpecialFilesAreNamedAndNotOpened) {
   ASSERT_EQ(::mkfifo(manifest.c_str(), 0600), 0);
   capture = Load();
   EXPECT_THAT(capture.notes, ::testing::Contains(HasSubstr("manifest.json cannot be used (")));
+}
+
+TEST_F(RecordsTest, ImpossibleClockReadingsAreRefusedAndCounted) {
+  namespace c = columns::clock;
+  const int64_t far = std::numeric_limits<int64_t>::max();
+  const auto reading = [](int64_t realtime, int64_t monotonic, int64_t gap) {
+    return Row(Kind::kClock, {{c::kRealtime, realtime}, {c::kMonotonic, monotonic}, {c::kGap, gap}});
+  };
+  Append(0, Block(Kind::kClock, 1,
+                  {reading(kT0, 1, 5), reading(far, 2, 5), reading(kT0, -far, 5), reading(kT0, 3, -5)}));
+  Close();
+  const Capture capture = Load();
+  EXPECT_EQ(capture.ranks[0].clocks.size(), 1u);
+  EXPECT_EQ(Lost(capture.ranks[0], "clock"), 3u);
 }
 
 TEST_F(RecordsTest, AManifestCannotPointOutsideItsFolder) {

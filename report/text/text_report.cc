@@ -227,29 +227,27 @@ class Writer {
   }
 
   void Time() {
-    Nanos span, compute, transfer, wait, unsplit, memory, idle, overlap, communication;
+    // In seconds, because times of many ranks with impossible stamps exceed Nanos.
+    double span = 0, compute = 0, transfer = 0, wait = 0, unsplit = 0, memory = 0, idle = 0, overlap = 0,
+           communication = 0;
     for (const RankRow& r : r_.ranks) {
-      span += r.span;
-      compute += r.compute;
-      transfer += r.exposed_transfer;
-      wait += r.exposed_wait;
-      unsplit += r.exposed_unsplit;
-      memory += r.exposed_memory;
-      idle += r.idle;
-      overlap += r.overlap;
-      communication += r.communication;
+      span += r.span.seconds();
+      compute += r.compute.seconds();
+      transfer += r.exposed_transfer.seconds();
+      wait += r.exposed_wait.seconds();
+      unsplit += r.exposed_unsplit.seconds();
+      memory += r.exposed_memory.seconds();
+      idle += r.idle.seconds();
+      overlap += r.overlap.seconds();
+      communication += r.communication.seconds();
     }
-    if (span <= Nanos()) return;
-    const auto part = [&](Nanos n) {
-      return Percent(static_cast<double>(n.ns()) / static_cast<double>(span.ns()));
-    };
+    if (span <= 0) return;
+    const auto part = [&](double seconds) { return Percent(seconds / span); };
     std::string line = "TIME of the capture: compute " + part(compute) + "  exposed transfer " +
                        part(transfer) + "  exposed wait " + part(wait);
-    if (unsplit > Nanos()) line += "  exposed, not split " + part(unsplit);
+    if (unsplit > 0) line += "  exposed, not split " + part(unsplit);
     line += "  copies " + part(memory) + "  idle " + part(idle);
-    if (communication > Nanos())
-      line +=
-          "  overlap " + Percent(static_cast<double>(overlap.ns()) / static_cast<double>(communication.ns()));
+    if (communication > 0) line += "  overlap " + Percent(overlap / communication);
     page_.AddParagraph(kUseful, line, 2, Tone::kTitle);
     const EfficiencyRow& e = r_.efficiency;
     if (e.factors.parallel) {

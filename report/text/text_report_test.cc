@@ -237,6 +237,12 @@ TEST(TextReport, OnlyFilesThatPerfettoReadsAreOpened) {
   }
 }
 
+TEST(TextReport, TimesOfRanksAddUpBeyondTheGreatestLength) {
+  Report r = Job(8);
+  r.ranks.assign(3, {.span = Nanos::Max(), .compute = Nanos::Max()});
+  EXPECT_THAT(RenderText(r), HasSubstr("TIME of the capture: compute 100%"));
+}
+
 TEST(TextReport, NoiseBelowZeroIsShownWithTheRest) {
   Report r = WithSlowGpu();
   r.slowdown.noise_ns_per_step = -4e6;
