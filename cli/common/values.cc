@@ -41,6 +41,8 @@ absl::StatusOr<std::vector<int32_t>> ParseRanks(const std::string& text) {
     last = first;
     if (ends.size() == 2 && !absl::SimpleAtoi(ends[1], &last)) return refuse();
     if (last < first || last >= kMostRanks) return refuse();
+    // Repeated ranges count too, so that a short text cannot take all memory.
+    if (ranks.size() + static_cast<size_t>(last - first) >= kMostRanks) return refuse();
     for (int32_t rank = first; rank <= last; ++rank) ranks.push_back(rank);
   }
   std::sort(ranks.begin(), ranks.end());

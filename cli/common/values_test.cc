@@ -13,7 +13,9 @@ using ::testing::HasSubstr;
 TEST(Ranks, AreRangesAndNumbers) {
   EXPECT_THAT(*ParseRanks("0-3,7"), ElementsAre(0, 1, 2, 3, 7));
   EXPECT_THAT(*ParseRanks("7,1-2,2"), ElementsAre(1, 2, 7));
-  for (const char* bad : {"", "a", "3-1", "-1", "1-", "1,,2", "0-99999999999", "0-9999999"})
+  EXPECT_EQ(ParseRanks("0-1048575")->size(), 1u << 20);
+  for (const char* bad :
+       {"", "a", "3-1", "-1", "1-", "1,,2", "0-99999999999", "0-9999999", "0-1048575,0-1048575"})
     EXPECT_FALSE(ParseRanks(bad).ok()) << bad;
 }
 
