@@ -72,7 +72,9 @@ class Client {
       *header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
       std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
     }
-    sendmsg(fd_.get(), &message, 0);
+    // libFuzzer's alarm interrupts it while the server's queue is full.
+    while (sendmsg(fd_.get(), &message, 0) < 0 && errno == EINTR) {
+    }
   }
   // Returns the length of the answer, or -1 if none came.
   ssize_t Receive() const {
