@@ -53,6 +53,7 @@ std::optional<BatchData> Batcher::Flush() {
     strings.push_back({d.id, std::string_view(texts_).substr(d.offset, d.length)});
   columns::EncodeStrings(identity_.epoch, strings, batch.blocks);
   batch.definition_bytes = batch.blocks.size();
+  batch.definitions = definitions_.size();
 
   for (std::optional<columns::BlockBuilder>& builder : builders_) {
     if (!builder || builder->rows() == 0) continue;

@@ -15,6 +15,8 @@ bool SameProcess(const v1::ProcessKey& a, const v1::ProcessKey& b) {
   return a.pid() == b.pid() && a.start_ticks() == b.start_ticks();
 }
 
+constexpr char kFull[] = "the daemon's spool was full: the aggregator was too slow or not connected";
+
 void AddLoss(v1::Gap& gap, uint32_t kind, uint64_t records, const HostInterval& span) {
   for (v1::Loss& loss : *gap.mutable_losses()) {
     if (loss.kind() != kind) continue;
@@ -27,7 +29,7 @@ void AddLoss(v1::Gap& gap, uint32_t kind, uint64_t records, const HostInterval& 
   loss->set_stage(kStage);
   loss->set_kind(kind);
   loss->set_records(records);
-  loss->set_reason("the daemon's spool was full: the aggregator was too slow or not connected");
+  loss->set_reason(kFull);
   loss->set_from_ns(span.start.ns());
   loss->set_to_ns(span.end.ns());
 }
@@ -72,6 +74,14 @@ void SpoolStats::AddCounts(const SpoolStats& other) {
   acknowledged += other.acknowledged;
 }
 
+Spool::~Spool() {
+  MutexLock lock(&mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.in_flight) CountInFlight(entry, -1);
+    Count(entry, -1);
+  }
+}
+
 void Spool::OnReady(std::function<void()> ready) {
   MutexLock lock(&ready_mutex_);
   ready_ = std::move(ready);
@@ -86,6 +96,7 @@ void Spool::Add(BatchData batch) {
   Entry entry;
   entry.bytes = batch.blocks.size() + kEntryOverhead;
   entry.definition_bytes = batch.definition_bytes;
+  entry.definitions = batch.definitions;
   entry.rows = batch.rows;
   entry.span = batch.span;
   v1::Batch* message = entry.message.mutable_batch();
@@ -115,7 +126,8 @@ bool Spool::AddTraceFile(v1::TraceFile piece) {
   {
     MutexLock lock(&mutex_);
     // At least one piece must be accepted, however small the spool is.
-    const bool room = trace_file_bytes_ == 0 || trace_file_bytes_ + entry.bytes <= cap_bytes_ / 2;
+    const size_t now = budget_->trace_file_bytes;
+    const bool room = now == 0 || now + entry.bytes <= budget_->cap_bytes / 2;
     if (!room && !must) return false;
     Push(std::move(entry));
   }
@@ -141,39 +153,51 @@ void Spool::Push(Entry entry) {
 void Spool::Count(const Entry& entry, int sign) {
   const size_t change = sign > 0 ? entry.bytes : size_t{0} - entry.bytes;
   bytes_ += change;
-  if (entry.message.has_trace_file()) trace_file_bytes_ += change;
+  budget_->bytes += change;
+  if (entry.message.has_trace_file()) budget_->trace_file_bytes += change;
+}
+
+void Spool::CountInFlight(const Entry& entry, int sign) {
+  in_flight_ += sign > 0 ? 1 : size_t{0} - 1;
+  budget_->in_flight_bytes += sign > 0 ? entry.bytes : size_t{0} - entry.bytes;
 }
 
 void Spool::MakeRoom() {
   size_t index = 0;
-  while (bytes_ > cap_bytes_) {
+  while (OverCap()) {
     while (index < entries_.size() && (entries_[index].sequence != 0 || !entries_[index].message.has_batch()))
       ++index;
-    if (index == entries_.size()) return;  // all other entries are in flight or carry no records
+    if (index == entries_.size()) break;  // all other entries are in flight or carry no records
     ReplaceByGap(index);
+  }
+  for (Entry& entry : entries_) {
+    if (!OverCap()) return;
+    if (entry.sequence == 0 && entry.definitions > 0) DropDefinitions(entry);
   }
 }
 
 void Spool::ReplaceByGap(size_t index) {
   const Entry dropped = std::move(entries_[index]);
   const v1::Batch& batch = dropped.message.batch();
-  bytes_ -= dropped.bytes;
+  Count(dropped, -1);
 
   Entry* gap = UnsentGap(batch.capture(), batch.process(), index);
   const bool merged = gap != nullptr;
-  if (!merged) {
+  if (merged) {
+    Count(*gap, -1);
+  } else {
     gap = &entries_[index];
     *gap = Entry{};
     gap->bytes = kEntryOverhead;
     gap->added = dropped.added;
-    bytes_ += gap->bytes;
     gap->message.mutable_gap()->set_capture(batch.capture());
     *gap->message.mutable_gap()->mutable_process() = batch.process();
   }
   v1::Gap& message = *gap->message.mutable_gap();
   message.mutable_definitions()->append(batch.blocks(), 0, dropped.definition_bytes);
+  gap->definitions += dropped.definitions;
   gap->bytes += dropped.definition_bytes;
-  bytes_ += dropped.definition_bytes;
+  Count(*gap, 1);
   for (uint32_t kind = 0; kind < dropped.rows.size(); ++kind) {
     if (dropped.rows[kind] == 0) continue;
     AddLoss(message, kind, dropped.rows[kind], dropped.span);
@@ -182,6 +206,19 @@ void Spool::ReplaceByGap(size_t index) {
   }
   // Done last, because erasing moves the entry to which `gap` points.
   if (merged) entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+void Spool::DropDefinitions(Entry& gap) {
+  Count(gap, -1);
+  v1::Gap& message = *gap.message.mutable_gap();
+  gap.bytes -= message.definitions().size();
+  message.clear_definitions();
+  Count(gap, 1);
+  const HostTime now = clock_.Realtime();
+  constexpr auto kString = static_cast<uint32_t>(columns::Kind::kString);
+  AddLoss(message, kString, gap.definitions, {now, now});
+  losses_.Add(kStage, kString, gap.definitions);
+  gap.definitions = 0;
 }
 
 Spool::Entry* Spool::UnsentGap(const std::string& capture, const v1::ProcessKey& process, size_t before) {
@@ -208,7 +245,7 @@ bool Spool::Take(v1::FromDaemon& message) {
   MutexLock lock(&mutex_);
   if (in_flight_ >= std::min(credits_, kMostInFlight)) return false;
   // Entries in flight cannot be dropped, so they must not fill the spool. At least one entry must be sent.
-  if (in_flight_ > 0 && in_flight_bytes_ >= cap_bytes_ / 2) return false;
+  if (in_flight_ > 0 && budget_->in_flight_bytes >= budget_->cap_bytes / 2) return false;
   const auto it = std::find_if(entries_.begin(), entries_.end(), [](const Entry& e) { return !e.in_flight; });
   if (it == entries_.end()) return false;
   if (it->sequence == 0) {
@@ -218,8 +255,7 @@ bool Spool::Take(v1::FromDaemon& message) {
     ++resent_;
   }
   it->in_flight = true;
-  ++in_flight_;
-  in_flight_bytes_ += it->bytes;
+  CountInFlight(*it, 1);
   message = it->message;
   return true;
 }
@@ -227,10 +263,7 @@ bool Spool::Take(v1::FromDaemon& message) {
 void Spool::Retire(uint64_t through) {
   while (!entries_.empty() && entries_.front().sequence != 0 && entries_.front().sequence <= through) {
     const Entry& entry = entries_.front();
-    if (entry.in_flight) {
-      --in_flight_;
-      in_flight_bytes_ -= entry.bytes;
-    }
+    if (entry.in_flight) CountInFlight(entry, -1);
     Count(entry, -1);
     acknowledged_ = entry.sequence;
     entries_.pop_front();
@@ -249,9 +282,10 @@ void Spool::Acknowledge(uint64_t through, uint32_t credits) {
 void Spool::Resume(uint64_t stored_through, uint32_t credits) {
   MutexLock lock(&mutex_);
   Retire(stored_through);
-  for (Entry& entry : entries_) entry.in_flight = false;
-  in_flight_ = 0;
-  in_flight_bytes_ = 0;
+  for (Entry& entry : entries_) {
+    if (entry.in_flight) CountInFlight(entry, -1);
+    entry.in_flight = false;
+  }
   credits_ = credits;
 }
 

@@ -4,18 +4,22 @@
 // it is first sent, and stays until the aggregator acknowledges it. When the bytes exceed the cap, the oldest
 // batch that was never sent is replaced by a Gap. An unsent Gap is reused for the same process and capture.
 // The records count as lost, and the string definitions are kept. The sequence therefore has no missing
-// number, and no record is both lost and stored.
+// number, and no record is both lost and stored. If there is no such batch left, the definitions of the
+// oldest Gap are dropped and count as lost; the aggregator then stores later records without those names.
 //
 // Thread-safe: the drain thread adds entries; the uplink's threads take and acknowledge them.
 #ifndef LOCKSTEP_DAEMON_DRAIN_SPOOL_H_
 #define LOCKSTEP_DAEMON_DRAIN_SPOOL_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -34,8 +38,18 @@ struct BatchData {
   uint64_t incarnation = 0;
   std::string blocks;           // definitions first
   size_t definition_bytes = 0;  // length of the definitions at the start of `blocks`
+  uint64_t definitions = 0;     // their number
   std::array<uint64_t, columns::kKinds> rows{};
   HostInterval span;  // first to last time stamp of its records
+};
+
+// The memory that several spools share. Thread-safe.
+struct SpoolBudget {
+  explicit SpoolBudget(size_t cap) : cap_bytes(cap) {}
+  const size_t cap_bytes;
+  std::atomic<size_t> bytes = 0;
+  std::atomic<size_t> trace_file_bytes = 0;  // part of bytes
+  std::atomic<size_t> in_flight_bytes = 0;   // part of bytes
 };
 
 struct SpoolStats {
@@ -56,7 +70,11 @@ class Spool {
  public:
   // `losses` counts the records lost here and the losses in CaptureEnds. References outlive this.
   Spool(size_t cap_bytes, const Clock& clock, losses::LossTable& losses)
-      : cap_bytes_(cap_bytes), clock_(clock), losses_(losses) {}
+      : Spool(std::make_shared<SpoolBudget>(cap_bytes), clock, losses) {}
+  // The spools of one budget have its cap together. A spool at the cap drops its own entries only.
+  Spool(std::shared_ptr<SpoolBudget> budget, const Clock& clock, losses::LossTable& losses)
+      : budget_(std::move(budget)), clock_(clock), losses_(losses) {}
+  ~Spool();
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
@@ -91,6 +109,8 @@ class Spool {
     MonoTime added;
     uint64_t sequence = 0;  // 0: never sent
     bool in_flight = false;
+    // Set for batches and gaps only.
+    uint64_t definitions = 0;  // number
     // Set for batches only.
     size_t definition_bytes = 0;
     std::array<uint64_t, columns::kKinds> rows{};
@@ -101,15 +121,19 @@ class Spool {
   void Push(Entry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds the entry's bytes to the totals, or subtracts them if `sign` is -1.
   void Count(const Entry& entry, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same for the bytes in flight.
+  void CountInFlight(const Entry& entry, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool OverCap() const { return budget_->bytes > budget_->cap_bytes; }
   void MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReplaceByGap(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropDefinitions(Entry& gap) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Entry* UnsentGap(const std::string& capture, const v1::ProcessKey& process, size_t before)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Retire(uint64_t through) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void CallReady();
 
-  const size_t cap_bytes_;
+  const std::shared_ptr<SpoolBudget> budget_;
   const Clock& clock_;
   losses::LossTable& losses_;
   Mutex ready_mutex_;
@@ -118,9 +142,7 @@ class Spool {
   mutable Mutex mutex_;
   std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t trace_file_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // part of bytes_
   size_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t in_flight_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t credits_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -167,6 +167,44 @@ TEST_F(SpoolTest, ReplacesTheOldestUnsentBatchByAGapThatKeepsItsDefinitions) {
   EXPECT_TRUE(sent.back().has_end());
 }
 
+TEST_F(SpoolTest, DropsDefinitionsWhenNothingElseCanBeDropped) {
+  Spool spool(8000, clock_, losses_);
+  constexpr uint64_t kBatches = 50;
+  for (uint64_t i = 0; i < kBatches; ++i) {
+    BatchData batch = Batch(1, 1, std::string(1000, 'd'));
+    batch.definitions = 3;
+    spool.Add(std::move(batch));
+    EXPECT_LE(spool.stats().bytes, 8000u) << i;
+  }
+  uint64_t lost = 0;
+  size_t kept = 0;
+  for (const auto& message : TakeAndAcknowledgeAll(spool)) {
+    if (message.has_batch()) kept += message.batch().blocks().find('b') / 1000;
+    if (message.has_gap()) kept += message.gap().definitions().size() / 1000;
+    for (const auto& loss : message.gap().losses()) {
+      if (loss.kind() == static_cast<uint32_t>(columns::Kind::kString)) lost += loss.records();
+    }
+  }
+  EXPECT_GT(kept, 0u);
+  EXPECT_EQ(lost + 3 * kept, 3 * kBatches);
+}
+
+TEST_F(SpoolTest, SpoolsOfOneBudgetShareItsCap) {
+  const auto budget = std::make_shared<SpoolBudget>(8000);
+  Spool one(budget, clock_, losses_);
+  {
+    Spool other(budget, clock_, losses_);
+    for (int i = 0; i < 20; ++i) other.Add(Batch(1, 1));
+    for (int i = 0; i < 20; ++i) one.Add(Batch(2, 1));
+    EXPECT_LE(budget->bytes.load(), 8000u + 2 * 512);
+    EXPECT_GT(one.stats().dropped_records, 0u);
+    other.Resume(0, 64);
+    EXPECT_FALSE(TakeAll(other).empty());
+  }
+  EXPECT_EQ(budget->bytes.load(), one.stats().bytes) << "a spool that has gone gives its memory back";
+  EXPECT_EQ(budget->in_flight_bytes.load(), 0u);
+}
+
 TEST_F(SpoolTest, GivesEachProcessItsOwnGap) {
   Spool spool(3000, clock_, losses_);
   for (uint64_t i = 0; i < 10; ++i) {

@@ -42,12 +42,14 @@ UplinkOptions AggregatorLinks::MakeUplinkOptions(const std::string& address, con
   return options;
 }
 
-AggregatorLinks::Link& AggregatorLinks::Add(UplinkOptions options, RankFilter filter) {
+AggregatorLinks::Link& AggregatorLinks::Add(UplinkOptions options, RankFilter filter,
+                                            std::shared_ptr<SpoolBudget> budget) {
   Link& link = links_[next_uplink_++];
   link.filter = filter;
+  link.budget = std::move(budget);
   UplinkEvents& events = *this;
   link.uplink = std::make_unique<Uplink>(
-      std::move(options), std::make_shared<Spool>(spool_bytes_, clock_, losses_), clock_, events, log_);
+      std::move(options), std::make_shared<Spool>(link.budget, clock_, losses_), clock_, events, log_);
   link.uplink->SetRanks(registry_.Ranks(filter));
   return link;
 }
@@ -61,7 +63,8 @@ const AggregatorLinks::Link* AggregatorLinks::Find(UplinkId uplink) const {
 
 absl::Status AggregatorLinks::AddConfigured(const std::string& address, const rpc::Token& token) {
   LOCKSTEP_RETURN_IF_ERROR(rpc::Address::Parse(address).status());
-  Link& link = Add(MakeUplinkOptions(address, token), RankFilter::All());
+  Link& link =
+      Add(MakeUplinkOptions(address, token), RankFilter::All(), std::make_shared<SpoolBudget>(spool_bytes_));
   link.who = {"aggregator", std::nullopt, address};
   link.uplink->Start();
   return absl::OkStatus();
@@ -94,12 +97,7 @@ absl::Status AggregatorLinks::TryDial(uid_t caller, const v1::DialRequest& reque
   }
   if (address.path()[0] != '/')
     return absl::InvalidArgumentError("the daemon dials Unix sockets by absolute path only");
-  const auto dialled =
-      std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link.second.dialled; });
-  if (static_cast<size_t>(dialled) >= kMostDialled) {
-    return absl::ResourceExhaustedError(absl::StrCat("the daemon already serves ", dialled,
-                                                     " captures, which is the limit: try again later"));
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckDialled(caller));
   rpc::Token token;
   if (!request.token().empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(token, rpc::Token::FromText(request.token()));
@@ -115,13 +113,41 @@ absl::Status AggregatorLinks::TryDial(uid_t caller, const v1::DialRequest& reque
   options.mode = UplinkOptions::Mode::kOnce;
   auto shared = std::make_shared<Fd>(std::move(socket));
   options.connect = [shared] { return rpc::ConnectOver(std::move(*shared)); };
-  Link& link = Add(std::move(options), RankFilter::Of(caller));
+  Link& link = Add(std::move(options), RankFilter::Of(caller), BudgetOf(caller));
   link.dialled = true;
   link.who = LocalCaller(caller);
   if (request.shared()) link.shared_by = caller;
   link.dialled_done = std::move(done);
   link.uplink->Start();
   return absl::OkStatus();
+}
+
+absl::Status AggregatorLinks::CheckDialled(uid_t caller) const {
+  size_t all = 0;
+  size_t own = 0;
+  for (const auto& [id, link] : links_) {
+    all += link.dialled;
+    own += link.dialled && link.who.uid == caller;
+  }
+  if (own >= kMostDialledByOne) {
+    return absl::ResourceExhaustedError(absl::StrCat("the daemon already serves ", own, " captures of user ",
+                                                     caller,
+                                                     ", and one user may have no more: wait "
+                                                     "until one has ended"));
+  }
+  // Root and the daemon's user always have a place.
+  if (all >= kMostDialled && caller != 0 && caller != node_.owner) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the daemon already serves ", all, " captures, which is the limit: try again later"));
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<SpoolBudget> AggregatorLinks::BudgetOf(uid_t user) {
+  for (const auto& [id, link] : links_) {
+    if (!link.configured() && link.who.uid == user) return link.budget;
+  }
+  return std::make_shared<SpoolBudget>(spool_bytes_);
 }
 
 absl::Status AggregatorLinks::AddJobAggregator(uid_t caller, const v1::DialRequest& request) {
@@ -144,7 +170,7 @@ absl::Status AggregatorLinks::AddJobAggregator(uid_t caller, const v1::DialReque
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Token token, rpc::Token::FromText(request.token()));
   UplinkOptions options = MakeUplinkOptions(request.address(), token);
   options.mode = UplinkOptions::Mode::kWhileReachable;
-  Link& link = Add(std::move(options), RankFilter::Of(caller));
+  Link& link = Add(std::move(options), RankFilter::Of(caller), BudgetOf(caller));
   link.passed_by = caller;
   link.who = LocalCaller(caller);
   log_.Info("aggregator_handed_over", {{"uid", caller}, {"address", request.address()}});

@@ -50,6 +50,8 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
     std::optional<uid_t> shared_by;
     // Completes the Dial that waits for this link.
     std::function<void(std::string error)> dialled_done;
+    // The memory of its spool, which all connections of one user share.
+    std::shared_ptr<SpoolBudget> budget;
     bool configured() const { return !dialled && !passed_by.has_value(); }
   };
 
@@ -92,7 +94,8 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   void Discard(UplinkId uplink, const std::string& capture) override;
 
  private:
-  static constexpr size_t kMostDialled = 16;
+  static constexpr size_t kMostDialled = 256;
+  static constexpr size_t kMostDialledByOne = 8;
   static constexpr size_t kMostPassed = 256;
   static constexpr size_t kMostPassedByOne = 16;
   static constexpr int kMostPendingRequests = 256;
@@ -109,7 +112,11 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   // Connects to a job's aggregator that listens on a port.
   absl::Status AddJobAggregator(uid_t caller, const v1::DialRequest& request);
   UplinkOptions MakeUplinkOptions(const std::string& address, const rpc::Token& token) const;
-  Link& Add(UplinkOptions options, RankFilter filter);
+  // kResourceExhausted: another connection for a capture of `caller` would be beyond a limit.
+  absl::Status CheckDialled(uid_t caller) const;
+  // Returns the memory of all spools that `user` requested.
+  std::shared_ptr<SpoolBudget> BudgetOf(uid_t user);
+  Link& Add(UplinkOptions options, RankFilter filter, std::shared_ptr<SpoolBudget> budget);
   // Returns null if the uplink has gone.
   const Link* Find(UplinkId uplink) const;
   void HandleRequest(UplinkId uplink, const v1::FromAggregator& request);
