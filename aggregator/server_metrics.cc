@@ -74,6 +74,13 @@ void AddConnections(const rpc::GateCounts& gate, Page& page) {
   page.Counter("lockstep_aggregator_connections_displaced_total",
                "Connections of strangers that were closed in favour of newer ones.")
       .Count(gate.displaced);
+  page.Counter("lockstep_aggregator_connections_unproven_total",
+               "Connections of strangers that were closed after many refused calls.")
+      .Count(gate.unproven);
+  page.Counter("lockstep_aggregator_connections_refused_total",
+               "Connections of strangers that were closed at once, because many of their source were closed "
+               "just before.")
+      .Count(gate.refused);
   page.Counter("lockstep_aggregator_descriptor_shortages_total",
                "Times that a connection had to wait because no descriptor was free.")
       .Count(gate.shortages);

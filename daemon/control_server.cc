@@ -161,7 +161,9 @@ void ControlServer::Accept(Fd socket) {
   }
   PerUser* user = ServerFor(peer->uid, peer->pid);
   if (user == nullptr) return;
-  connections_.Add(socket.get(), absl::StrCat(next_connection_++), absl::StrCat(peer->uid));
+  if (!connections_.Add(socket.get(), absl::StrCat(next_connection_++), absl::StrCat(peer->uid),
+                        clock_.Monotonic()))
+    return;
   grpc::AddInsecureChannelFromFd(user->server.get(), socket.release());
 }
 

@@ -17,9 +17,13 @@ AuditCaller CallerAt(const grpc::ServerContextBase& context) {
 }
 
 absl::StatusOr<Caller> Callers::Of(const grpc::ServerContextBase& context) {
-  LOCKSTEP_ASSIGN_OR_RETURN(Caller caller, Identify(context));
-  LOCKSTEP_RETURN_IF_ERROR(
-      peers_.Trust(context.peer(), caller.may_use_all() ? std::nullopt : std::optional<uid_t>(caller.uid())));
+  absl::StatusOr<Caller> caller = Identify(context);
+  if (!caller.ok()) {
+    peers_.NoteRefused(context.peer());
+    return caller;
+  }
+  LOCKSTEP_RETURN_IF_ERROR(peers_.Trust(
+      context.peer(), caller->may_use_all() ? std::nullopt : std::optional<uid_t>(caller->uid())));
   return caller;
 }
 

@@ -168,7 +168,10 @@ grpc::Status IngestService::StreamedPing(grpc::ServerContext* context,
 }
 
 absl::Status IngestService::CheckDaemon(const grpc::ServerContextBase& context) {
-  LOCKSTEP_RETURN_IF_ERROR(token_.Check(context));
+  if (const absl::Status allowed = token_.Check(context); !allowed.ok()) {
+    peers_.NoteRefused(context.peer());
+    return allowed;
+  }
   return peers_.Trust(context.peer(), std::nullopt);
 }
 

@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/read_clock.h"
 #include "base/rpc/peer_user.h"
 #include "base/rpc/status_macros.h"
 
@@ -156,7 +157,7 @@ bool ConnectionGate::AcceptWaiting(const Listener& listener) {
       peers_.CloseOneStranger();
       return false;
     }
-    if (!listener.is_unix()) AddStranger(socket.get());
+    if (!listener.is_unix() && !AddStranger(socket.get())) continue;
     {
       MutexLock lock(&mutex_);
       ++accepted_;
@@ -170,15 +171,17 @@ bool ConnectionGate::AcceptWaiting(const Listener& listener) {
 }
 
 // Within this machine each user has a share of their own, so that one user cannot displace another.
-void ConnectionGate::AddStranger(int socket) {
+bool ConnectionGate::AddStranger(int socket) {
   const int on = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   const std::optional<Ends> ends = EndsOf(socket);
-  if (!ends) return;  // it has ended
+  if (!ends) return false;  // it has ended
   const std::optional<uid_t> user = ends->same_machine ? PeerUser(socket) : std::nullopt;
   const PeerTable::Source source = user ? absl::StrCat(ends->network, " user ", *user) : ends->network;
   MutexLock lock(&mutex_);
-  peers_.Add(socket, ends->peer, source);
+  if (peers_.Add(socket, ends->peer, source, ReadMonotonic())) return true;
+  ++refused_;
+  return false;
 }
 
 absl::Status ConnectionGate::Trust(const std::string& peer, std::optional<uid_t> user) {
@@ -188,6 +191,11 @@ absl::Status ConnectionGate::Trust(const std::string& peer, std::optional<uid_t>
   return peers_.Trust(text, user);
 }
 
+void ConnectionGate::NoteRefused(const std::string& peer) {
+  MutexLock lock(&mutex_);
+  peers_.NoteRefused(PeerText(peer), ReadMonotonic());
+}
+
 std::string ConnectionGate::SourceOf(const std::string& peer) const {
   MutexLock lock(&mutex_);
   return peers_.SourceOf(PeerText(peer));
@@ -195,7 +203,8 @@ std::string ConnectionGate::SourceOf(const std::string& peer) const {
 
 GateCounts ConnectionGate::counts() const {
   MutexLock lock(&mutex_);
-  return {peers_.strangers(), peers_.trusted(), accepted_, peers_.displaced(), shortages_};
+  return {peers_.strangers(),        peers_.trusted(), accepted_, peers_.displaced(),
+          peers_.closed_for_calls(), refused_,         shortages_};
 }
 
 }  // namespace lockstep::rpc

@@ -38,6 +38,8 @@ class Peers {
   virtual ~Peers() = default;
   // The peer has proved who it is. The rest is as in PeerTable::Trust.
   virtual absl::Status Trust(const std::string& peer, std::optional<uid_t> user) = 0;
+  // A call of the peer was refused because it has not proved who it is.
+  virtual void NoteRefused(const std::string& peer) = 0;
   // Returns the source to which a stranger is charged; empty for a peer that is trusted or has left.
   virtual std::string SourceOf(const std::string& peer) const = 0;
 };
@@ -47,6 +49,8 @@ struct GateCounts {
   size_t trusted = 0;      // connections over TCP now
   uint64_t accepted = 0;   // since the start
   uint64_t displaced = 0;  // closed in favour of newer ones
+  uint64_t unproven = 0;   // closed after many refused calls
+  uint64_t refused = 0;    // closed at once, because many of their source were closed just before
   uint64_t shortages = 0;  // times that no descriptor was free
 };
 
@@ -70,6 +74,7 @@ class ConnectionGate final : public Peers {
   void Stop();
 
   absl::Status Trust(const std::string& peer, std::optional<uid_t> user) override;
+  void NoteRefused(const std::string& peer) override;
   std::string SourceOf(const std::string& peer) const override;
   GateCounts counts() const;
 
@@ -77,7 +82,8 @@ class ConnectionGate final : public Peers {
   void Run();
   // Returns false if no descriptor was free.
   bool AcceptWaiting(const Listener& listener);
-  void AddStranger(int socket);
+  // Returns false if the connection must be closed.
+  bool AddStranger(int socket);
 
   // thread: owner, and between Start and Stop the gate's own
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
@@ -88,6 +94,7 @@ class ConnectionGate final : public Peers {
   mutable Mutex mutex_;
   PeerTable peers_ ABSL_GUARDED_BY(mutex_);
   uint64_t accepted_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t shortages_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

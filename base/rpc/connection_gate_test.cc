@@ -25,6 +25,7 @@ class TrustingPonger final : public v1::Ingest::Service {
   TrustingPonger(Token token, Peers& peers) : token_(std::move(token)), peers_(peers) {}
   grpc::Status Ping(grpc::ServerContext* context, const v1::PingRequest*, v1::PingReply*) override {
     const absl::Status allowed = token_.Check(*context);
+    if (!allowed.ok()) peers_.NoteRefused(context->peer());
     return ToGrpc(allowed.ok() ? peers_.Trust(context->peer(), std::nullopt) : allowed);
   }
 
@@ -97,7 +98,8 @@ TEST_F(ConnectionGateTest, AThousandSilentPeersKeepNobodyOut) {
   EXPECT_EQ(Ping(Channel(), token_), grpc::StatusCode::OK);
   EXPECT_EQ(Ping(before, token_), grpc::StatusCode::OK);
   EXPECT_LE(gate_.counts().strangers, PeerLimits().strangers_per_source);
-  EXPECT_GE(gate_.counts().displaced, 1000 - PeerLimits().strangers_per_source);
+  const GateCounts counts = gate_.counts();
+  EXPECT_GE(counts.displaced + counts.refused, 1000 - PeerLimits().strangers_per_source);
 }
 
 TEST(PeerTexts, AreReadable) {

@@ -22,13 +22,17 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "base/fd.h"
+#include "base/time.h"
 
 namespace lockstep::rpc {
 
 struct PeerLimits {
   size_t strangers = 4096;            // connections of all strangers
   size_t strangers_per_source = 512;  // connections of the strangers of one source
-  size_t trusted_per_user = 64;       // connections
+  size_t closed_per_second =
+      50;                        // connections of one source that the table closes before it refuses new ones
+  size_t refused_calls = 10;     // calls after which a stranger's connection is closed
+  size_t trusted_per_user = 64;  // connections
 };
 
 class PeerTable {
@@ -38,12 +42,16 @@ class PeerTable {
 
   explicit PeerTable(PeerLimits limits);
 
-  // Adds the connection of a stranger. `peer` identifies it in Trust. The table does not own `fd`.
-  void Add(int fd, const std::string& peer, const Source& source);
+  // Adds the connection of a stranger. `peer` identifies it in Trust. The table does not own `fd`. Returns
+  // false if the table has closed many connections of the source in this second. Then the caller closes the
+  // new one, because a server spends much more on a connection that it serves for a moment.
+  bool Add(int fd, const std::string& peer, const Source& source, MonoTime now);
   // Records that the peer is `user`, or has the server's token if there is no user. Does nothing for a peer
   // that is already trusted or unknown. kResourceExhausted: the user has too many connections; the peer stays
   // a stranger.
   absl::Status Trust(const std::string& peer, std::optional<uid_t> user);
+  // A call of the peer was refused. A stranger with many such calls loses the connection.
+  void NoteRefused(const std::string& peer, MonoTime now);
   // Returns the stranger's source; empty for a peer that is trusted or unknown.
   Source SourceOf(const std::string& peer) const;
   // Closes the oldest connection of the source with most strangers. Does nothing if there is no stranger.
@@ -56,6 +64,8 @@ class PeerTable {
   size_t trusted() const { return trusted_.size(); }
   // Connections closed in favour of newer ones.
   uint64_t displaced() const { return displaced_; }
+  // Connections closed because of refused calls.
+  uint64_t closed_for_calls() const { return closed_for_calls_; }
 
  private:
   struct Connection {
@@ -64,12 +74,23 @@ class PeerTable {
     std::string peer;
     Source source;
     std::optional<uid_t> user;  // of a trusted connection without token
+    size_t refused_calls = 0;
   };
   using Connections = std::list<Connection>;
 
+  struct SourceState {
+    size_t connections = 0;
+    MonoTime second;    // begin of the second in which `closed` counts
+    size_t closed = 0;  // connections that the table has closed on account of this source
+  };
+
   bool Full(const Source& source) const;
-  void MakeRoomFor(const Source& source);
+  bool MakeRoomFor(const Source& source, MonoTime now);
+  // Returns the state of the current second.
+  SourceState& StateOf(const Source& source, MonoTime now);
   void CloseOldestOf(const Source& source);
+  // Returns false if the connection had already ended.
+  bool Close(Connections::iterator stranger);
   void RemoveEndedOf(Connections& list);
   Connections::iterator Remove(Connections& list, Connections::iterator connection);
   // Subtracts one stranger of the source.
@@ -83,10 +104,11 @@ class PeerTable {
   Connections strangers_;  // oldest first
   Connections trusted_;
   absl::flat_hash_map<std::string, Connections::iterator> by_peer_;
-  absl::flat_hash_map<Source, size_t> strangers_of_source_;
+  absl::flat_hash_map<Source, SourceState> sources_;
   absl::flat_hash_map<uid_t, size_t> trusted_of_user_;
   size_t added_since_check_ = 0;
   uint64_t displaced_ = 0;
+  uint64_t closed_for_calls_ = 0;
 };
 
 }  // namespace lockstep::rpc

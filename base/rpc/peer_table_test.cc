@@ -32,12 +32,18 @@ class PeerTableTest : public testing::Test {
  protected:
   Ends& Connect(const std::string& peer, const std::string& source) {
     ends_.push_back(MakeEnds());
-    table_.Add(ends_.back()->server.get(), peer, source);
+    added_ = table_.Add(ends_.back()->server.get(), peer, source, now_);
     return *ends_.back();
   }
 
-  PeerTable table_{{.strangers = 6, .strangers_per_source = 3, .trusted_per_user = 2}};
+  PeerTable table_{{.strangers = 6,
+                    .strangers_per_source = 3,
+                    .closed_per_second = 20,
+                    .refused_calls = 3,
+                    .trusted_per_user = 2}};
   std::vector<std::unique_ptr<Ends>> ends_;
+  MonoTime now_ = MonoTime(1'000'000'000);
+  bool added_ = false;  // of the last Connect
 };
 
 TEST_F(PeerTableTest, ASourceAtItsLimitLosesItsOldestConnection) {
@@ -65,6 +71,52 @@ TEST_F(PeerTableTest, WhenAllIsFullTheLargestSourceLosesOne) {
   EXPECT_FALSE(first.open());
   EXPECT_TRUE(lone.open());
   EXPECT_TRUE(newest.open());
+}
+
+TEST_F(PeerTableTest, ASourceDisplacesAtMostSoManyPerSecond) {
+  for (int i = 0; i < 23; ++i) {
+    Connect("a:" + std::to_string(i), "a");
+    EXPECT_TRUE(added_) << i;
+  }
+  const Ends& refused = Connect("a:23", "a");
+  EXPECT_FALSE(added_);
+  EXPECT_TRUE(refused.open()) << "its owner closes it";
+  Connect("b:1", "b");
+  EXPECT_TRUE(added_);
+  now_ = now_ + Nanos::Seconds(1);
+  Connect("a:24", "a");
+  EXPECT_TRUE(added_);
+  EXPECT_EQ(table_.displaced(), 21u);
+}
+
+TEST_F(PeerTableTest, AStrangerWhoseCallsAreRefusedLosesTheConnection) {
+  const Ends& ends = Connect("a:1", "a");
+  for (int i = 0; i < 2; ++i) table_.NoteRefused("a:1", now_);
+  EXPECT_TRUE(ends.open());
+  table_.NoteRefused("a:1", now_);
+  EXPECT_FALSE(ends.open());
+  EXPECT_EQ(table_.strangers(), 0u);
+  table_.NoteRefused("a:1", now_);
+  EXPECT_EQ(table_.closed_for_calls(), 1u);
+
+  const Ends& trusted = Connect("b:1", "b");
+  ASSERT_TRUE(table_.Trust("b:1", std::nullopt).ok());
+  for (int i = 0; i < 9; ++i) table_.NoteRefused("b:1", now_);
+  EXPECT_TRUE(trusted.open());
+}
+
+TEST_F(PeerTableTest, ASourceThatGoesOnIsRefusedForTheRestOfTheSecond) {
+  int refused = 0;
+  for (int i = 0; i < 100; ++i) {
+    const std::string peer = "a:" + std::to_string(i);
+    Connect(peer, "a");
+    refused += !added_;
+    for (int call = 0; call < 3; ++call) table_.NoteRefused(peer, now_);
+  }
+  EXPECT_EQ(refused, 90);
+  now_ = now_ + Nanos::Seconds(1);
+  Connect("a:last", "a");
+  EXPECT_TRUE(added_);
 }
 
 TEST_F(PeerTableTest, NoStrangerDisplacesATrustedPeer) {

@@ -53,8 +53,8 @@ struct Hello {
   MessageHeader header;
   uint32_t layout_major;
   uint32_t layout_minor;
-  int32_t claimed_pid;  // in the client's pid namespace, only for messages
-  uint32_t reserved;  // 1 from older clients, which also pass their old segment; both are ignored
+  int32_t claimed_pid;           // in the client's pid namespace, only for messages
+  uint32_t reserved;             // 1 from older clients, which also pass their old segment; both are ignored
   uint64_t process_start_ticks;  // /proc/self/stat field 22; identifies the process together with the pid
   uint32_t cupti_version;        // 0 while CUPTI is not open
   uint32_t entry;     // how the library was loaded: 1 CUDA_INJECTION64_PATH, 2 LD_PRELOAD, 3 linked
