@@ -168,7 +168,7 @@ grpc::Status IngestService::StreamedPing(grpc::ServerContext* context,
 }
 
 absl::Status IngestService::CheckDaemon(const grpc::ServerContextBase& context) {
-  if (const absl::Status allowed = token_.Check(context); !allowed.ok()) {
+  if (absl::Status allowed = token_.Check(context); !allowed.ok()) {
     peers_.NoteRefused(context.peer());
     return allowed;
   }

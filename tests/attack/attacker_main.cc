@@ -125,8 +125,9 @@ void IdleDials(const std::string& target, int) {
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
   const Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address));
-  ::listen(listener.get(), 64);
+  if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      ::listen(listener.get(), 64) != 0)
+    return Pause(100);
   v1::DialRequest request;
   request.set_address("unix:" + path);
   v1::DialReply reply;
