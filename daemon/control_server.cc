@@ -162,8 +162,10 @@ void ControlServer::Accept(Fd socket) {
   PerUser* user = ServerFor(peer->uid, peer->pid);
   if (user == nullptr) return;
   if (!connections_.Add(socket.get(), absl::StrCat(next_connection_++), absl::StrCat(peer->uid),
-                        clock_.Monotonic()))
+                        clock_.Monotonic())) {
+    handler_.ControlRefused(peer->uid, peer->pid, "too many connections");
     return;
+  }
   grpc::AddInsecureChannelFromFd(user->server.get(), socket.release());
 }
 

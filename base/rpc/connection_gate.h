@@ -40,7 +40,8 @@ class Peers {
   virtual absl::Status Trust(const std::string& peer, std::optional<uid_t> user) = 0;
   // A call of the peer was refused because it has not proved who it is.
   virtual void NoteRefused(const std::string& peer) = 0;
-  // Returns the source to which a stranger is charged; empty for a peer that is trusted or has left.
+  // Returns the address or the local user to which the peer's connection is charged; empty over a Unix
+  // socket.
   virtual std::string SourceOf(const std::string& peer) const = 0;
 };
 

@@ -28,11 +28,10 @@ PeerTable::PeerTable(PeerLimits limits)
 bool PeerTable::Add(int fd, const std::string& peer, const Source& source, MonoTime now) {
   // The peer has closed an earlier connection from the same port.
   if (const auto earlier = by_peer_.find(peer); earlier != by_peer_.end()) {
-    const bool trusted = earlier->second->source.empty();
-    Remove(trusted ? trusted_ : strangers_, earlier->second);
+    Remove(earlier->second->trusted ? trusted_ : strangers_, earlier->second);
   }
   if (!MakeRoomFor(source, now)) return false;
-  strangers_.push_back({fd, CookieOf(fd), peer, source, std::nullopt, 0});
+  strangers_.push_back({.fd = fd, .cookie = CookieOf(fd), .peer = peer, .source = source});
   by_peer_[peer] = std::prev(strangers_.end());
   ++sources_[source].connections;
   ++added_since_check_;
@@ -100,7 +99,7 @@ bool PeerTable::Close(Connections::iterator stranger) {
 
 void PeerTable::NoteRefused(const std::string& peer, MonoTime now) {
   const auto found = by_peer_.find(peer);
-  if (found == by_peer_.end() || found->second->source.empty()) return;
+  if (found == by_peer_.end() || found->second->trusted) return;
   const Connections::iterator connection = found->second;
   if (++connection->refused_calls < limits_.refused_calls) return;
   // Each such connection has cost as much as several that were displaced.
@@ -111,7 +110,7 @@ void PeerTable::NoteRefused(const std::string& peer, MonoTime now) {
 
 absl::Status PeerTable::Trust(const std::string& peer, std::optional<uid_t> user) {
   const auto found = by_peer_.find(peer);
-  if (found == by_peer_.end() || found->second->source.empty()) return absl::OkStatus();
+  if (found == by_peer_.end() || found->second->trusted) return absl::OkStatus();
   const Connections::iterator connection = found->second;
   if (user) {
     size_t& connections = trusted_of_user_[*user];
@@ -125,7 +124,7 @@ absl::Status PeerTable::Trust(const std::string& peer, std::optional<uid_t> user
     ++trusted_of_user_[*user];
   }
   Uncount(connection->source);
-  connection->source.clear();
+  connection->trusted = true;
   connection->user = user;
   trusted_.splice(trusted_.end(), strangers_, connection);
   return absl::OkStatus();
@@ -151,7 +150,7 @@ void PeerTable::RemoveEndedOf(Connections& list) {
 
 PeerTable::Connections::iterator PeerTable::Remove(Connections& list, Connections::iterator connection) {
   by_peer_.erase(connection->peer);
-  if (!connection->source.empty()) Uncount(connection->source);
+  if (!connection->trusted) Uncount(connection->source);
   if (connection->user) {
     const auto of_user = trusted_of_user_.find(*connection->user);
     if (--of_user->second == 0) trusted_of_user_.erase(of_user);

@@ -29,10 +29,9 @@ namespace lockstep::rpc {
 struct PeerLimits {
   size_t strangers = 4096;            // connections of all strangers
   size_t strangers_per_source = 512;  // connections of the strangers of one source
-  size_t closed_per_second =
-      50;                        // connections of one source that the table closes before it refuses new ones
-  size_t refused_calls = 10;     // calls after which a stranger's connection is closed
-  size_t trusted_per_user = 64;  // connections
+  size_t closed_per_second = 50;  // connections closed on account of one source, before new ones are refused
+  size_t refused_calls = 10;      // calls after which a stranger's connection is closed
+  size_t trusted_per_user = 64;   // connections
 };
 
 class PeerTable {
@@ -46,15 +45,16 @@ class PeerTable {
   // false if the table has closed many connections of the source in this second. Then the caller closes the
   // new one, because a server spends much more on a connection that it serves for a moment.
   bool Add(int fd, const std::string& peer, const Source& source, MonoTime now);
-  // Records that the peer is `user`, or has the server's token if there is no user. Does nothing for a peer
-  // that is already trusted or unknown. kResourceExhausted: the user has too many connections; the peer stays
-  // a stranger.
+  // Marks the peer as trusted. `user` is the peer's user, or nothing if it has the server's token. A peer
+  // that is unknown or already trusted stays as it is. kResourceExhausted: the user has too many connections;
+  // the peer stays a stranger.
   absl::Status Trust(const std::string& peer, std::optional<uid_t> user);
   // A call of the peer was refused. A stranger with many such calls loses the connection.
   void NoteRefused(const std::string& peer, MonoTime now);
-  // Returns the stranger's source; empty for a peer that is trusted or unknown.
+  // Returns the source of the connection; empty for an unknown peer.
   Source SourceOf(const std::string& peer) const;
-  // Closes the oldest connection of the source with most strangers. Does nothing if there is no stranger.
+  // Closes one connection of a stranger: the oldest of the source that has the most. If there is no stranger,
+  // nothing happens.
   void CloseOneStranger();
   // Removes the connections that have ended.
   void RemoveEnded();
@@ -73,7 +73,8 @@ class PeerTable {
     uint64_t cookie;
     std::string peer;
     Source source;
-    std::optional<uid_t> user;  // of a trusted connection without token
+    bool trusted = false;
+    std::optional<uid_t> user = std::nullopt;  // of a trusted connection without token
     size_t refused_calls = 0;
   };
   using Connections = std::list<Connection>;

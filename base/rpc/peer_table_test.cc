@@ -165,6 +165,13 @@ TEST_F(PeerTableTest, LimitsTheConnectionsOfAUser) {
   EXPECT_TRUE(table_.Trust("a:4", 1001).ok()) << "the first has ended";
 }
 
+TEST_F(PeerTableTest, ATrustedPeerKeepsItsSource) {
+  Connect("a:1", "a");
+  ASSERT_TRUE(table_.Trust("a:1", 1001).ok());
+  EXPECT_EQ(table_.SourceOf("a:1"), "a");
+  EXPECT_EQ(table_.SourceOf("a:2"), "");
+}
+
 TEST_F(PeerTableTest, APeerThatConnectsAgainFromItsPortIsAStranger) {
   Connect("a:1", "a").server.reset();
   ASSERT_TRUE(table_.Trust("a:1", 1001).ok());
