@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/read_clock.h"
 #include "base/rpc/address.h"
+#include "base/rpc/socket_address.h"
 #include "base/rpc/status_macros.h"
 
 namespace lockstep {
@@ -61,18 +62,6 @@ absl::StatusOr<SocketAddress> Resolve(const rpc::Address& address, const std::st
   return absl::InvalidArgumentError(
       absl::StrCat(flag, " ", address.target(),
                    ": expected an IP address of this machine and a port, as in 127.0.0.1:9464"));
-}
-
-std::string TextOf(const SocketAddress& address) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address.bytes.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address.bytes);
-    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
-    return absl::StrCat(text, ":", ntohs(v4.sin_port));
-  }
-  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address.bytes);
-  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
-  return absl::StrCat("[", text, "]:", ntohs(v6.sin6_port));
 }
 
 absl::StatusOr<Fd> Listen(SocketAddress& address, const HttpServerOptions& options) {
@@ -135,7 +124,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions 
   if (!wakeup.ok())
     return absl::ErrnoToStatus(errno, "cannot create the event descriptor of the metrics thread");
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(options), std::move(answer),
-                                                    std::move(listener), std::move(wakeup), TextOf(address)));
+                                                    std::move(listener), std::move(wakeup),
+                                                    rpc::HostAndPortText(address.bytes)));
 }
 
 HttpServer::HttpServer(HttpServerOptions options, Answer answer, Fd listener, Fd wakeup, std::string address)
@@ -199,7 +189,7 @@ void HttpServer::Accept() {
     }
     Connection& connection = connections_.emplace_back();
     connection.fd = std::move(fd);
-    connection.peer = TextOf(peer);
+    connection.peer = rpc::HostAndPortText(peer.bytes);
     connection.until = ReadMonotonic() + options_.request_time;
   }
 }

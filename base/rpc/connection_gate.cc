@@ -1,6 +1,5 @@
 #include "base/rpc/connection_gate.h"
 
-#include <arpa/inet.h>
 #include <grpcpp/security/server_credentials.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -20,6 +19,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/read_clock.h"
 #include "base/rpc/peer_user.h"
+#include "base/rpc/socket_address.h"
 #include "base/rpc/status_macros.h"
 
 namespace lockstep::rpc {
@@ -54,23 +54,11 @@ void Unmap(sockaddr_storage& address) {
   std::memcpy(&address, &v4, sizeof(v4));
 }
 
-std::string HostOf(const sockaddr_storage& address) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address.ss_family == AF_INET) {
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text, sizeof(text));
-    return text;
-  }
-  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
-  return v6.sin6_scope_id == 0 ? absl::StrCat("[", text, "]")
-                               : absl::StrCat("[", text, "%", v6.sin6_scope_id, "]");
-}
-
 // One machine usually has all IPv6 addresses with the same first 64 bits.
 std::string NetworkOf(sockaddr_storage address) {
   if (address.ss_family == AF_INET6)
     std::memset(reinterpret_cast<sockaddr_in6&>(address).sin6_addr.s6_addr + 8, 0, 8);
-  return HostOf(address);
+  return HostText(address);
 }
 
 std::optional<Ends> EndsOf(int socket) {
@@ -82,12 +70,10 @@ std::optional<Ends> EndsOf(int socket) {
   if (getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) != 0) return std::nullopt;
   Unmap(peer);
   Unmap(own);
-  const in_port_t port = peer.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in&>(peer).sin_port
-                                                   : reinterpret_cast<const sockaddr_in6&>(peer).sin6_port;
   Ends ends;
-  ends.peer = absl::StrCat(HostOf(peer), ":", ntohs(port));
+  ends.peer = HostAndPortText(peer);
   ends.network = NetworkOf(peer);
-  ends.same_machine = HostOf(peer) == HostOf(own);
+  ends.same_machine = HostText(peer) == HostText(own);
   return ends;
 }
 
@@ -203,8 +189,13 @@ std::string ConnectionGate::SourceOf(const std::string& peer) const {
 
 GateCounts ConnectionGate::counts() const {
   MutexLock lock(&mutex_);
-  return {peers_.strangers(),        peers_.trusted(), accepted_, peers_.displaced(),
-          peers_.closed_for_calls(), refused_,         shortages_};
+  return {.strangers = peers_.strangers(),
+          .trusted = peers_.trusted(),
+          .accepted = accepted_,
+          .displaced = peers_.displaced(),
+          .unproven = peers_.closed_for_calls(),
+          .refused = refused_,
+          .shortages = shortages_};
 }
 
 }  // namespace lockstep::rpc

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/rpc/channel.h"
+#include "base/rpc/socket_address.h"
 #include "base/rpc/status_macros.h"
 
 namespace lockstep::rpc {
@@ -70,28 +71,17 @@ absl::StatusOr<std::unique_ptr<addrinfo, void (*)(addrinfo*)>> Resolve(const Add
   return std::unique_ptr<addrinfo, void (*)(addrinfo*)>(found, &freeaddrinfo);
 }
 
-void SetPort(sockaddr* address, int port) {
-  const auto bytes = htons(static_cast<uint16_t>(port));
-  if (address->sa_family == AF_INET) reinterpret_cast<sockaddr_in*>(address)->sin_port = bytes;
-  if (address->sa_family == AF_INET6) reinterpret_cast<sockaddr_in6*>(address)->sin6_port = bytes;
-}
-
-int PortOf(int fd) {
-  sockaddr_storage address{};
-  socklen_t length = sizeof(address);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
-                                             : reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
-
-// An IPv6 socket of [::] also accepts IPv4 connections. The errno tells why there is no socket.
-Fd ListenAt(const addrinfo& at) {
-  Fd fd(socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+// Opens a listening socket at the address. A socket of [::] also accepts IPv4 connections. If the descriptor
+// is invalid, errno has the reason.
+Fd ListenAt(const sockaddr_storage& address, socklen_t length) {
+  Fd fd(socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   const int off = 0;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (at.ai_family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-  if (bind(fd.get(), at.ai_addr, at.ai_addrlen) != 0 || listen(fd.get(), kBacklog) != 0) return Fd();
+  if (address.ss_family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      listen(fd.get(), kBacklog) != 0)
+    return Fd();
   return fd;
 }
 
@@ -135,13 +125,17 @@ absl::StatusOr<std::vector<Listener>> Listener::OpenTcp(const Address& address) 
   int port = address.port();
   int error = 0;
   for (const addrinfo* at = found.get(); at != nullptr; at = at->ai_next) {
-    SetPort(at->ai_addr, port);
-    Fd fd = ListenAt(*at);
+    sockaddr_storage own{};
+    std::memcpy(&own, at->ai_addr, at->ai_addrlen);
+    SetPort(own, port);
+    Fd fd = ListenAt(own, at->ai_addrlen);
     if (!fd.ok()) {
       error = errno;
       continue;
     }
-    port = PortOf(fd.get());
+    socklen_t length = sizeof(own);
+    getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &length);
+    port = PortOf(own);
     listeners.push_back(Listener(std::move(fd), "", 0, port));
   }
   // A name may have addresses of a protocol that the machine does not support.

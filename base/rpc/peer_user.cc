@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/fd.h"
+#include "base/rpc/socket_address.h"
 
 namespace lockstep::rpc {
 namespace {
@@ -27,14 +28,12 @@ struct Place {
 
 Place PlaceOf(const sockaddr_storage& socket) {
   Place place;
+  place.port = htons(static_cast<uint16_t>(PortOf(socket)));
   if (socket.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(socket);
-    place.address[0] = v4.sin_addr.s_addr;
-    place.port = v4.sin_port;
+    place.address[0] = reinterpret_cast<const sockaddr_in&>(socket).sin_addr.s_addr;
   } else {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(socket);
-    std::memcpy(place.address, &v6.sin6_addr, sizeof(place.address));
-    place.port = v6.sin6_port;
+    std::memcpy(place.address, &reinterpret_cast<const sockaddr_in6&>(socket).sin6_addr,
+                sizeof(place.address));
   }
   return place;
 }
