@@ -73,13 +73,14 @@ inline InputFile OpenInputFile(const std::string& path, Pipes pipes = Pipes::kRe
 // Returns the bytes from the current position to the end, even if the file reports another size. nullopt:
 // errno has the reason.
 inline std::optional<std::string> RestOf(const InputFile& file) {
+  constexpr size_t kMostAtOnce = size_t{64} << 20;
   constexpr size_t kPart = 16 * 1024;
   std::string text;
   while (true) {
     const size_t length = text.size();
-    // One more byte than stated shows the end.
-    const size_t stated = file.bytes > length ? static_cast<size_t>(file.bytes) - length + 1 : 0;
-    text.resize(length + std::max(kPart, stated));
+    // One more byte than stated shows the end. A sparse file may state any size.
+    const uint64_t stated = file.bytes > length ? file.bytes - length + 1 : 0;
+    text.resize(length + static_cast<size_t>(std::clamp<uint64_t>(stated, kPart, kMostAtOnce)));
     const ssize_t n = ::read(file.fd.get(), text.data() + length, text.size() - length);
     if (n < 0 && errno != EINTR) return std::nullopt;
     text.resize(length + static_cast<size_t>(n < 0 ? 0 : n));

@@ -4,8 +4,9 @@
 // it is first sent, and stays until the aggregator acknowledges it. When the bytes exceed the cap, the oldest
 // batch that was never sent is replaced by a Gap. An unsent Gap is reused for the same process and capture.
 // The records count as lost, and the string definitions are kept. The sequence therefore has no missing
-// number, and no record is both lost and stored. If there is no such batch left, the definitions of the
-// oldest Gap are dropped and count as lost; the aggregator then stores later records without those names.
+// number, and no record is both lost and stored. When every
+// such batch has become a Gap, the spool drops the definitions of the oldest Gap and counts them as lost. The
+// aggregator then stores later records without those names.
 //
 // Thread-safe: the drain thread adds entries; the uplink's threads take and acknowledge them.
 #ifndef LOCKSTEP_DAEMON_DRAIN_SPOOL_H_

@@ -121,7 +121,7 @@ class Site:
 
     def capture(self, number):
         began = time.monotonic()
-        done = self.node.sh("root", f"lockstep trace --job alices --duration 1s -o /home/root/c{number} --force", check=False, timeout=120)
+        done = self.node.sh("root", f"lockstep trace --job alices --duration 1s -o capture-{number} --force", check=False, timeout=120)
         return done, time.monotonic() - began
 
 
@@ -142,7 +142,7 @@ class Row:
         bobs = None
         if attack.name == "flooded-ring":
             wait_until(lambda: ranks_of(site.status("bob", "--format json").stdout), "bob's rank")
-            bobs = site.node.start("bob", "nice -n 10 lockstep trace --all --duration 5s -o /home/bob/flood --force", pathlib.Path("/mnt/bob.out"))
+            bobs = site.node.start("bob", "nice -n 10 lockstep trace --all --duration 5s -o flood --force", pathlib.Path("/mnt/bob.out"))
         time.sleep(1)
         sampler = Sampler(site.node, Site.SERVERS)
         self.daemon = site.milliseconds("", calls)
