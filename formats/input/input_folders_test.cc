@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "formats/common/trace_files.h"
 #include "formats/input/input_files_fixture.h"
 #include "formats/input/read_input.h"
 #include "formats/kineto/kineto_text.h"
@@ -123,12 +122,6 @@ TEST_F(InputFoldersTest, NamesACaptureInsideInsteadOfReadingIt) {
   std::vector<std::string> notes;
   EXPECT_THAT(Ranks(&notes), ElementsAre(0));
   EXPECT_THAT(notes, Contains(HasSubstr("capture is a capture (left out)")));
-}
-
-TEST(TraceFiles, TheNameOfTheFileComesBeforeThatOfItsFolder) {
-  EXPECT_EQ(RankOf({"d/rank_1/rank_2.json", false, "/rank_1/rank_2.json"}), RankId(2));
-  EXPECT_EQ(RankOf({"d/rank_1/host/t.json", false, "/rank_1/host/t.json"}), RankId(1));
-  EXPECT_EQ(RankOf({"rank_1/t.json", false, "/t.json"}), std::nullopt);
 }
 
 }  // namespace

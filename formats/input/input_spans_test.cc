@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "formats/common/trace_files.h"
 #include "formats/input/input_files_fixture.h"
 #include "formats/input/read_input.h"
 #include "formats/kineto/kineto_text.h"
-#include "formats/kineto/trace_spans.h"
 
 namespace lockstep::formats {
 namespace {
@@ -166,22 +164,6 @@ TEST_F(InputSpansTest, JobsOfDifferentSizesAreAnError) {
   WriteSpan("rank0.json", 0, 0, "a", 70, 2);
   WriteSpan("rank1.json", 1, 0, "b", 71, 4);
   EXPECT_THAT(Sentence(), AllOf(HasSubstr("a job with 2 ranks"), HasSubstr("one with 4")));
-}
-
-TEST(TraceSpans, FilesOfOneRankThatTouchAreNotAtTheSameTime) {
-  const auto at = [](int64_t from, int64_t to) {
-    return HostInterval{HostTime(from * 1000000), HostTime(to * 1000000)};
-  };
-  EXPECT_FALSE(AtSameTime(at(0, 10), at(9, 20)));
-  EXPECT_TRUE(AtSameTime(at(0, 10), at(4, 20)));
-  EXPECT_TRUE(AtSameTime(at(0, 100), at(40, 41)));
-}
-
-TEST(TraceFiles, TheHandlersNamesGiveTheWorker) {
-  EXPECT_EQ(WorkerInFileName("x/n1_70.1700000000000.pt.trace.json.gz"), "n1_70");
-  EXPECT_EQ(WorkerInFileName("x/my.host_70.17.pt.trace.json"), "my.host_70");
-  EXPECT_EQ(WorkerInFileName("x/trace.pt.trace.json"), "trace.pt.trace.json");
-  EXPECT_EQ(WorkerInFileName("a.json"), "a.json");
 }
 
 }  // namespace

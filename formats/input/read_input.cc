@@ -18,10 +18,10 @@
 #include "formats/common/byte_source.h"
 #include "formats/common/foreign_files.h"
 #include "formats/common/nvtx_frames.h"
-#include "formats/common/trace_files.h"
+#include "formats/files/trace_files.h"
+#include "formats/files/trace_spans.h"
 #include "formats/kineto/kineto_capture.h"
 #include "formats/kineto/kineto_reader.h"
-#include "formats/kineto/trace_spans.h"
 #include "formats/nsys/nsys_input.h"
 #include "formats/nsys/sqlite_database.h"
 #include "formats/nvprof/nvprof_reader.h"
@@ -67,9 +67,10 @@ class LatestOnly {
   explicit LatestOnly(std::vector<ReadFile>& files) : files_(files) {}
   void Add(size_t place) {
     MutexLock lock(&mutex_);
-    const auto [it, fresh] = latest_.try_emplace(WorkerOf(files_[place]), place);
+    const ReadFile& file = files_[place];
+    const auto [it, fresh] = latest_.try_emplace(WorkerOf(file.from, file.content.rank), place);
     if (fresh) return;
-    const bool later = BeginOf(files_[place]) > BeginOf(files_[it->second]);
+    const bool later = BeginOf(file) > BeginOf(files_[it->second]);
     MakeThin(files_[later ? std::exchange(it->second, place) : place]);
   }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "formats/common/read_options.h"
-#include "formats/common/trace_files.h"
 #include "formats/input/input_files_fixture.h"
 #include "formats/kineto/kineto_text.h"
 
@@ -247,30 +246,6 @@ TEST_F(ReadInputTest, RefusesACaptureBesideOtherInput) {
   fs::create_directories(folder_ / "capture" / "records");
   const std::string trace = Write("rank0.json", Document(rows_));
   EXPECT_THAT(Sentence(Read({(folder_ / "capture").string(), trace})), HasSubstr("give it alone"));
-}
-
-TEST(TraceFiles, SortsNamesInNaturalOrder) {
-  EXPECT_TRUE(NaturallyBefore("worker2", "worker10"));
-  EXPECT_TRUE(NaturallyBefore("worker02", "worker3"));
-  EXPECT_TRUE(NaturallyBefore("a", "b1"));
-  EXPECT_TRUE(NaturallyBefore("a1", "a1b"));
-  EXPECT_FALSE(NaturallyBefore("a10", "a9"));
-  EXPECT_NE(NaturallyBefore("a01", "a1"), NaturallyBefore("a1", "a01"));
-  EXPECT_FALSE(NaturallyBefore("x", "x"));
-}
-
-TEST(TraceFiles, NamesGiveRankAndNode) {
-  EXPECT_EQ(RankInFileName("/rank9/rank-3.json"), RankId(3));
-  EXPECT_EQ(RankInFileName("trace_8_rank_1.json"), RankId(1));
-  EXPECT_EQ(RankInFileName("worker12.x.pt.trace.json.gz"), RankId(12));
-  EXPECT_EQ(RankInFileName("worker0_rank4.json"), RankId(4));
-  EXPECT_EQ(RankInFileName("ranked.json"), std::nullopt);
-  EXPECT_EQ(RankInFileName("worker_4.json"), std::nullopt);
-  EXPECT_EQ(RankInFileName("rank99999999999.json"), std::nullopt);
-  EXPECT_EQ(NodeInFileName("x/node3_12.1790000000000.pt.trace.json.gz"), "node3");
-  EXPECT_EQ(NodeInFileName("worker0_step_12.1694128201545.pt.trace.json.gz"), "");
-  EXPECT_EQ(NodeInFileName("node3.12.pt.trace.json"), "");
-  EXPECT_EQ(NodeInFileName("node3_12.json"), "");
 }
 
 }  // namespace

@@ -5,8 +5,7 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <string_view>
-#include <tuple>
+#include <span>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -14,168 +13,16 @@
 #include "absl/strings/str_cat.h"
 #include "formats/common/assign_api_calls.h"
 #include "formats/common/nest_ranges.h"
+#include "formats/files/job_files.h"
+#include "formats/files/trace_files.h"
 #include "formats/kineto/kineto_messages.h"
 #include "formats/kineto/python_stacks.h"
-#include "formats/kineto/trace_spans.h"
 
 namespace lockstep::formats {
 namespace {
 
 using capture::Capture;
 using capture::RankData;
-
-// Returns the reason why a file cannot be analysed, as the end of a sentence that begins with its name.
-// Empty: the file can be analysed.
-std::string UnusableReason(const KinetoFile& file) {
-  const std::string cut = file.broken_off.empty() ? "" : absl::StrCat(": ", file.broken_off);
-  if (!file.is_json)
-    return absl::StrCat(" is not JSON", cut, "; give a trace that PyTorch's profiler or Lockstep wrote");
-  if (!file.has_events) {
-    if (!cut.empty()) return absl::StrCat(" is damaged before its first row", cut, "; copy it again");
-    return " is JSON but not a trace: it has no \"traceEvents\"";
-  }
-  if (file.devices.empty()) {
-    if (!cut.empty())
-      return absl::StrCat(" has no device activity before it ends early", cut, "; copy it again");
-    if (file.damage.count() != 0)
-      return absl::StrCat(" holds no device activity that can be read; ", file.damage.Describe());
-    if (file.counters.ranges != 0) {
-      return absl::StrCat(" holds no device activity but ", file.counters.Describe(),
-                          "; the profiler records one or the other: record it without counters");
-    }
-    return " holds no device activity; record it with ProfilerActivity.CUDA";
-  }
-  return "";
-}
-
-// Leaves out unusable files of a folder, such as a report, with a note. An unusable file is an error if the
-// user named it or if it is the only one.
-absl::Status DropUnusable(std::vector<ReadFile>& files, Capture& capture) {
-  std::vector<ReadFile> usable;
-  std::string first_reason;
-  const bool only = files.size() == 1;
-  for (ReadFile& file : files) {
-    const std::string why = UnusableReason(file.content);
-    if (why.empty()) {
-      usable.push_back(std::move(file));
-      continue;
-    }
-    std::string sentence = absl::StrCat(file.from.path, why);
-    if (file.from.named || only) return absl::InvalidArgumentError(sentence);
-    if (first_reason.empty()) first_reason = sentence;
-    capture.notes.push_back(absl::StrCat(sentence, " (left out)"));
-  }
-  if (usable.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("none of the ", files.size(), " files can be used; the first: ", first_reason));
-  }
-  // A truncated trace beside whole ones would look like a rank that did less work.
-  const auto whole = [](const ReadFile& f) { return f.content.broken_off.empty(); };
-  if (std::any_of(usable.begin(), usable.end(), whole)) {
-    for (const ReadFile& file : usable) {
-      if (whole(file)) continue;
-      capture.notes.push_back(absl::StrCat(file.from.path, " is damaged (", file.content.broken_off,
-                                           ") and left out; give it alone to read it up to the damage"));
-    }
-    std::erase_if(usable, [&whole](const ReadFile& f) { return !whole(f); });
-  }
-  files = std::move(usable);
-  return absl::OkStatus();
-}
-
-struct Named {
-  RankId rank;
-  std::string source;
-};
-
-// A worker without a number gets its place in the list of workers.
-std::vector<Named> NameRanks(const std::vector<ReadFile>& files) {
-  std::vector<Named> names;
-  absl::flat_hash_map<std::string, int32_t> places;
-  for (const ReadFile& file : files) {
-    const int32_t place =
-        places.try_emplace(WorkerOf(file), static_cast<int32_t>(places.size())).first->second;
-    if (file.content.rank) {
-      names.push_back({*file.content.rank, "distributedInfo"});
-    } else if (const auto rank = RankOf(file.from)) {
-      names.push_back({*rank, "file name"});
-    } else {
-      names.push_back({RankId(place), "position"});
-    }
-  }
-  return names;
-}
-
-std::string_view FolderOf(const ReadFile& file) {
-  const std::string_view path(file.from.path);
-  return path.substr(0, path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/'));
-}
-
-HostInterval RowsOf(const KinetoFile& file);
-
-// The files of a rank, in order of the list.
-using FilesOfRanks = std::map<RankId, std::vector<size_t>>;
-
-absl::Status CheckTimesDiffer(const std::vector<ReadFile>& files, const std::vector<Named>& names,
-                              const FilesOfRanks& of_rank) {
-  for (const auto& [rank, places] : of_rank) {
-    for (size_t b = 1; b < places.size(); ++b) {
-      for (size_t a = 0; a < b; ++a) {
-        const ReadFile& first = files[places[a]];
-        const ReadFile& second = files[places[b]];
-        const bool one_worker = WorkerOf(first) == WorkerOf(second);
-        if (one_worker && !AtSameTime(RowsOf(first.content), RowsOf(second.content))) continue;
-        const std::string states =
-            names[places[b]].source == "distributedInfo" ? "both state" : "would both be";
-        const std::string remedy = FolderOf(first) == FolderOf(second)
-                                       ? "give one file per rank"
-                                       : "if these are two jobs, give the folder of one";
-        return absl::InvalidArgumentError(absl::StrCat(first.from.path, " and ", second.from.path, " ",
-                                                       states, " rank ", rank.value(),
-                                                       one_worker ? " at the same time; " : "; ", remedy));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Runs of different processes in different folders are not spans of one job, unless the user chose one.
-absl::Status CheckOneJob(const std::vector<ReadFile>& files, const FilesOfRanks& of_rank, size_t spans) {
-  for (const auto& [rank, places] : of_rank) {
-    const ReadFile& first = files[places.front()];
-    for (const size_t place : places) {
-      const ReadFile& other = files[place];
-      if (first.content.pid == 0 || other.content.pid == 0 || first.content.pid == other.content.pid)
-        continue;
-      if (FolderOf(first) == FolderOf(other)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(first.from.path, " and ", other.from.path, " are of two jobs: both are rank ",
-                       rank.value(), ", of processes ", first.content.pid, " and ", other.content.pid,
-                       "; give the folder of one job, or choose a span with --span 1..", spans));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckWorlds(const std::vector<ReadFile>& files) {
-  const ReadFile* known = nullptr;
-  for (const ReadFile& file : files) {
-    if (file.content.world_size == 0) continue;
-    if (known == nullptr) known = &file;
-    if (known->content.world_size == file.content.world_size) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        known->from.path, " is of a job with ", known->content.world_size, " ranks and ", file.from.path,
-        " of one with ", file.content.world_size, "; give the traces of one job"));
-  }
-  return absl::OkStatus();
-}
-
-template <typename T>
-std::vector<T> Chosen(std::vector<T> all, const std::vector<size_t>& places) {
-  std::vector<T> chosen;
-  for (const size_t place : places) chosen.push_back(std::move(all[place]));
-  return chosen;
-}
 
 // Reads the rows of files that have lost them.
 absl::Status MakeWhole(std::vector<ReadFile>& files, const JoinOptions& options) {
@@ -193,26 +40,25 @@ absl::Status MakeWhole(std::vector<ReadFile>& files, const JoinOptions& options)
   return absl::OkStatus();
 }
 
-// Leaves the files of one span in `files` and `names`.
-absl::Status KeepOneSpan(std::vector<ReadFile>& files, std::vector<Named>& names, const JoinOptions& options,
-                         Capture& capture) {
-  FilesOfRanks of_rank;
-  for (size_t i = 0; i < files.size(); ++i) of_rank[names[i].rank].push_back(i);
-  if (of_rank.size() == files.size()) return CheckOnlySpan(options.span);
-  if (absl::Status s = CheckTimesDiffer(files, names, of_rank); !s.ok()) return s;
-  std::vector<SpanFile> span_files;
-  for (size_t i = 0; i < files.size(); ++i) span_files.push_back({names[i].rank, RowsOf(files[i].content)});
-  const auto spans = DivideIntoSpans(span_files);
-  auto chosen = ChooseSpan(span_files, spans, options.span);
+std::vector<JobFile> FactsOfAll(const std::vector<ReadFile>& files) {
+  std::vector<JobFile> facts;
+  for (const ReadFile& file : files) facts.push_back(FactsOf(file));
+  return facts;
+}
+
+// Leaves the files of one job and one span in `files`, with all their rows. Returns the rank of each.
+absl::StatusOr<std::vector<FileRank>> KeepChosen(std::vector<ReadFile>& files, const JoinOptions& options,
+                                                 Capture& capture) {
+  auto chosen = ChooseFiles(FactsOfAll(files), options.span);
   if (!chosen.ok()) return chosen.status();
-  if (options.span.kind != SpanChoice::Kind::kNumber) {
-    if (absl::Status s = CheckOneJob(files, of_rank, spans.size()); !s.ok()) return s;
-  }
-  if (options.chose_span) options.chose_span(chosen->note);
-  capture.notes.push_back(std::move(chosen->note));
-  files = Chosen(std::move(files), spans[chosen->span]);
-  names = Chosen(std::move(names), spans[chosen->span]);
-  return MakeWhole(files, options);
+  if (options.chose_span && !chosen->span_note.empty()) options.chose_span(chosen->span_note);
+  capture.notes = std::move(chosen->notes);
+  std::vector<ReadFile> kept;
+  for (const size_t place : chosen->places) kept.push_back(std::move(files[place]));
+  files = std::move(kept);
+  if (absl::Status s = MakeWhole(files, options); !s.ok()) return s;
+  if (absl::Status s = CheckWorldSizes(FactsOfAll(files)); !s.ok()) return s;
+  return std::move(chosen->ranks);
 }
 
 class Hosts {
@@ -276,21 +122,12 @@ class Rebase {
     }
   }
   NameId Name(NameId id) const { return names_[id.value()]; }
-  // The sum of base and stamp may overflow in a damaged file. The stamp then stays unchanged.
-  HostTime Shift(HostTime t) const { return ShiftBy(base_, t); }
-  static HostTime ShiftBy(Nanos base, HostTime t) {
-    int64_t sum = 0;
-    return __builtin_add_overflow(t.ns(), base.ns(), &sum) ? t : HostTime(sum);
-  }
+  HostTime Shift(HostTime t) const { return AddBase(base_, t); }
 
  private:
   Nanos base_;
   std::vector<NameId> names_;
 };
-
-HostInterval RowsOf(const KinetoFile& file) {
-  return {Rebase::ShiftBy(file.base, file.window.start), Rebase::ShiftBy(file.base, file.window.end)};
-}
 
 void RebaseDetail(const Rebase& rebase, capture::FrameDetail& detail) {
   for (NameId* name : {&detail.shapes, &detail.types, &detail.stack, &detail.modules})
@@ -365,7 +202,7 @@ void AddLosses(const KinetoFile& file, RankData& rank) {
 }
 
 // Adds one entry per device of the file.
-void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector<uint32_t>& groups,
+void AddRanks(ReadFile read, const FileRank& name, uint32_t host, const std::vector<uint32_t>& groups,
               Capture& capture) {
   KinetoFile& file = read.content;
   AttachAnnounced(file);
@@ -432,9 +269,9 @@ void AddRanks(ReadFile read, const Named& name, uint32_t host, const std::vector
   AddLosses(file, entries[0]);
 }
 
-void NoteInference(const std::vector<Named>& names, Capture& capture) {
+void NoteInference(const std::vector<FileRank>& names, Capture& capture) {
   const auto by_place =
-      std::count_if(names.begin(), names.end(), [](const Named& n) { return n.source == "position"; });
+      std::count_if(names.begin(), names.end(), [](const FileRank& n) { return n.source == "position"; });
   if (by_place != 0) {
     capture.notes.push_back(absl::StrCat(
         by_place, " of ", names.size(),
@@ -569,19 +406,17 @@ void JoinRecordedTraces(std::vector<capture::RecordedTrace> traces, std::vector<
 
 absl::StatusOr<Capture> JoinKinetoFiles(std::vector<ReadFile> files, const JoinOptions& options) {
   Capture capture;
-  if (absl::Status status = DropUnusable(files, capture); !status.ok()) return status;
-  std::vector<Named> names = NameRanks(files);
-  if (absl::Status status = KeepOneSpan(files, names, options, capture); !status.ok()) return status;
-  if (absl::Status status = CheckWorlds(files); !status.ok()) return status;
-  NoteInference(names, capture);
+  auto ranks = KeepChosen(files, options, capture);
+  if (!ranks.ok()) return ranks.status();
+  NoteInference(*ranks, capture);
   NoteCounters(files, capture);
   Hosts hosts(capture);
   Groups groups(capture);
   for (size_t i = 0; i < files.size(); ++i) {
     capture.world_size = std::max(capture.world_size, files[i].content.world_size);
-    const uint32_t host = hosts.Of(files[i], names[i].rank);
+    const uint32_t host = hosts.Of(files[i], (*ranks)[i].rank);
     const std::vector<uint32_t> places = groups.Add(files[i].content.groups);
-    AddRanks(std::move(files[i]), names[i], host, places, capture);
+    AddRanks(std::move(files[i]), (*ranks)[i], host, places, capture);
   }
   return capture;
 }

@@ -10,7 +10,7 @@
 #include "capture/model/capture.h"
 #include "capture/store/records.h"
 #include "formats/common/read_options.h"
-#include "formats/common/trace_files.h"
+#include "formats/files/trace_files.h"
 #include "formats/kineto/kineto_file.h"
 
 namespace lockstep::formats {

@@ -19,6 +19,32 @@ std::string KinetoCounters::Describe() const {
                       " with hardware counters (cuda_profiler_range", names, ")");
 }
 
+HostInterval RowsOf(const KinetoFile& file) {
+  return {AddBase(file.base, file.window.start), AddBase(file.base, file.window.end)};
+}
+
+std::string UnusableReason(const KinetoFile& file) {
+  const std::string cut = file.broken_off.empty() ? "" : absl::StrCat(": ", file.broken_off);
+  if (!file.is_json)
+    return absl::StrCat(" is not JSON", cut, "; give a trace that PyTorch's profiler or Lockstep wrote");
+  if (!file.has_events) {
+    if (!cut.empty()) return absl::StrCat(" is damaged before its first row", cut, "; copy it again");
+    return " is JSON but not a trace: it has no \"traceEvents\"";
+  }
+  if (file.devices.empty()) {
+    if (!cut.empty())
+      return absl::StrCat(" has no device activity before it ends early", cut, "; copy it again");
+    if (file.damage.count() != 0)
+      return absl::StrCat(" holds no device activity that can be read; ", file.damage.Describe());
+    if (file.counters.ranges != 0) {
+      return absl::StrCat(" holds no device activity but ", file.counters.Describe(),
+                          "; the profiler records one or the other: record it without counters");
+    }
+    return " holds no device activity; record it with ProfilerActivity.CUDA";
+  }
+  return "";
+}
+
 void MakeThin(ReadFile& file) {
   KinetoFile& from = file.content;
   KinetoFile thin;
@@ -39,12 +65,14 @@ void MakeThin(ReadFile& file) {
   file.thin = true;
 }
 
-std::string WorkerOf(const ReadFile& file) {
-  if (file.content.rank) return absl::StrCat("rank ", file.content.rank->value());
-  if (const auto rank = RankOf(file.from)) return absl::StrCat("rank ", rank->value());
-  const std::string worker = WorkerInFileName(file.from.path);
-  // A name in another form may be the same in every folder.
-  return file.from.path.ends_with(worker) ? file.from.path : worker;
+JobFile FactsOf(const ReadFile& file) {
+  return {.from = file.from,
+          .unusable = UnusableReason(file.content),
+          .broken_off = file.content.broken_off,
+          .declared_rank = file.content.rank,
+          .pid = file.content.pid,
+          .world_size = file.content.world_size,
+          .rows = RowsOf(file.content)};
 }
 
 }  // namespace lockstep::formats

@@ -14,7 +14,8 @@
 #include "capture/model/capture.h"
 #include "capture/model/host_frames.h"
 #include "formats/common/interval_union.h"
-#include "formats/common/trace_files.h"
+#include "formats/files/job_files.h"
+#include "formats/files/trace_files.h"
 #include "formats/kineto/trace_document.h"
 
 namespace lockstep::formats {
@@ -94,18 +95,31 @@ struct KinetoFile {
   bool is_json = false;
 };
 
+// Moves a stamp of the file to the clock of the host. Their sum may overflow in a damaged file. The stamp
+// then stays unchanged.
+inline HostTime AddBase(Nanos base, HostTime stamp) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(stamp.ns(), base.ns(), &sum) ? stamp : HostTime(sum);
+}
+
+// Returns the time of all rows, on the clock of the host.
+HostInterval RowsOf(const KinetoFile& file);
+
+// Returns the reason why a file cannot be analysed, as the end of a sentence that begins with its name.
+// Empty: the file can be analysed.
+std::string UnusableReason(const KinetoFile& file);
+
 struct ReadFile {
   TraceFile from;
   KinetoFile content;
   bool thin = false;  // true: `content` lacks the rows, names and groups
 };
 
-// Frees all that choosing a span does not need.
+// Frees all that FactsOf() does not need.
 void MakeThin(ReadFile& file);
 
-// Two files of one worker are of different spans. The worker is the rank, else the name that
-// torch.profiler.tensorboard_trace_handler gives it ("<host>_<pid>"), else the file itself.
-std::string WorkerOf(const ReadFile& file);
+// Returns the facts by which ChooseFiles() chooses.
+JobFile FactsOf(const ReadFile& file);
 
 }  // namespace lockstep::formats
 

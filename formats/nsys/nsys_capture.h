@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "capture/model/capture.h"
-#include "formats/common/trace_files.h"
+#include "formats/files/trace_files.h"
 #include "formats/nsys/nsys_file.h"
 
 namespace lockstep::formats {

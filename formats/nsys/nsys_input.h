@@ -10,7 +10,7 @@
 #include "capture/model/capture.h"
 #include "formats/common/byte_source.h"
 #include "formats/common/read_options.h"
-#include "formats/common/trace_files.h"
+#include "formats/files/trace_files.h"
 
 namespace lockstep::formats {
 

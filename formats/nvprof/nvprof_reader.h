@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "capture/model/capture.h"
 #include "formats/common/byte_source.h"
-#include "formats/common/trace_files.h"
+#include "formats/files/trace_files.h"
 
 namespace lockstep::formats {
 

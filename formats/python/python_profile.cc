@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/files/read_files.h"
 #include "capture/store/records_manifest.h"
-#include "formats/common/trace_files.h"
+#include "formats/files/trace_files.h"
 #include "formats/python/python_marshal.h"
 
 namespace lockstep::formats {

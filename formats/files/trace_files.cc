@@ -1,4 +1,4 @@
-#include "formats/common/trace_files.h"
+#include "formats/files/trace_files.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "formats/common/folder_search.h"
+#include "formats/files/folder_search.h"
 
 namespace lockstep::formats {
 namespace {
@@ -145,6 +145,14 @@ std::string WorkerInFileName(std::string_view path) {
   if (number.empty() || !std::all_of(number.begin(), number.end(), absl::ascii_isdigit))
     return std::string(name);
   return std::string(before.substr(0, dot));
+}
+
+std::string WorkerOf(const TraceFile& file, std::optional<RankId> declared_rank) {
+  if (declared_rank) return absl::StrCat("rank ", declared_rank->value());
+  if (const auto rank = RankOf(file)) return absl::StrCat("rank ", rank->value());
+  std::string worker = WorkerInFileName(file.path);
+  // A name in another form may be the same in every folder.
+  return file.path.ends_with(worker) ? file.path : worker;
 }
 
 absl::StatusOr<InputFiles> FindInputFiles(std::span<const std::string> paths) {

@@ -1,4 +1,4 @@
-#include "formats/common/folder_search.h"
+#include "formats/files/folder_search.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 #include "base/files/read_files.h"
 #include "formats/common/byte_source.h"
 #include "formats/common/foreign_files.h"
-#include "formats/common/trace_files.h"
+#include "formats/files/trace_files.h"
 
 namespace lockstep::formats {
 namespace {

@@ -1,7 +1,7 @@
 // Spans: the recordings that a schedule of torch.profiler makes one after another in the same job, each in
 // one file per rank.
-#ifndef LOCKSTEP_FORMATS_KINETO_TRACE_SPANS_H_
-#define LOCKSTEP_FORMATS_KINETO_TRACE_SPANS_H_
+#ifndef LOCKSTEP_FORMATS_FILES_TRACE_SPANS_H_
+#define LOCKSTEP_FORMATS_FILES_TRACE_SPANS_H_
 
 #include <cstddef>
 #include <span>
@@ -43,4 +43,4 @@ absl::Status CheckOnlySpan(SpanChoice choice);
 
 }  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_FORMATS_KINETO_TRACE_SPANS_H_
+#endif  // LOCKSTEP_FORMATS_FILES_TRACE_SPANS_H_

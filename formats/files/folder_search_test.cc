@@ -1,4 +1,4 @@
-#include "formats/common/folder_search.h"
+#include "formats/files/folder_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Finds the traces in a folder and in the folders inside it.
-#ifndef LOCKSTEP_FORMATS_COMMON_FOLDER_SEARCH_H_
-#define LOCKSTEP_FORMATS_COMMON_FOLDER_SEARCH_H_
+#ifndef LOCKSTEP_FORMATS_FILES_FOLDER_SEARCH_H_
+#define LOCKSTEP_FORMATS_FILES_FOLDER_SEARCH_H_
 
 #include <cstddef>
 #include <string>
@@ -28,4 +28,4 @@ absl::StatusOr<FoundTraces> FindTraces(const std::string& folder, size_t most_fo
 
 }  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_FORMATS_COMMON_FOLDER_SEARCH_H_
+#endif  // LOCKSTEP_FORMATS_FILES_FOLDER_SEARCH_H_

@@ -1,6 +1,6 @@
 // Finds the input files of a command line, and reads ranks and nodes from their names.
-#ifndef LOCKSTEP_FORMATS_COMMON_TRACE_FILES_H_
-#define LOCKSTEP_FORMATS_COMMON_TRACE_FILES_H_
+#ifndef LOCKSTEP_FORMATS_FILES_TRACE_FILES_H_
+#define LOCKSTEP_FORMATS_FILES_TRACE_FILES_H_
 
 #include <optional>
 #include <span>
@@ -38,6 +38,11 @@ struct TraceFile {
 // ("rank_3/trace.json").
 std::optional<RankId> RankOf(const TraceFile& file);
 
+// Two files of one worker are of different spans. The worker is the rank, which the trace declares or its
+// path gives, else the name that torch.profiler.tensorboard_trace_handler gives it ("<host>_<pid>"), else the
+// file itself.
+std::string WorkerOf(const TraceFile& file, std::optional<RankId> declared_rank);
+
 struct InputFiles {
   std::vector<std::string> captures;  // folders with records/
   std::vector<TraceFile> traces;      // in natural order, each once
@@ -51,4 +56,4 @@ absl::StatusOr<InputFiles> FindInputFiles(std::span<const std::string> paths);
 
 }  // namespace lockstep::formats
 
-#endif  // LOCKSTEP_FORMATS_COMMON_TRACE_FILES_H_
+#endif  // LOCKSTEP_FORMATS_FILES_TRACE_FILES_H_

@@ -1,4 +1,4 @@
-#include "formats/kineto/trace_spans.h"
+#include "formats/files/trace_spans.h"
 
 #include <algorithm>
 #include <cstdint>
