@@ -142,10 +142,11 @@ class GrpcServer final : public Server {
                                ? absl::StrCat("[", address.host(), "]:", port)
                                : absl::StrCat(address.host(), ":", port));
     }
-    builder.RegisterService(&ingest_);
+    ingest_.Attach(builder);
     builder.RegisterService(&control_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return absl::UnavailableError("gRPC cannot start its server");
+    ingest_.Start();
     return gate_.Start();
   }
 
@@ -199,6 +200,7 @@ class GrpcServer final : public Server {
     gate_.Stop();
     hub_.Shutdown();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+    ingest_.Stop();
     server_ = nullptr;
   }
 

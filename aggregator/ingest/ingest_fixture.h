@@ -83,6 +83,7 @@ class IngestTest : public ::testing::Test {
     for (auto& daemon : daemons_) daemon->Break();
     if (hub_ != nullptr) hub_->Shutdown();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+    if (ingest_ != nullptr) ingest_->Stop();
     server_ = nullptr;
     std::filesystem::remove_all(folder_);
   }
@@ -105,9 +106,10 @@ class IngestTest : public ::testing::Test {
     rpc::Configure(builder, {});
     address_ = "unix:" + folder_ + "/s";
     builder.AddListeningPort(address_, grpc::InsecureServerCredentials());
-    builder.RegisterService(ingest_.get());
+    ingest_->Attach(builder);
     builder.RegisterService(control_.get());
     server_ = builder.BuildAndStart();
+    ingest_->Start();
     stub_ = v1::Control::NewStub(Channel());
   }
 

@@ -1,6 +1,7 @@
 #include "aggregator/ingest/ingest_service.h"
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,18 +13,16 @@
 namespace lockstep::aggregator {
 namespace {
 
-using Reactor = grpc::ServerBidiReactor<v1::FromDaemon, v1::FromAggregator>;
-
 // The hub's and the captures' handle of a stream. It outlives the stream; Send then returns false. Every
-// operation on the reactor starts here under one lock, because none may start after Finish, and the reactor
-// is deleted some time later.
+// operation on the stream begins here under one lock, because none may begin after Finish, and the stream is
+// deleted some time later.
 class Connection final : public DaemonConnection {
  public:
-  Connection(Reactor* reactor, RpcCounts& calls) : reactor_(reactor), calls_(calls) {}
+  Connection(AsyncStream* stream, RpcCounts& calls) : stream_(stream), calls_(calls) {}
 
   bool Send(const v1::FromAggregator& message) override {
     MutexLock lock(&mutex_);
-    if (reactor_ == nullptr) return false;
+    if (stream_ == nullptr) return false;
     // Acknowledgements are cumulative: the newest replaces one that still waits.
     if (message.has_ack() && !queue_.empty() && queue_.back().has_ack()) {
       queue_.back() = message;
@@ -41,59 +40,60 @@ class Connection final : public DaemonConnection {
 
   void Read(v1::FromDaemon* message) {
     MutexLock lock(&mutex_);
-    if (reactor_ != nullptr) reactor_->StartRead(message);
+    if (stream_ != nullptr) stream_->Read(message);
   }
 
   void OnWritten(bool ok) {
     MutexLock lock(&mutex_);
     busy_ = false;
-    if (ok && reactor_ != nullptr && !queue_.empty()) WriteNext();
+    if (ok && stream_ != nullptr && !queue_.empty()) WriteNext();
   }
 
   // Ends the stream; only the first call has an effect.
   void Finish(const grpc::Status& status) {
     MutexLock lock(&mutex_);
-    if (Reactor* reactor = std::exchange(reactor_, nullptr))
-      reactor->Finish(calls_.Ended(RpcMethod::kStream, status));
+    if (AsyncStream* stream = std::exchange(stream_, nullptr))
+      stream->Finish(calls_.Ended(RpcMethod::kStream, status));
     queue_.clear();
   }
 
   // Sends the only message of a refused stream and ends it.
   void SendAndFinish(const v1::FromAggregator& message) {
     MutexLock lock(&mutex_);
-    writing_ = message;
-    if (Reactor* reactor = std::exchange(reactor_, nullptr)) {
-      reactor->StartWriteAndFinish(&writing_, grpc::WriteOptions(),
-                                   calls_.Ended(RpcMethod::kStream, grpc::Status::OK));
-    }
+    if (AsyncStream* stream = std::exchange(stream_, nullptr))
+      stream->WriteAndFinish(message, calls_.Ended(RpcMethod::kStream, grpc::Status::OK));
   }
 
  private:
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     busy_ = true;
-    writing_ = std::move(queue_.front());
+    const v1::FromAggregator message = std::move(queue_.front());
     queue_.pop_front();
-    reactor_->StartWrite(&writing_);
+    stream_->Write(message);
   }
 
   Mutex mutex_;
-  Reactor* reactor_ ABSL_GUARDED_BY(mutex_);
+  AsyncStream* stream_ ABSL_GUARDED_BY(mutex_);
   RpcCounts& calls_;
   std::deque<v1::FromAggregator> queue_ ABSL_GUARDED_BY(mutex_);
-  v1::FromAggregator writing_ ABSL_GUARDED_BY(mutex_);
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// One stream. gRPC calls OnReadDone for one message at a time. The object deletes itself when gRPC has
-// finished with it.
-class StreamReactor final : public Reactor {
+// One stream of a daemon. It begins if `admit` returns OK.
+class DaemonStream final : public AsyncStream {
  public:
-  StreamReactor(Hub& hub, RpcCounts& calls, const absl::Status& allowed)
-      : hub_(hub), connection_(std::make_shared<Connection>(this, calls)) {
-    if (allowed.ok()) {
+  using Admit = std::function<absl::Status(const grpc::ServerContext& context)>;
+
+  DaemonStream(Hub& hub, RpcCounts& calls, Admit admit)
+      : hub_(hub), admit_(std::move(admit)), connection_(std::make_shared<Connection>(this, calls)) {}
+
+ private:
+  void OnBegin(const grpc::ServerContext& context) override {
+    const absl::Status admitted = admit_(context);
+    if (admitted.ok()) {
       connection_->Read(&message_);
     } else {
-      connection_->Finish(rpc::ToGrpc(allowed));
+      connection_->Finish(rpc::ToGrpc(admitted));
     }
   }
 
@@ -114,14 +114,11 @@ class StreamReactor final : public Reactor {
   }
 
   void OnWriteDone(bool ok) override { connection_->OnWritten(ok); }
-  void OnCancel() override { connection_->Finish(grpc::Status::CANCELLED); }
 
   void OnDone() override {
     if (registered_) hub_.daemons().Disconnect(key_, connection_.get());
-    delete this;
   }
 
- private:
   void Register() {
     if (!message_.has_hello()) {
       connection_->Finish(
@@ -136,7 +133,8 @@ class StreamReactor final : public Reactor {
   }
 
   Hub& hub_;
-  std::shared_ptr<Connection> connection_;
+  const Admit admit_;
+  const std::shared_ptr<Connection> connection_;
   v1::FromDaemon message_;
   DaemonKey key_;
   bool registered_ = false;
@@ -144,12 +142,23 @@ class StreamReactor final : public Reactor {
 
 }  // namespace
 
-Reactor* IngestService::Stream(grpc::CallbackServerContext* context) {
-  const absl::Status allowed = CheckDaemon(*context);
-  if (!allowed.ok())
-    audit_.Refused("connect", CallerAt(*context), {allowed.message().data(), allowed.message().size()});
-  return new StreamReactor(hub_, calls_, allowed);
+void IngestService::Attach(grpc::ServerBuilder& builder) {
+  threads_.Attach(builder);
+  builder.RegisterService(this);
 }
+
+void IngestService::Start() {
+  threads_.Start(*this, [this] {
+    return new DaemonStream(hub_, calls_, [this](const grpc::ServerContext& context) {
+      absl::Status allowed = CheckDaemon(context);
+      if (!allowed.ok())
+        audit_.Refused("connect", CallerAt(context), {allowed.message().data(), allowed.message().size()});
+      return allowed;
+    });
+  });
+}
+
+void IngestService::Stop() { threads_.Stop(); }
 
 grpc::Status IngestService::StreamedPing(grpc::ServerContext* context,
                                          grpc::ServerUnaryStreamer<v1::PingRequest, v1::PingReply>* call) {

@@ -4,6 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "aggregator/ingest/async_stream.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/rpc_counts.h"
 #include "aggregator/nodes/clock.h"
@@ -14,19 +15,22 @@
 
 namespace lockstep::aggregator {
 
-// Called on gRPC's own threads. References must outlive the server with which it is registered.
+// References must outlive the server with which it is registered.
 //
 // Both methods check the caller before they read a message. Ping is therefore declared as a stream of one
 // message, which a client cannot distinguish.
-class IngestService final : public v1::Ingest::WithCallbackMethod_Stream<
-                                v1::Ingest::WithStreamedUnaryMethod_Ping<v1::Ingest::Service>> {
+class IngestService final : public StreamThreads::Service {
  public:
   IngestService(Hub& hub, RpcCounts& calls, AuditLog& audit, const JobClock& clock, rpc::Token token,
                 rpc::Peers& peers)
       : hub_(hub), calls_(calls), audit_(audit), clock_(clock), token_(std::move(token)), peers_(peers) {}
 
-  grpc::ServerBidiReactor<v1::FromDaemon, v1::FromAggregator>* Stream(
-      grpc::CallbackServerContext* context) override;
+  // One thread calls these once each, in this order: Attach before the server starts, Start after it, and
+  // Stop after it was shut down.
+  void Attach(grpc::ServerBuilder& builder);
+  void Start();
+  void Stop();
+
   grpc::Status StreamedPing(grpc::ServerContext* context,
                             grpc::ServerUnaryStreamer<v1::PingRequest, v1::PingReply>* call) override;
 
@@ -39,6 +43,7 @@ class IngestService final : public v1::Ingest::WithCallbackMethod_Stream<
   const JobClock& clock_;
   const rpc::Token token_;
   rpc::Peers& peers_;
+  StreamThreads threads_;
 };
 
 }  // namespace lockstep::aggregator

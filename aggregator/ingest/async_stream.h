@@ -1,0 +1,115 @@
+// AsyncStream is one stream of a daemon, as gRPC's asynchronous interface sees it: requests, reads, writes
+// and the end are operations, and StreamThreads reports their completion.
+//
+// The interface is used because the threads of gRPC 1.51's callback interface sleep for 100 ms after each
+// idle second, and then calls of every method wait. Its synchronous interface needs a thread per call, so a
+// stranger could make the server begin thousands.
+#ifndef LOCKSTEP_AGGREGATOR_INGEST_ASYNC_STREAM_H_
+#define LOCKSTEP_AGGREGATOR_INGEST_ASYNC_STREAM_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "lockstep/v1/ingest.grpc.pb.h"
+
+namespace lockstep::aggregator {
+
+class StreamThreads;
+
+// Derived classes serve the stream. gRPC's threads call the On… functions; those of one stream are called one
+// at a time, except OnWriteDone. At most one read and one write are in progress. No operation follows Finish
+// or WriteAndFinish. The object deletes itself when the last operation has completed.
+class AsyncStream {
+ public:
+  AsyncStream(const AsyncStream&) = delete;
+  AsyncStream& operator=(const AsyncStream&) = delete;
+
+  void Read(v1::FromDaemon* message);
+  void Write(const v1::FromAggregator& message);
+  void Finish(const grpc::Status& status);
+  void WriteAndFinish(const v1::FromAggregator& message, const grpc::Status& status);
+
+ protected:
+  AsyncStream() = default;
+  virtual ~AsyncStream() = default;
+  // A client has begun the stream.
+  virtual void OnBegin(const grpc::ServerContext& context) = 0;
+  // `ok` is false if the stream has ended.
+  virtual void OnReadDone(bool ok) = 0;
+  virtual void OnWriteDone(bool ok) = 0;
+  // The last call before the object is deleted. The stream may never have begun.
+  virtual void OnDone() = 0;
+
+ private:
+  friend class StreamThreads;
+  // The tag of an operation.
+  struct Operation {
+    AsyncStream* stream;
+    void (AsyncStream::*done)(bool ok);
+  };
+  void Begun(bool ok);
+  void ReadDone(bool ok) { OnReadDone(ok); }
+  void WriteDone(bool ok) { OnWriteDone(ok); }
+  void Finished(bool) {}
+  // Returns the tag of a new operation.
+  Operation* Begin(Operation& operation);
+  // Reports a completed operation.
+  static void Complete(Operation& operation, bool ok);
+
+  grpc::ServerContext context_;
+  grpc::ServerAsyncReaderWriter<v1::FromAggregator, v1::FromDaemon> stream_{&context_};
+  StreamThreads* threads_ = nullptr;
+  Operation begin_{this, &AsyncStream::Begun};
+  Operation read_{this, &AsyncStream::ReadDone};
+  Operation write_{this, &AsyncStream::WriteDone};
+  Operation finish_{this, &AsyncStream::Finished};
+  std::atomic<int> operations_ = 0;  // in progress
+};
+
+// The threads that serve all streams of a server.
+class StreamThreads {
+ public:
+  using Service =
+      v1::Ingest::WithAsyncMethod_Stream<v1::Ingest::WithStreamedUnaryMethod_Ping<v1::Ingest::Service>>;
+  // Makes the object for the next stream.
+  using Make = std::function<AsyncStream*()>;
+
+  StreamThreads() = default;
+  ~StreamThreads() { Stop(); }
+
+  // One thread calls these once each, in this order: Attach before the server starts, Start after it, and
+  // Stop after it was shut down.
+  void Attach(grpc::ServerBuilder& builder);
+  void Start(Service& service, Make make);
+  void Stop();
+
+ private:
+  static constexpr int kThreads = 4;
+
+  friend class AsyncStream;
+  // Waits for the next stream of a client.
+  void Request();
+  void Run();
+  // A stream has been deleted.
+  void NoteEnded();
+
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  Service* service_ = nullptr;
+  Make make_;
+  std::vector<std::thread> threads_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  int streams_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace lockstep::aggregator
+
+#endif  // LOCKSTEP_AGGREGATOR_INGEST_ASYNC_STREAM_H_
