@@ -9,6 +9,7 @@
 
 #include "base/files/byte_sink.h"
 #include "base/fuzz_input_fixture.h"
+#include "capture/model/consistency_fixture.h"
 #include "capture/store/records_manifest.h"
 #include "formats/input/read_input.h"
 #include "report/report.h"
@@ -83,17 +84,7 @@ void WriteFolder(FuzzInput& input, const fs::path& folder) {
 }
 
 void Check(const capture::Capture& capture) {
-  for (const capture::RankData& rank : capture.ranks) {
-    if (rank.host != capture::kNone && rank.host >= capture.hosts.size()) std::abort();
-    for (const capture::DeviceActivity& a : rank.activities) {
-      if (a.end < a.start || a.name.value() >= capture.strings.size()) std::abort();
-      if (a.collective != capture::kNone && a.collective >= rank.collectives.size()) std::abort();
-    }
-    for (const capture::Collective& c : rank.collectives) {
-      if (c.activity != capture::kNone && c.activity >= rank.activities.size()) std::abort();
-      if (c.group >= capture.groups.size()) std::abort();
-    }
-  }
+  capture::AbortIfInconsistent(capture, capture::CollectiveKernels::kMayBeMissing);
   const report::Analysis analysis = report::Analyze(capture);
   StringSink json;
   if (!report::WriteJson(analysis.report, json).ok()) std::abort();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/model/consistency_fixture.h"
 #include "formats/common/byte_source.h"
 #include "formats/common/read_options.h"
 #include "formats/kineto/kineto_capture.h"
@@ -36,16 +37,8 @@ void Check(formats::KinetoFile file) {
   auto capture = formats::JoinKinetoFiles(std::move(files), {});
   if (!capture.ok()) return;
   capture::Finish(*capture);
-  for (const capture::RankData& rank : capture->ranks) {
-    CheckFrames(*capture, rank);
-    for (const capture::DeviceActivity& a : rank.activities) {
-      if (a.end < a.start || a.name.value() >= capture->strings.size()) std::abort();
-      if (a.collective != capture::kNone && a.collective >= rank.collectives.size()) std::abort();
-    }
-    for (const capture::Collective& c : rank.collectives) {
-      if (c.activity >= rank.activities.size() || c.group >= capture->groups.size()) std::abort();
-    }
-  }
+  capture::AbortIfInconsistent(*capture);
+  for (const capture::RankData& rank : capture->ranks) CheckFrames(*capture, rank);
 }
 
 void Read(std::unique_ptr<formats::ByteSource> source,

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "capture/model/consistency_fixture.h"
 #include "formats/common/byte_source.h"
 #include "formats/timeline/timeline_reader.h"
 
@@ -17,14 +18,9 @@ void Read(std::string_view text) {
   auto capture = formats::ReadTimeline(source, "fuzz.timeline", nullptr);
   if (!capture.ok()) return;
   capture::Finish(*capture);
+  capture::AbortIfInconsistent(*capture);
   for (const capture::RankData& rank : capture->ranks) {
     if (rank.host >= capture->hosts.size()) std::abort();
-    for (const capture::DeviceActivity& a : rank.activities) {
-      if (a.end < a.start || a.name.value() >= capture->strings.size()) std::abort();
-    }
-    for (const capture::Collective& c : rank.collectives) {
-      if (c.activity >= rank.activities.size() || c.group >= capture->groups.size()) std::abort();
-    }
   }
 }
 
