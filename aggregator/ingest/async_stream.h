@@ -99,10 +99,10 @@ class StreamThreads {
   // A stream has been deleted.
   void NoteEnded();
 
-  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
-  Service* service_ = nullptr;
-  Make make_;
-  std::vector<std::thread> threads_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // thread: set by Attach, before the threads begin
+  Service* service_ = nullptr;                          // thread: set by Start, as make_
+  Make make_;                                           // thread: set by Start
+  std::vector<std::thread> threads_;                    // thread: owner
 
   Mutex mutex_;
   CondVar changed_;
