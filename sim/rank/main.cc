@@ -14,6 +14,7 @@
 #include "scenario/generator.h"
 #include "scenario/scenario.h"
 #include "sim/engine/dry_run.h"
+#include "sim/rank/call_times.h"
 #include "sim/rank/loaders.h"
 #include "sim/rank/mpi_world.h"
 #include "sim/rank/nccl_emulation.h"
@@ -248,7 +249,11 @@ int RunRank(const RankOptions& options, MpiWorld& world) {
   RankRecorder recorder(program, model, *cupti, nvtx, nccl, clock,
                         {options.seed, static_cast<uint32_t>(options.drop_fraction * 1e6),
                          !options.stamps_folder.empty(), options.profile_every, options.profile_steps});
-  RankEngine engine(program, model, resolver, recorder);
+  std::optional<CallTimes> call_times;
+  if (!options.call_times_folder.empty()) call_times.emplace(options.call_times_folder, rank, recorder);
+  if (world.FirstFailed(call_times && !call_times->ok()) != world.size()) return kFailed;
+  RankEngine engine(program, model, resolver,
+                    call_times ? static_cast<RankObserver&>(*call_times) : recorder);
   Pacer pacer(rank, engine, resolver, vote, recorder, *cupti, clock,
               {StepCount(*s, options, plan), options.hold_when_late, [] { return g_stop != 0; }});
   const PacerEnd end = pacer.Run();
@@ -270,7 +275,7 @@ int main(int argc, char** argv) {
   if (const int code = ParseOptions(argc, argv, &options); code >= 0) return code;
   if (!options.write_scenario.empty()) return WriteScenarioFile(options);
   CatchSignals();
-  for (const std::string& folder : {options.truth_folder, options.stamps_folder}) {
+  for (const std::string& folder : {options.truth_folder, options.stamps_folder, options.call_times_folder}) {
     if (!folder.empty()) mkdir(folder.c_str(), 0777);
   }
   MpiWorld world(&argc, &argv);

@@ -142,6 +142,8 @@ int ParseOptions(int argc, char** argv, RankOptions* o) {
   AddClock(app, o);
   app.add_option("--truth", o->truth_folder, "folder for truth-<rank>.json: fault, clocks, written records");
   app.add_option("--stamps", o->stamps_folder, "folder for <rank>.stamps: every record's true stamps");
+  app.add_option("--call-times", o->call_times_folder,
+                 "folder for <rank>.calls: the time that CUDA calls took, four lines per second");
   app.add_option("--cupti", o->cupti_library, "path of the simulated CUPTI, if it is not in ../lib");
   try {
     app.parse(argc, argv);

@@ -44,6 +44,7 @@ struct RankOptions {
 
   std::string truth_folder;
   std::string stamps_folder;
+  std::string call_times_folder;
   std::string cupti_library;
 };
 

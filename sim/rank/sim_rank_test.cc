@@ -303,6 +303,24 @@ TEST_F(SimRank, BothSidesCountDroppedRecords) {
   EXPECT_GT(dropped, 0);
 }
 
+TEST_F(SimRank, WritesTheTimesOfItsCalls) {
+  ASSERT_EQ(Run(World(2) + " --duration 1s --call-times " + Out("c")), 0) << output_;
+  for (const char* file : {"c/0.calls", "c/1.calls"}) {
+    std::istringstream in(Slurp(Out(file)));
+    int64_t at, calls, median, p99, longest, before = 0, lines = 0;
+    for (; in >> at >> calls >> median >> p99 >> longest; before = at, ++lines) {
+      EXPECT_GE(at - before, 250'000'000);
+      EXPECT_GT(calls, 10);
+      EXPECT_GT(median, 0);
+      EXPECT_GE(p99, median);
+      EXPECT_GE(longest, p99);
+    }
+    EXPECT_GE(lines, 2) << file;
+  }
+  EXPECT_EQ(Run(World(2) + " --duration 1s --call-times /dev/null"), 1) << output_;
+  EXPECT_THAT(output_, HasSubstr("cannot write call times to /dev/null: Not a directory"));
+}
+
 TEST_F(SimRank, ASignalEndsAllRanksCleanlyAtOneStep) {
   const pid_t pid = fork();
   if (pid == 0) {

@@ -1,14 +1,5 @@
-"""Checks produced = stored + lost for every rank and kind, under several causes of loss.
-
-produced  records that the simulation wrote into CUPTI buffers inside the window, from its truth files
-stored    counted in records/ by tests/support/count_records.py, which shares no code with the product
-lost      the losses in the report
-
-A busy machine adds one kind of loss. A kernel that a late rank launched in the window, and had not run when
-the capture ended, is returned incomplete. The client counts it as lost. The truth file lists these kernels,
-and also those launched after the window.
-"""
-import bisect
+"""Checks produced = stored + lost for every rank and kind, under several causes of loss. The terms are those of
+tests/support/accounting.py."""
 import json
 import os
 import pathlib
@@ -21,7 +12,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from count_records import count_capture  # noqa: E402
+from accounting import accounts_of, inside  # noqa: E402
 from late_ranks import repeat_when_late  # noqa: E402
 from live_job import LiveJob, report_of, truths_of  # noqa: E402
 from waiting import wait_until  # noqa: E402
@@ -31,15 +22,6 @@ BIN = pathlib.Path(sys.argv.pop(1))
 BUSY = ("--layers", "14", "--matmul", "20us", "--noise-ppm", "200000")
 # After a signal, a rank on a busy machine needs seconds to write its truth file.
 KILL_LATE = {"OMPI_MCA_odls_base_sigkill_timeout": "5"}
-
-
-# Maps the simulation's names of kinds to the report's.
-KIND = {"kernel": "kernel", "memcpy": "memcpy", "memset": "memset", "runtime": "api", "driver": "api",
-        "synchronization": "sync", "external_correlation": "external_correlation", "cuda_event": "cuda_event"}
-
-
-def inside(stamps, t0, t1):
-    return bisect.bisect_left(stamps, t1) - bisect.bisect_left(stamps, t0)
 
 
 class Accounting(unittest.TestCase):
@@ -71,39 +53,28 @@ class Accounting(unittest.TestCase):
     def balance(self, report, truths):
         """Checks the equation for every rank and kind. Returns the losses by stage, without incomplete records."""
         manifest = json.loads((self.work / "capture" / "records" / "manifest.json").read_text())
-        stored = count_capture(self.work / "capture")
+        accounts = accounts_of(self.work / "capture", self.job.truth)
         self.assertEqual(len(manifest["processes"]), 8)
         self.assertEqual({truth["complete"] for truth in truths.values()}, {True}, "a rank was killed before it wrote its truth file")
         by_stage = {}
         for process in manifest["processes"]:
             rank, t0, t1 = process["rank"], process["t0_host_ns"], process["t1_host_ns"]
-            truth, have = truths[rank], {}
-            for file in process["files"]:
-                for kind, rows in stored[file["name"]].items():
-                    have[kind] = have.get(kind, 0) + rows
+            truth = truths[rank]
             losses = [loss for loss in report["capture"]["losses"] if loss["rank"] == rank]
-            produced, dropped = {}, 0
-            incomplete = len(truth["incomplete"].get("kernel", []))
-            for name, stamps in truth["written"].items():
-                if name in KIND:
-                    produced[KIND[name]] = produced.get(KIND[name], 0) + inside(sorted(stamps), t0, t1)
-            for stamps in truth["dropped"].values():
-                dropped += inside(sorted(stamps), t0, t1)
-            for kind, made in produced.items():
-                lost = sum(loss["records"] for loss in losses if loss.get("kind") == kind and loss["stage"] != "cupti")
-                unfinished = have.get(kind, 0) + lost - made
-                self.assertIn(unfinished, range((incomplete if kind == "kernel" else 0) + 1),
-                              f"rank {rank}, {kind}: produced {made}, stored {have.get(kind, 0)}, lost {lost}, incomplete {incomplete}: {losses}")
-                by_stage["client"] = by_stage.get("client", 0) - unfinished
+            dropped = sum(inside(sorted(stamps), t0, t1) for stamps in truth["dropped"].values())
+            entries = [entry for entry in accounts if entry.rank == rank]
+            for entry in entries:
+                self.assertTrue(entry.balanced(), f"{entry}: {losses}")
+                by_stage["client"] = by_stage.get("client", 0) - entry.excess
             # CUPTI counts dropped records without a kind, at each read of the counter.
             counted = sum(loss["records"] for loss in losses if loss["stage"] == "cupti")
             self.assertGreaterEqual(counted, dropped, f"rank {rank}: {losses}")
             self.assertLessEqual(counted, sum(len(s) for s in truth["dropped"].values()))
-            self.assertGreater(sum(have.values()), 1000)
+            self.assertGreater(sum(entry.stored for entry in entries), 1000)
             for loss in losses:
                 by_stage[loss["stage"]] = by_stage.get(loss["stage"], 0) + loss["records"]
         by_stage = {stage: records for stage, records in by_stage.items() if records}
-        print("  lost:", by_stage or "nothing", " stored:", sum(sum(v.values()) for v in stored.values()), flush=True)
+        print("  lost:", by_stage or "nothing", " stored:", sum(entry.stored for entry in accounts), flush=True)
         return by_stage
 
     def test_loses_no_record_without_a_fault(self):

@@ -1,10 +1,10 @@
 /* A preload that gives a process another CLOCK_REALTIME, to simulate a host with its own clock.
  *
- *   LOCKSTEP_TEST_CLOCK=offset_ns:drift_ppb:reference_monotonic_ns
- *   realtime' = realtime + offset + drift * (monotonic - reference)
+ *   LOCKSTEP_TEST_CLOCK=offset_ns:drift_ppb:reference_monotonic_ns[:step_ns:step_at_monotonic_ns]
+ *   realtime' = realtime + offset + drift * (monotonic - reference) + (monotonic >= step_at ? step : 0)
  *
- * All processes with the same three numbers see the same clock, independent of their start. CLOCK_MONOTONIC
- * is unchanged.
+ * All processes with the same numbers see the same clock, independent of their start. CLOCK_MONOTONIC is
+ * unchanged.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,18 +17,20 @@
 #define EXPORT __attribute__((visibility("default")))
 
 static int (*real_clock_gettime)(clockid_t, struct timespec*);
-static int64_t offset_ns, drift_ppb, reference_ns;
+static int64_t offset_ns, drift_ppb, reference_ns, step_ns, step_at_ns;
 
 static int64_t to_ns(const struct timespec* t) { return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec; }
 
 __attribute__((constructor)) static void init(void) {
   real_clock_gettime = (int (*)(clockid_t, struct timespec*))dlsym(RTLD_NEXT, "clock_gettime");
   const char* text = getenv("LOCKSTEP_TEST_CLOCK");
-  long long offset, drift, reference;
-  if (text && sscanf(text, "%lld:%lld:%lld", &offset, &drift, &reference) == 3) {
+  long long offset, drift, reference, step = 0, step_at = 0;
+  if (text && sscanf(text, "%lld:%lld:%lld:%lld:%lld", &offset, &drift, &reference, &step, &step_at) >= 3) {
     offset_ns = offset;
     drift_ppb = drift;
     reference_ns = reference;
+    step_ns = step;
+    step_at_ns = step_at;
   }
 }
 
@@ -39,7 +41,8 @@ EXPORT int clock_gettime(clockid_t clock, struct timespec* out) {
     struct timespec mono;
     real_clock_gettime(CLOCK_MONOTONIC, &mono);
     int64_t since = to_ns(&mono) - reference_ns;
-    int64_t ns = to_ns(out) + offset_ns + (int64_t)((__int128)since * drift_ppb / 1000000000);
+    int64_t step = to_ns(&mono) >= step_at_ns ? step_ns : 0;
+    int64_t ns = to_ns(out) + offset_ns + step + (int64_t)((__int128)since * drift_ppb / 1000000000);
     out->tv_sec = ns / 1000000000;
     out->tv_nsec = ns % 1000000000;
   }
