@@ -91,6 +91,13 @@ bool CaptureSession::Holds(const std::string& node_id, const v1::ProcessKey& pro
   return phase_ != CapturePhase::kClosed && ranks_.Find(node_id, process) < ranks_.all().size();
 }
 
+bool CaptureSession::RunsOn(const std::string& node_id) const {
+  MutexLock lock(&mutex_);
+  return phase_ != CapturePhase::kClosed &&
+         std::any_of(selection_.ranks.begin(), selection_.ranks.end(),
+                     [&](const SeenRank& seen) { return seen.daemon.node_id == node_id; });
+}
+
 void CaptureSession::Arm(const Emit& emit) {
   EmitPhase(emit, PhaseName(CapturePhase::kArming));
   {

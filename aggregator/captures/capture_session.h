@@ -91,6 +91,8 @@ class CaptureSession {
   v1::CaptureStatus Status() const;
   // Returns true if the process is in this capture. A process is in one capture at a time.
   bool Holds(const std::string& node_id, const v1::ProcessKey& process) const;
+  // Returns true if processes of the node are in this capture and records/ is not complete yet.
+  bool RunsOn(const std::string& node_id) const;
 
  private:
   CaptureSession(std::string id, Purpose purpose, Selection selection, const v1::TraceRequest& request,

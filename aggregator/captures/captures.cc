@@ -186,6 +186,14 @@ void Captures::OnDaemonBack(const DaemonKey& daemon) {
   for (const auto& session : Sessions()) session->OnDaemonBack(daemon);
 }
 
+v1::RunningCaptures Captures::RunningOnNode(const std::string& node_id) const {
+  v1::RunningCaptures running;
+  for (const auto& session : Sessions()) {
+    if (session->RunsOn(node_id)) running.add_captures(session->id());
+  }
+  return running;
+}
+
 void Captures::AddTo(v1::StatusReply& reply, const std::string& job, const Caller& caller) const {
   const auto shown = [&](const std::string& name, uid_t owner) {
     return caller.MayUse(owner) && (job.empty() || name == job);

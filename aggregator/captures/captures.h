@@ -80,6 +80,8 @@ class Captures {
   // Returns null if the capture does not run.
   std::shared_ptr<CaptureSession> Find(const std::string& capture) const;
   void OnDaemonBack(const DaemonKey& daemon);
+  // Returns the captures and samples with processes of the node whose records/ is not complete yet.
+  v1::RunningCaptures RunningOnNode(const std::string& node_id) const;
   // Appends the captures of `job`, or of all jobs if it is empty, that the caller may use.
   void AddTo(v1::StatusReply& reply, const std::string& job, const Caller& caller) const;
   std::vector<RunningCapture> Running() const;

@@ -11,7 +11,9 @@
 namespace lockstep::aggregator {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
 using CaptureSessionTest = IngestTest;
@@ -216,6 +218,19 @@ TEST_F(CaptureSessionTest, SendsTheStartToADaemonThatReconnects) {
   a.SendEnd(1, id, 0);
   b.SendEnd(1, id, 1);
   EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
+}
+
+TEST_F(CaptureSessionTest, ADaemonLearnsWhichCapturesStillRun) {
+  Started capture = StartCapture(Nanos::Seconds(60));
+  capture.daemon.Break();
+  const v1::Register again = capture.daemon.Connect();
+  EXPECT_THAT(again.running().captures(), ElementsAre(capture.id));
+  FakeDaemon& other = Daemon("n1", 9);
+  const v1::Register elsewhere = other.Connect();
+  EXPECT_TRUE(elsewhere.has_running());
+  EXPECT_THAT(elsewhere.running().captures(), IsEmpty());
+  hub_->Shutdown();
+  capture.running.wait();
 }
 
 TEST_F(CaptureSessionTest, ADaemonThatDiesLeavesAPartialCapture) {

@@ -14,7 +14,8 @@ Hub::Hub(const HubOptions& options, const JobClock& clock)
 Hub::~Hub() { Shutdown(); }
 
 v1::Register Hub::Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonConnection> connection) {
-  v1::Register reply = daemons_.Connect(hello, std::move(connection));
+  v1::Register reply =
+      daemons_.Connect(hello, std::move(connection), captures_.RunningOnNode(hello.node_id()));
   if (reply.refused().empty()) captures_.OnDaemonBack({hello.node_id(), hello.session()});
   return reply;
 }

@@ -26,7 +26,8 @@ v1::Version DaemonRegistry::Protocol() {
 }
 
 v1::Register DaemonRegistry::Connect(const v1::DaemonHello& hello,
-                                     std::shared_ptr<DaemonConnection> connection) {
+                                     std::shared_ptr<DaemonConnection> connection,
+                                     v1::RunningCaptures running) {
   v1::Register reply;
   *reply.mutable_version() = Protocol();
   if (hello.version().protocol_min() > kProtocolMax || hello.version().protocol_max() < kProtocolMin) {
@@ -54,6 +55,7 @@ v1::Register DaemonRegistry::Connect(const v1::DaemonHello& hello,
     Daemon& daemon = daemons_[key];
     reply.set_acked_sequence(sequence->stored);
     reply.set_credits(credits_);
+    *reply.mutable_running() = std::move(running);
     v1::FromAggregator message;
     *message.mutable_register_() = reply;
     connection->Send(message);

@@ -53,8 +53,10 @@ class DaemonRegistry {
 
   // The calls of a daemon's stream. Connect sends the Register through `connection`, before any other
   // message, and returns it. It closes an older connection of the same daemon. If `refused` is set, the
-  // Register was not sent, and the caller must end the stream.
-  v1::Register Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonConnection> connection);
+  // Register was not sent, and the caller must end the stream. `running` has the captures with processes of
+  // the daemon's node.
+  v1::Register Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonConnection> connection,
+                       v1::RunningCaptures running);
   // Returns false if the connection has ended or another one has replaced it.
   bool IsConnected(const DaemonKey& daemon, const DaemonConnection* connection) const;
   // These three do nothing if another connection has replaced this one.

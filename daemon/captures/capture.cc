@@ -96,19 +96,24 @@ void Capture::Abort() {
   if (!counted_) ++counts_.aborted;
 }
 
-void Capture::YieldTo(const std::string& to) {
+void Capture::Forget() {
+  Abort();
+  context_.uplinks.Discard(facts_.uplink, facts_.id);
+}
+
+void Capture::Yield(const std::string& reason) {
   std::vector<CaptureMember*> leaving;
   for (CaptureMember& member : members_) {
     if (member.ended()) continue;
     member.Abandon();
     leaving.push_back(&member);
   }
-  // Abandon removed everything of the sample that waited to be sent, including the CaptureEnds.
+  // Abandon removed everything of the capture that waited to be sent, including the CaptureEnds.
   for (CaptureMember& member : members_) {
     if (std::find(leaving.begin(), leaving.end(), &member) == leaving.end()) {
       context_.uplinks.SendEnd(facts_.uplink, member.process(), facts_.id);
     } else {
-      member.RefuseAsCaptured(absl::StrCat("the sample gave way to capture ", to));
+      member.RefuseAsCaptured(reason);
     }
   }
   NoteEnd();

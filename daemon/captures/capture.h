@@ -43,8 +43,10 @@ class Capture {
   void Stop(StoppedBy by);
   // Ends all members and discards their data. The capture is then of no further use.
   void Abort();
-  // All processes leave this sample for capture `to`, and the sample's data is discarded.
-  void YieldTo(const std::string& to);
+  // All processes leave this capture because of `reason`, and its data is discarded.
+  void Yield(const std::string& reason);
+  // Ends all members and drops everything that waits to be sent. The capture is then of no further use.
+  void Forget();
   // Notes whether all members have ended. The first time, it counts the result.
   void NoteEnd();
 

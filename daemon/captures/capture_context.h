@@ -26,6 +26,8 @@ struct CaptureLimits {
   // available.
   Nanos wait_for_kineto = Nanos::Seconds(200);
   Nanos keep_ended = Nanos::Seconds(60);  // so that a returning aggregator receives the result
+  // A capture whose aggregator has been away for longer gives its processes to another aggregator's.
+  Nanos owner_away = Nanos::Seconds(2);
   Nanos longest_window = Nanos::Seconds(24 * 3600);
   // Limits per aggregator, which any user may run. Further processes in an Arm are ignored; further captures
   // are refused.

@@ -22,6 +22,8 @@ class CaptureUplinks {
   virtual ~CaptureUplinks() = default;
   // Returns true if the process is registered and the uplink may see it.
   virtual bool MayCapture(UplinkId uplink, const ProcessId& process) = 0;
+  // Returns the time since the uplink lost its aggregator; 0 while it is connected.
+  virtual Nanos AwayFor(UplinkId uplink) = 0;
   // Converts by the uplink's current estimate of its aggregator's clock.
   virtual HostTime ToHost(UplinkId uplink, JobTime t) = 0;
   // Returns the spool for the data of captures, or null if the uplink has gone.

@@ -62,13 +62,21 @@ void Captures::OnArm(UplinkId uplink, const v1::Arm& arm) {
   changed_();
 }
 
+Capture* Captures::Take(const ProcessId& process, const Capture& capture) {
+  Capture* other = CaptureOf(process);
+  if (other == nullptr || capture.sample()) return other;
+  if (other->sample()) {
+    other->Yield(absl::StrCat("the sample gave way to capture ", capture.id()));
+    return nullptr;
+  }
+  if (context_.uplinks.AwayFor(other->uplink()) < context_.limits.owner_away) return other;
+  other->Yield(absl::StrCat("its aggregator was away, and capture ", capture.id(), " took the process"));
+  return nullptr;
+}
+
 void Captures::ArmProcess(Capture& capture, const ProcessId& process, const v1::Arm& arm) {
   const bool allowed = context_.uplinks.MayCapture(capture.uplink(), process);
-  Capture* other = CaptureOf(process);
-  if (other != nullptr && other->sample() && !capture.sample() && allowed) {
-    other->YieldTo(capture.id());
-    other = nullptr;
-  }
+  Capture* other = allowed ? Take(process, capture) : CaptureOf(process);
   CaptureMember& member = capture.Add(process);
   if (other != nullptr) {
     return member.RefuseAsCaptured(
@@ -102,6 +110,18 @@ void Captures::OnStop(UplinkId uplink, const v1::Stop& stop) {
 void Captures::StopAll() {
   for (Capture& capture : captures_) capture.Stop(StoppedBy::kDaemon);
   changed_();
+}
+
+std::vector<std::string> Captures::EndOthers(UplinkId uplink, const std::set<std::string>& running) {
+  std::vector<std::string> ended;
+  captures_.remove_if([&](Capture& capture) {
+    if (capture.uplink() != uplink || running.contains(capture.id())) return false;
+    if (!capture.ended()) ended.push_back(capture.id());
+    capture.Forget();
+    return true;
+  });
+  changed_();
+  return ended;
 }
 
 void Captures::OnUplinkBack(UplinkId uplink) {

@@ -1,7 +1,8 @@
 // Captures runs every capture on this node: it finds the capture for each message and event, and keeps a
 // process in one capture at a time.
 //
-// A capture of a user takes the processes of a sample. Every process that an Arm names and that was accepted
+// A capture of a user takes the processes of a sample, and those of a capture whose aggregator is away. Every
+// process that an Arm names and that was accepted
 // gets exactly one CaptureEnd, except after Stop{abort}.
 //
 // The main thread. The clock, CaptureUplinks and the paths are its only connections to the outside.
@@ -13,6 +14,7 @@
 #include <functional>
 #include <list>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +47,9 @@ class Captures {
   void OnStop(UplinkId uplink, const v1::Stop& stop);
   // The stream is connected again: sends it the states of all its captures.
   void OnUplinkBack(UplinkId uplink);
+  // The aggregator runs only `running`: its other captures end here and their data is discarded. Returns
+  // them.
+  std::vector<std::string> EndOthers(UplinkId uplink, const std::set<std::string>& running);
   // The uplink will not return: its captures end and their data is discarded.
   void OnUplinkGone(UplinkId uplink);
 
@@ -79,6 +84,9 @@ class Captures {
   Capture* Add(UplinkId uplink, const v1::Arm& arm);
   // Returns the capture in which the process is, or null.
   Capture* CaptureOf(const ProcessId& process);
+  // Makes a capture that has the process give it up for `capture`, if it may be taken. Returns the capture
+  // that keeps it, or null.
+  Capture* Take(const ProcessId& process, const Capture& capture);
   void ArmProcess(Capture& capture, const ProcessId& process, const v1::Arm& arm);
 
   CaptureContext context_;

@@ -65,7 +65,8 @@ struct FakePorts final : CaptureUplinks {
   void SendStates(UplinkId, v1::RankStates update) override {
     for (const auto& state : update.states()) states[FromProto(state.process())].push_back(state);
   }
-  void Discard(UplinkId, const std::string&) override {}
+  void Discard(UplinkId, const std::string& capture) override { discarded.insert(capture); }
+  Nanos AwayFor(UplinkId uplink) override { return away.count(uplink) != 0 ? away.at(uplink) : Nanos(); }
   HostTime ToHost(UplinkId, JobTime t) override { return HostTime(t.ns() + offset.ns()); }
 
   Path client{*this, Via::kClient};
@@ -75,6 +76,8 @@ struct FakePorts final : CaptureUplinks {
     uint64_t number;
     HostInterval window;
   };
+  std::map<UplinkId, Nanos> away;
+  std::set<std::string> discarded;
   std::set<ProcessId> here = {kA, kB};
   std::set<ProcessId> unresponsive;
   std::set<ProcessId> old;  // processes with an old client

@@ -249,6 +249,11 @@ bool AggregatorLinks::MayCapture(UplinkId uplink, const ProcessId& process) {
   return link != nullptr && registered != nullptr && link->filter.Allows(*registered);
 }
 
+Nanos AggregatorLinks::AwayFor(UplinkId uplink) {
+  const Link* link = Find(uplink);
+  return link == nullptr || !link->away_since ? Nanos() : clock_.Monotonic() - *link->away_since;
+}
+
 HostTime AggregatorLinks::ToHost(UplinkId uplink, JobTime t) {
   const Link* link = Find(uplink);
   return link == nullptr ? HostTime(t.ns()) : link->uplink->Offset().ToHost(t);
@@ -287,16 +292,18 @@ void AggregatorLinks::OnUplinkUp(UplinkId uplink) {
   loop_.Post([this, uplink] {
     const auto link = links_.find(uplink);
     if (link == links_.end()) return;
+    link->second.away_since.reset();
     captures_.OnUplinkBack(uplink);
     if (auto done = std::exchange(link->second.dialled_done, nullptr)) done("");
   });
 }
 
 void AggregatorLinks::OnUplinkDown(UplinkId uplink, const absl::Status& why, bool last) {
-  if (!last) return;
-  loop_.Post([this, uplink, why] {
+  loop_.Post([this, uplink, why, last] {
     const auto link = links_.find(uplink);
     if (link == links_.end()) return;
+    if (!link->second.away_since) link->second.away_since = clock_.Monotonic();
+    if (!last) return;
     if (auto done = std::exchange(link->second.dialled_done, nullptr)) done(std::string(why.message()));
     captures_.OnUplinkGone(uplink);
     removed_spools_.AddCounts(link->second.uplink->spool()->stats());
@@ -317,11 +324,26 @@ void AggregatorLinks::OnRequest(UplinkId uplink, const v1::FromAggregator& reque
   });
 }
 
+void AggregatorLinks::EndForgotten(UplinkId uplink, const v1::RunningCaptures& running) {
+  const Link& link = links_.at(uplink);
+  for (const std::string& capture :
+       captures_.EndOthers(uplink, {running.captures().begin(), running.captures().end()})) {
+    log_.Warning("capture_abandoned",
+                 {{"capture", capture},
+                  {"from", link.uplink->options().name},
+                  {"text", "the aggregator was restarted and does not resume it"}});
+    audit_.Note("abandon", link.who, "ok", {{"capture", capture}});
+  }
+}
+
 void AggregatorLinks::HandleRequest(UplinkId uplink, const v1::FromAggregator& request) {
   const auto link = links_.find(uplink);
   if (link == links_.end() || stopping_) return;
   const std::string& from = link->second.uplink->options().name;
   switch (request.message_case()) {
+    case v1::FromAggregator::kRegister:
+      EndForgotten(uplink, request.register_().running());
+      break;
     case v1::FromAggregator::kArm:
       log_.Info(
           "arm",

@@ -50,6 +50,7 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
     std::optional<uid_t> shared_by;
     // Completes the Dial that waits for this link.
     std::function<void(std::string error)> dialled_done;
+    std::optional<MonoTime> away_since;  // time when it lost its aggregator; unset while it is connected
     // The memory of its spool, which all connections of one user share.
     std::shared_ptr<SpoolBudget> budget;
     bool configured() const { return !dialled && !passed_by.has_value(); }
@@ -87,6 +88,7 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
 
   // CaptureUplinks.
   bool MayCapture(UplinkId uplink, const ProcessId& process) override;
+  Nanos AwayFor(UplinkId uplink) override;
   HostTime ToHost(UplinkId uplink, JobTime t) override;
   std::shared_ptr<Spool> SpoolOf(UplinkId uplink) override;
   void SendStates(UplinkId uplink, v1::RankStates states) override;
@@ -119,6 +121,8 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   Link& Add(UplinkOptions options, RankFilter filter, std::shared_ptr<SpoolBudget> budget);
   // Returns null if the uplink has gone.
   const Link* Find(UplinkId uplink) const;
+  // Ends the captures that a restarted aggregator has not resumed.
+  void EndForgotten(UplinkId uplink, const v1::RunningCaptures& running);
   void HandleRequest(UplinkId uplink, const v1::FromAggregator& request);
 
   const NodeInfo node_;

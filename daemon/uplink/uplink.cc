@@ -253,6 +253,8 @@ void Uplink::ReadLoop(Stream& stream) {
 void Uplink::OnMessage(const v1::FromAggregator& message) {
   switch (message.message_case()) {
     case v1::FromAggregator::kRegister: {
+      // Sent before the requests that follow it, so that none of them is taken for a forgotten capture.
+      if (message.register_().has_running()) events_.OnRequest(options_.id, message);
       {
         MutexLock lock(&mutex_);
         if (!registered_) registered_ = message.register_();
