@@ -73,8 +73,6 @@ bool ProcessTables::Accept(Kind kind, int64_t start, int64_t duration) {
 
 void ProcessTables::AddKernels(const BlockRows& rows) {
   namespace c = columns::kernel;
-  data.activities.reserve(data.activities.size() + rows.size());
-  data.kernel_details.reserve(data.kernel_details.size() + rows.size());
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const int64_t duration = rows.I64(c::kDuration, i);
     if (!Accept(Kind::kKernel, rows.I64(c::kStart, i), duration)) continue;
@@ -154,7 +152,6 @@ void ProcessTables::AddSets(const BlockRows& rows) {
 
 void ProcessTables::AddCalls(const BlockRows& rows) {
   namespace c = columns::api;
-  data.api_calls.reserve(data.api_calls.size() + rows.size());
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const int64_t duration = rows.I64(c::kDuration, i);
     if (!Accept(Kind::kApi, rows.I64(c::kStart, i), duration)) continue;
