@@ -22,58 +22,82 @@ absl::Status SystemError(const char* what, const std::string& path, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
 }
 
-class AtomicFile final : public ByteSink {
+// Collects bytes and writes them to a descriptor. `name` is for errors.
+class BufferedWriter {
  public:
-  AtomicFile(Fd fd, std::string path)
-      : fd_(std::move(fd)), path_(std::move(path)), partial_(path_ + ".partial") {
-    buffer_.reserve(kBufferBytes);
-  }
+  explicit BufferedWriter(std::string name) : name_(std::move(name)) { buffer_.reserve(kBufferBytes); }
 
-  absl::Status Append(std::string_view bytes) override {
+  absl::Status Append(int fd, std::string_view bytes) {
     if (buffer_.size() + bytes.size() > kBufferBytes) {
-      if (absl::Status s = Flush(); !s.ok()) return s;
+      if (absl::Status s = Flush(fd); !s.ok()) return s;
     }
-    if (bytes.size() >= kBufferBytes) return Write(bytes);
+    if (bytes.size() >= kBufferBytes) return Write(fd, bytes);
     buffer_.append(bytes);
     return absl::OkStatus();
   }
 
-  absl::Status Finish() override {
-    if (absl::Status s = Flush(); !s.ok()) return s;
-    // A rename before the bytes are on disk would let a crash leave an empty file under the final name. Some
-    // files (pipes, /dev/null) cannot be synced. That is not an error by itself: the rename below fails if
-    // they cannot be renamed.
-    if (::fdatasync(fd_.get()) != 0 && errno != EINVAL && errno != EROFS) {
-      return SystemError("write", partial_, errno);
-    }
-    fd_.reset();
-    if (::rename(partial_.c_str(), path_.c_str()) != 0) return SystemError("rename to", path_, errno);
+  // Writes the rest and waits until all bytes are on disk. Some files (pipes, /dev/null) cannot be synced,
+  // which is not an error.
+  absl::Status Sync(int fd) {
+    if (absl::Status s = Flush(fd); !s.ok()) return s;
+    if (::fdatasync(fd) != 0 && errno != EINVAL && errno != EROFS) return SystemError("write", name_, errno);
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Flush() {
-    absl::Status s = Write(buffer_);
+  absl::Status Flush(int fd) {
+    absl::Status s = Write(fd, buffer_);
     buffer_.clear();
     return s;
   }
 
-  absl::Status Write(std::string_view bytes) {
+  absl::Status Write(int fd, std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
+      const ssize_t n = ::write(fd, bytes.data(), bytes.size());
       if (n < 0) {
         if (errno == EINTR) continue;
-        return SystemError("write", partial_, errno);
+        return SystemError("write", name_, errno);
       }
       bytes.remove_prefix(static_cast<size_t>(n));
     }
     return absl::OkStatus();
   }
 
-  Fd fd_;
-  std::string path_;
-  std::string partial_;
+  const std::string name_;
   std::string buffer_;
+};
+
+class AtomicFile final : public ByteSink {
+ public:
+  AtomicFile(Fd fd, std::string path)
+      : fd_(std::move(fd)), path_(std::move(path)), partial_(path_ + ".partial"), writer_(partial_) {}
+
+  absl::Status Append(std::string_view bytes) override { return writer_.Append(fd_.get(), bytes); }
+
+  absl::Status Finish() override {
+    // A rename before the bytes are on disk would let a crash leave an empty file under the final name.
+    if (absl::Status s = writer_.Sync(fd_.get()); !s.ok()) return s;
+    fd_.reset();
+    if (::rename(partial_.c_str(), path_.c_str()) != 0) return SystemError("rename to", path_, errno);
+    return absl::OkStatus();
+  }
+
+ private:
+  Fd fd_;
+  const std::string path_;
+  const std::string partial_;
+  BufferedWriter writer_;
+};
+
+class OpenFile final : public ByteSink {
+ public:
+  OpenFile(int fd, std::string name) : fd_(fd), writer_(std::move(name)) {}
+  absl::Status Append(std::string_view bytes) override { return writer_.Append(fd_, bytes); }
+  absl::Status Finish() override { return writer_.Sync(fd_); }
+
+ private:
+  const int fd_;
+  BufferedWriter writer_;
 };
 
 class Gzip final : public ByteSink {
@@ -136,6 +160,10 @@ absl::StatusOr<std::unique_ptr<ByteSink>> OpenAtomicFile(const std::string& path
   Fd fd(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!fd.ok()) return SystemError("create", partial, errno);
   return std::make_unique<AtomicFile>(std::move(fd), path);
+}
+
+std::unique_ptr<ByteSink> FdSink(int fd, std::string name) {
+  return std::make_unique<OpenFile>(fd, std::move(name));
 }
 
 std::unique_ptr<ByteSink> GzipSink(std::unique_ptr<ByteSink> inner) {

@@ -1,4 +1,4 @@
-// Sinks that write a file, plain or gzip. The file appears complete or not at all.
+// Sinks that write a file, plain or gzip.
 #ifndef LOCKSTEP_BASE_FILES_FILE_SINK_H_
 #define LOCKSTEP_BASE_FILES_FILE_SINK_H_
 
@@ -10,9 +10,12 @@
 
 namespace lockstep {
 
-// Writes to `path`.partial and renames it in Finish(). Without Finish() the partial file stays under that
-// name. An error names the path and the system's reason.
+// Writes to `path`.partial and renames it in Finish(), so that the file appears complete or not at all.
+// Without Finish() the partial file stays under that name. An error names the path and the system's reason.
 absl::StatusOr<std::unique_ptr<ByteSink>> OpenAtomicFile(const std::string& path);
+
+// Writes to an open file. `fd` must stay open until the sink is destroyed. `name` is for errors.
+std::unique_ptr<ByteSink> FdSink(int fd, std::string name);
 
 // Compresses its bytes into `inner` (owned). It uses level 1, because a trace is written once and read once.
 std::unique_ptr<ByteSink> GzipSink(std::unique_ptr<ByteSink> inner);

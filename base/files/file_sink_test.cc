@@ -1,5 +1,6 @@
 #include "base/files/file_sink.h"
 
+#include <fcntl.h>
 #include <zlib.h>
 
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/fd.h"
 #include "gtest/gtest.h"
 
 namespace lockstep {
@@ -62,6 +64,20 @@ TEST_F(FileSinkTest, DoesNotFollowALinkAtThePartialName) {
   std::filesystem::create_symlink(Path("elsewhere"), Path("x.partial"));
   EXPECT_FALSE(OpenAtomicFile(Path("x")).ok());
   EXPECT_FALSE(std::filesystem::exists(Path("elsewhere")));
+}
+
+TEST_F(FileSinkTest, WritesToAnOpenFile) {
+  const Fd file(::open(Path("open").c_str(), O_WRONLY | O_CREAT, 0600));
+  const std::unique_ptr<ByteSink> sink = FdSink(file.get(), "open");
+  const std::string large(300'000, 'x');
+  ASSERT_TRUE(sink->Append("{").ok());
+  ASSERT_TRUE(sink->Append(large).ok());
+  ASSERT_TRUE(sink->Append("}").ok());
+  ASSERT_TRUE(sink->Finish().ok());
+  EXPECT_EQ(Read(Path("open")), "{" + large + "}");
+  const std::unique_ptr<ByteSink> closed = FdSink(-1, "report.json");
+  ASSERT_TRUE(closed->Append("x").ok());
+  EXPECT_EQ(std::string(closed->Finish().message()), "cannot write report.json: Bad file descriptor");
 }
 
 TEST_F(FileSinkTest, GzipRoundTripsPiecesOfAnySize) {
