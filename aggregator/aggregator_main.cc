@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "aggregator/aggregator_options.h"
+#include "aggregator/reports/child_analyst.h"
 #include "aggregator/server.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -26,6 +27,7 @@
 namespace lockstep::aggregator {
 namespace {
 
+constexpr char kProgram[] = "lockstep-aggregator";
 constexpr int kDone = 0, kFailed = 1, kUsage = 2;
 
 // Blocks the signals before any thread starts, so that only sigwait receives them.
@@ -87,6 +89,8 @@ ServerOptions ToServer(const AggregatorOptions& options, const LogSink& log) {
   out.state_dir = options.state_dir;
   out.http = options.http;
   out.retention = options.retention;
+  out.analyst = std::make_shared<ChildAnalyst>(ChildAnalystOptions{
+      .program = OwnProgram(kProgram), .version = kProgramVersion, .limits = options.analysis, .log = log});
   out.audit_file = options.audit_file;
   out.log = log;
   if (options.munge || !options.munge_socket.empty()) {

@@ -17,9 +17,10 @@
 namespace lockstep::aggregator {
 namespace {
 
-constexpr char kProgramVersion[] = "lockstep-aggregator " LOCKSTEP_VERSION;
 // Value of --audit-log that disables the audit log.
 constexpr char kNoAudit[] = "off";
+// Covers the program's own data and the stacks of its threads.
+constexpr uint64_t kLeastAnalysisMemory = uint64_t{64} << 20;
 
 constexpr char kAbout[] =
     "lockstep-aggregator receives the captures of a job's daemons, analyses them and stores them.\n"
@@ -45,6 +46,7 @@ std::string ServiceStateDir() {
 struct OptionTexts {
   std::string keep_age;
   std::string audit;
+  std::string analysis_time;
 };
 
 void AddKeeping(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
@@ -67,6 +69,32 @@ void AddKeeping(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
                  "per line, appended, mode 0600; off: none. Default: audit.jsonl in --state-dir");
 }
 
+void AddAnalysis(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
+  app.add_option(
+         "--analysis-memory", options.analysis.memory_bytes,
+         "Memory for the analysis of one capture; beyond it, the capture is kept without a report. One "
+         "GiB suffices for some 900,000 kernels")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("4 GiB");
+  app.add_option(
+         "--analysis-time", texts.analysis_time,
+         "Time for the analysis of one capture, as in 90s; its threads together may use 4 times as much "
+         "CPU time")
+      ->check(CLI::Validator(settings::CheckDuration, "DURATION"))
+      ->default_str("2m");
+  app.add_option(
+         "--analysis-rows", options.analysis.rows,
+         "Number of records that the analysis of one capture reads; a larger capture is kept without a "
+         "report")
+      ->capture_default_str();
+  app.add_option(
+         "--analysis-processes", options.analysis.processes,
+         "Number of analyses at the same time, each in a process of its own; of one user, one. The others "
+         "wait, and users take turns")
+      ->check(CLI::Range(size_t{1}, size_t{256}, "NUMBER"))
+      ->capture_default_str();
+}
+
 void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
   app.add_option(
          "--listen", options.listen,
@@ -85,6 +113,7 @@ void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
                "without a token file. Daemons still need the token");
   app.add_option("--munge-socket", options.munge_socket, "munged's socket; default: munge's own default");
   AddKeeping(app, options, texts);
+  AddAnalysis(app, options, texts);
   app.add_option("--until-exit", options.until_exit,
                  "End when the process with this pid ends, and remove the token file")
       ->configurable(false);
@@ -134,6 +163,17 @@ std::vector<settings::Conflict> CheckOptions(const AggregatorOptions& options, c
         absl::StrCat("--keep-age ", texts.keep_age,
                      ": a capture would be removed while it is read; give a minute or more, as in 30d"));
   }
+  if (!texts.analysis_time.empty() &&
+      settings::ParseDuration(texts.analysis_time).value_or(Nanos()) < Nanos::Seconds(1)) {
+    add(Weight::kError, {"analysis-time"},
+        absl::StrCat("--analysis-time ", texts.analysis_time,
+                     ": no capture would get a report; give 1s or more"));
+  }
+  if (options.analysis.memory_bytes < kLeastAnalysisMemory) {
+    add(Weight::kError, {"analysis-memory"},
+        absl::StrCat("--analysis-memory ", options.analysis.memory_bytes >> 20,
+                     " MiB: no capture would get a report; give 64MiB or more"));
+  }
   return conflicts;
 }
 
@@ -165,6 +205,7 @@ std::optional<AggregatorOptions> ParseAggregatorOptions(int argc, char** argv, c
     return std::nullopt;
   }
   if (!texts.keep_age.empty()) options.retention.age = *settings::ParseDuration(texts.keep_age);
+  if (!texts.analysis_time.empty()) options.analysis.time = *settings::ParseDuration(texts.analysis_time);
   if (texts.audit != kNoAudit)
     options.audit_file = texts.audit.empty() ? options.state_dir + "/audit.jsonl" : texts.audit;
   return options;

@@ -1,6 +1,7 @@
 #include "aggregator/server.h"
 
 #include <grpcpp/grpcpp.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,11 +21,14 @@
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/ingest_service.h"
 #include "aggregator/live/samplers.h"
+#include "aggregator/reports/analyst.h"
 #include "aggregator/server_metrics.h"
+#include "aggregator/site/kept_captures.h"
 #include "aggregator/site/sign_in.h"
 #include "aggregator/site/site.h"
 #include "base/clock.h"
 #include "base/files/file_sink.h"
+#include "base/files/read_files.h"
 #include "base/log/audit_log.h"
 #include "base/metrics/endpoint.h"
 #include "base/random_number.h"
@@ -32,15 +36,11 @@
 #include "base/rpc/connection_gate.h"
 #include "base/rpc/server.h"
 #include "base/rpc/status_macros.h"
-#include "formats/common/read_options.h"
-#include "formats/input/read_input.h"
-#include "report/report.h"
-#include "web/page/page.h"
+#include "capture/store/records_manifest.h"
 
 namespace lockstep::aggregator {
 namespace {
 
-constexpr char kVersion[] = "lockstep-aggregator " LOCKSTEP_VERSION;
 // A slow reader may fetch a report of several megabytes.
 constexpr Nanos kAnswerTimeout = Nanos::Seconds(60);
 
@@ -65,41 +65,21 @@ absl::Status MakeFolders(const std::string& state_dir) {
   return absl::OkStatus();
 }
 
-absl::Status WriteWhole(const std::string& path, const std::string& text) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> sink, OpenAtomicFile(path));
-  LOCKSTEP_RETURN_IF_ERROR(sink->Append(text));
+// Keeps the reason beside the records, for the pages.
+absl::Status KeepReason(const std::string& folder, const std::string& reason) {
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> sink,
+                            OpenAtomicFile(absl::StrCat(folder, "/", kNoReportFile)));
+  LOCKSTEP_RETURN_IF_ERROR(sink->Append(reason));
+  LOCKSTEP_RETURN_IF_ERROR(sink->Append("\n"));
   return sink->Finish();
 }
 
-enum class WritesPage { kNo, kYes };
-
-absl::StatusOr<report::Report> WriteReports(const std::string& folder, WritesPage page) {
-  formats::ReadOptions options;
-  // The page also shows operators.
-  if (page == WritesPage::kYes) options.host = formats::HostDetail::kFrames;
-  LOCKSTEP_ASSIGN_OR_RETURN(capture::Capture capture, formats::LoadCapture(folder, options));
-  report::Analysis analysis = report::Analyze(capture);
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> json, OpenAtomicFile(folder + "/report.json"));
-  LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));
-  LOCKSTEP_RETURN_IF_ERROR(json->Finish());
-  LOCKSTEP_RETURN_IF_ERROR(
-      WriteWhole(folder + "/report.txt",
-                 report::RenderText(analysis.report, {.lines = 0, .source = analysis.report.capture.id})));
-  if (page == WritesPage::kYes) {
-    LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> html, OpenAtomicFile(folder + "/report.html"));
-    LOCKSTEP_RETURN_IF_ERROR(web::WritePage(
-        {.capture = capture, .analysis = analysis, .source = analysis.report.capture.id}, *html));
-    LOCKSTEP_RETURN_IF_ERROR(html->Finish());
-  }
-  return std::move(analysis.report);
-}
-
 // The records may show more than the states of the ranks: a stepped clock, or a rank without records.
-void NoteIncomplete(const std::vector<report::IncompleteRow>& ranks, v1::TraceFinished& finished) {
+void NoteIncomplete(const std::vector<IncompleteReason>& ranks, v1::TraceFinished& finished) {
   if (ranks.empty() || finished.outcome() != v1::TraceFinished::COMPLETE) return;
   finished.set_outcome(v1::TraceFinished::PARTIAL);
   std::map<std::string, std::vector<int32_t>> by_reason;
-  for (const report::IncompleteRow& row : ranks) by_reason[row.reason].push_back(row.rank.value());
+  for (const IncompleteReason& row : ranks) by_reason[row.reason].push_back(row.rank.value());
   std::string text;
   for (const auto& [reason, listed] : by_reason)
     absl::StrAppend(&text, text.empty() ? "" : "; ", listed.size() == 1 ? "rank " : "ranks ",
@@ -121,9 +101,13 @@ class GrpcServer final : public Server {
             metrics_),
         callers_(options_.token, options_.credentials, gate_),
         ingest_(hub_, calls_, audit_, clock_, options_.token, gate_),
-        samplers_(hub_.captures(), {.log = options_.log}),
+        samplers_(hub_.captures(), {.read =
+                                        [this](const std::string& folder, uid_t owner) {
+                                          return options_.analyst->Sample({folder, owner});
+                                        },
+                                    .log = options_.log}),
         control_(
-            hub_, samplers_, calls_, use_, audit_, callers_, kVersion,
+            hub_, samplers_, calls_, use_, audit_, callers_, kProgramVersion,
             [this](v1::AggregatorStatus& status) { Describe(status); },
             [this](const std::string& folder, v1::TraceFinished& finished) {
               AfterCapture(folder, finished);
@@ -160,7 +144,7 @@ class GrpcServer final : public Server {
     http.answer_time = kAnswerTimeout;
     LOCKSTEP_ASSIGN_OR_RETURN(aggregator::SignIn sign_in, aggregator::SignIn::Make());
     LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(options_.http));
-    aggregator::SiteOptions pages{.program = kVersion, .listen = addresses_};
+    aggregator::SiteOptions pages{.program = kProgramVersion, .listen = addresses_};
     if (!aggregator::IsLoopbackHost(address.host())) pages.port = aggregator::SiteOptions::Port::kAnywhere;
     site_ = std::make_unique<aggregator::Site>(std::move(pages), hub_, std::move(sign_in), audit_,
                                                &aggregator::MonoNow);
@@ -199,6 +183,7 @@ class GrpcServer final : public Server {
     samplers_.Shutdown();
     gate_.Stop();
     hub_.Shutdown();
+    options_.analyst->Shutdown();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
     ingest_.Stop();
     server_ = nullptr;
@@ -206,7 +191,10 @@ class GrpcServer final : public Server {
 
  private:
   static AuditLog::Options MakeAuditOptions(const ServerOptions& options) {
-    return {.program = kVersion, .session = RandomNumber(), .user_name = &SystemUserName, .log = options.log};
+    return {.program = kProgramVersion,
+            .session = RandomNumber(),
+            .user_name = &SystemUserName,
+            .log = options.log};
   }
 
   static aggregator::HubOptions MakeHubOptions(const ServerOptions& options) {
@@ -239,26 +227,41 @@ class GrpcServer final : public Server {
 
   void AfterCapture(const std::string& folder, v1::TraceFinished& finished) {
     Analyse(folder, finished);
-    if (options_.analysis == ServerAnalysis::kHere) housekeeper_.Tidy();
+    if (options_.analysis != ServerAnalysis::kHere) return;
+    housekeeper_.Tidy();
+    // libc keeps the memory of a large capture's records otherwise.
+    ::malloc_trim(0);
   }
 
   void Analyse(const std::string& folder, v1::TraceFinished& finished) {
     if (options_.analysis != ServerAnalysis::kHere || finished.t0_ns() == 0) return;
-    const std::unique_ptr<aggregator::CaptureUse::Hold> hold =
-        use_.Read(std::filesystem::path(folder).filename().string());
-    // An error here does not fail the capture, because the report can be made again from the records.
+    const std::string id = std::filesystem::path(folder).filename().string();
+    const std::unique_ptr<aggregator::CaptureUse::Hold> hold = use_.Read(id);
     const MonoTime begun = aggregator::MonoNow();
-    absl::StatusOr<report::Report> report =
-        WriteReports(folder, options_.http.empty() ? WritesPage::kNo : WritesPage::kYes);
-    if (!report.ok())
-      options_.log(LogLevel::kError, "report_failed",
-                   {{"folder", folder}, {"reason", report.status().message()}});
-    if (report.ok()) NoteIncomplete(report->capture.incomplete, finished);
-    metrics_.NoteReport(report.ok() ? std::optional(*std::move(report)) : std::nullopt,
-                        aggregator::MonoNow() - begun, clock_.Now() - JobTime());
+    const absl::StatusOr<capture::Manifest> manifest = capture::ParseManifest(
+        FileText(absl::StrCat(folder, "/records/", capture::kManifestName)).value_or(""));
+    const absl::StatusOr<ReportFacts> report =
+        manifest.ok() ? options_.analyst->Report({folder, manifest->uid}, writes_page_) : manifest.status();
+    if (report.ok()) {
+      NoteIncomplete(report->incomplete, finished);
+    } else {
+      NoteNoReport(folder, report.status(), finished);
+    }
+    metrics_.NoteReport(manifest.ok() ? manifest->job : "", report, aggregator::MonoNow() - begun,
+                        clock_.Now() - JobTime());
+  }
+
+  // This does not fail the capture, because the report can be made again from the records.
+  void NoteNoReport(const std::string& folder, const absl::Status& why, v1::TraceFinished& finished) {
+    options_.log(LogLevel::kError, "report_failed", {{"folder", folder}, {"reason", why.message()}});
+    finished.set_text(absl::StrCat(finished.text(), finished.text().empty() ? "" : "; ",
+                                   "the aggregator made no report: ", why.message()));
+    if (const absl::Status kept = KeepReason(folder, std::string(why.message())); !kept.ok())
+      options_.log(LogLevel::kError, "reason_not_kept", {{"folder", folder}, {"reason", kept.message()}});
   }
 
   const ServerOptions options_;
+  const WritesPage writes_page_ = options_.http.empty() ? WritesPage::kNo : WritesPage::kYes;
   const aggregator::SystemJobClock clock_;
   const SystemClock host_clock_;
   AuditLog audit_;

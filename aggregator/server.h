@@ -9,12 +9,16 @@
 
 #include "absl/status/statusor.h"
 #include "aggregator/captures/session_limits.h"
+#include "aggregator/reports/analyst.h"
 #include "aggregator/retention.h"
 #include "base/log/log.h"
 #include "base/rpc/munge.h"
 #include "base/rpc/token.h"
 
 namespace lockstep::aggregator {
+
+// Name and release of the program, as it states them to others.
+inline constexpr char kProgramVersion[] = "lockstep-aggregator " LOCKSTEP_VERSION;
 
 // The program that makes report.json and report.txt from records/. A permanent aggregator writes them beside
 // its own copy. For a capture that the CLI runs in its own process, only the CLI writes them, into the user's
@@ -34,6 +38,8 @@ struct ServerOptions {
   // With an address, each capture also gets a report.html.
   std::string http;
   ServerAnalysis analysis = ServerAnalysis::kHere;
+  // Makes the reports and the samples. Not null.
+  std::shared_ptr<Analyst> analyst;
   aggregator::SessionLimits limits;
   // File of the audit log (base/log/audit_log.h), created if it is missing. Empty: no audit log.
   std::string audit_file;

@@ -88,15 +88,16 @@ void AddConnections(const rpc::GateCounts& gate, Page& page) {
 
 }  // namespace
 
-void ServerMetrics::NoteReport(const std::optional<report::Report>& report, Nanos took, Nanos now) {
+void ServerMetrics::NoteReport(const std::string& job, const absl::StatusOr<ReportFacts>& report, Nanos took,
+                               Nanos now) {
   MutexLock lock(&mutex_);
-  ++(report ? reports_written_ : reports_failed_);
-  if (!report) return;
+  ++(report.ok() ? reports_written_ : reports_failed_);
+  if (!report.ok()) return;
   report_took_.Observe(took);
-  Job job = {report->capture.job.substr(0, kLongestJob), report->slowdown, report->stragglers.size(), now};
-  jobs_.erase(std::remove_if(jobs_.begin(), jobs_.end(), [&](const Job& j) { return j.name == job.name; }),
+  Job last = {job.substr(0, kLongestJob), *report, now};
+  jobs_.erase(std::remove_if(jobs_.begin(), jobs_.end(), [&](const Job& j) { return j.name == last.name; }),
               jobs_.end());
-  jobs_.push_back(std::move(job));
+  jobs_.push_back(std::move(last));
   if (jobs_.size() > kMostJobs) jobs_.pop_front();
 }
 
@@ -169,23 +170,22 @@ void ServerMetrics::AddJobs(Page& page) const {
   const auto step =
       page.Gauge("lockstep_aggregator_job_step_seconds", "Length of a step in the job's last report.");
   for (const Job& job : jobs_) {
-    if (job.slowdown.step_ns) step.Seconds(Whole(*job.slowdown.step_ns), {{"job", job.name}});
+    if (job.report.step_ns) step.Seconds(Whole(*job.report.step_ns), {{"job", job.name}});
   }
   const auto lost = page.Gauge(
       "lockstep_aggregator_job_lost_seconds_per_step",
       "Time that a step loses to ranks that are slower than their peers, in the job's last report.");
   for (const Job& job : jobs_) {
-    if (job.slowdown.lost_ns_per_step)
-      lost.Seconds(Whole(*job.slowdown.lost_ns_per_step), {{"job", job.name}});
+    if (job.report.lost_ns_per_step) lost.Seconds(Whole(*job.report.lost_ns_per_step), {{"job", job.name}});
   }
   const auto ratio = page.Gauge("lockstep_aggregator_job_slowdown_ratio",
                                 "Length of a step over that without stragglers, in the job's last report.");
   for (const Job& job : jobs_) {
-    if (job.slowdown.ratio) ratio.Number(*job.slowdown.ratio, {{"job", job.name}});
+    if (job.report.ratio) ratio.Number(*job.report.ratio, {{"job", job.name}});
   }
   const auto stragglers =
       page.Gauge("lockstep_aggregator_job_stragglers", "Entries of stragglers in the job's last report.");
-  for (const Job& job : jobs_) stragglers.Count(job.stragglers, {{"job", job.name}});
+  for (const Job& job : jobs_) stragglers.Count(job.report.stragglers, {{"job", job.name}});
 }
 
 }  // namespace lockstep::aggregator

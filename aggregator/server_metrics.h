@@ -5,26 +5,26 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/rpc_counts.h"
+#include "aggregator/reports/analyst.h"
 #include "aggregator/retention.h"
 #include "base/log/audit_log.h"
 #include "base/metrics/page.h"
 #include "base/mutex.h"
 #include "base/rpc/connection_gate.h"
 #include "base/time.h"
-#include "report/model.h"
 
 namespace lockstep::aggregator {
 
 // Thread-safe.
 class ServerMetrics {
  public:
-  // Counts a report; nullopt: it could not be made. `now` is the time since 1970.
-  void NoteReport(const std::optional<report::Report>& report, Nanos took, Nanos now);
+  // Counts a report of that job, or the failure to make it. `now` is the time since 1970.
+  void NoteReport(const std::string& job, const absl::StatusOr<ReportFacts>& report, Nanos took, Nanos now);
   void NoteStore(const StoreUse& use);
   void NoteRetired(const Retired& retired);
 
@@ -40,8 +40,7 @@ class ServerMetrics {
 
   struct Job {
     std::string name;
-    report::SlowdownRow slowdown;
-    uint64_t stragglers = 0;
+    ReportFacts report;
     Nanos reported_at;
   };
   struct RetiredCount {

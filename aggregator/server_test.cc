@@ -4,12 +4,15 @@
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
 
 #include "aggregator/ingest/fake_daemon.h"
+#include "aggregator/reports/local_analyst.h"
+#include "base/files/read_files.h"
 #include "base/http/http_client_fake.h"
 #include "base/mutex.h"
 #include "base/rpc/channel.h"
@@ -33,11 +36,12 @@ class ServerTest : public ::testing::Test {
     folder_ = ::mkdtemp(pattern);
     options_.state_dir = folder_ + "/state";
     options_.listen = {"unix:" + folder_ + "/s"};
+    options_.analyst = std::make_shared<LocalAnalyst>();
   }
   ~ServerTest() override { fs::remove_all(folder_); }
 
   // Records one rank's capture of a few kernels and returns its id.
-  std::string CaptureOnce(Server& server) {
+  std::string CaptureOnce(Server& server, v1::TraceFinished* end = nullptr) {
     aggregator::FakeDaemon daemon(*rpc::Connect(server.addresses()[0]), "node", ++session_);
     daemon.Connect(options_.token.text());
     daemon.SendRanks(0, 1, 1);
@@ -67,7 +71,9 @@ class ServerTest : public ::testing::Test {
     builder.Encode(1, 0, blocks);
     daemon.SendBatch(1, arm.capture(), 0, blocks, 1);
     daemon.SendEnd(2, arm.capture(), 0);
-    EXPECT_EQ(traced.get().outcome(), v1::TraceFinished::COMPLETE);
+    const v1::TraceFinished last = traced.get();
+    EXPECT_EQ(last.outcome(), v1::TraceFinished::COMPLETE);
+    if (end != nullptr) *end = last;
     return arm.capture();
   }
 
@@ -120,6 +126,37 @@ TEST_F(ServerTest, AnalysesAStoredCapture) {
   const std::string folder = CapturesFolder(options_.state_dir) + "/" + CaptureOnce(**server);
   for (const char* name : {"records/manifest.json", "report.json", "report.txt"})
     EXPECT_TRUE(fs::exists(folder + "/" + name)) << name;
+}
+
+// Refuses all captures.
+class Unable final : public Analyst {
+ public:
+  absl::StatusOr<ReportFacts> Report(const StoredCapture& capture, WritesPage) override {
+    owner_ = capture.owner;
+    return absl::ResourceExhaustedError("the analysis needed more than 2 GiB of memory (--analysis-memory)");
+  }
+  absl::StatusOr<Summary> Sample(const StoredCapture&) override { return absl::InternalError("unused"); }
+  void Shutdown() override { closed_ = true; }
+  std::atomic<uid_t> owner_ = 0;
+  std::atomic<bool> closed_ = false;
+};
+
+TEST_F(ServerTest, AFailedAnalysisIsNamedAndFailsNoCapture) {
+  const auto unable = std::make_shared<Unable>();
+  options_.analyst = unable;
+  const auto server = Server::Start(options_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  v1::TraceFinished finished;
+  const std::string folder = CapturesFolder(options_.state_dir) + "/" + CaptureOnce(**server, &finished);
+  EXPECT_EQ(
+      finished.text(),
+      "the aggregator made no report: the analysis needed more than 2 GiB of memory (--analysis-memory)");
+  EXPECT_EQ(FileText(folder + "/no-report.txt"),
+            "the analysis needed more than 2 GiB of memory (--analysis-memory)\n");
+  EXPECT_EQ(unable->owner_, 1000u);
+  EXPECT_FALSE(unable->closed_);
+  (*server)->Shutdown();
+  EXPECT_TRUE(unable->closed_);
 }
 
 TEST_F(ServerTest, LeavesTheAnalysisToTheCallerIfSet) {

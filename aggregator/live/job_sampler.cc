@@ -201,7 +201,7 @@ void JobSampler::TakeSample(const std::stop_token& stop) {
       if (!finished.text().empty()) summary = absl::UnavailableError(finished.text());
       return;
     }
-    summary = options_.read(folder);
+    summary = options_.read(folder, key_.uid);
   };
   const absl::StatusOr<v1::TraceFinished> finished =
       captures_.Sample(Request(now.window), aggregator::Caller::All(), emit, after);

@@ -161,9 +161,9 @@ Summary Summarize(const capture::Capture& capture, const report::Analysis& analy
   return summary;
 }
 
-absl::StatusOr<Summary> ReadSample(const std::string& folder) {
+absl::StatusOr<Summary> ReadSample(const std::string& folder, unsigned threads) {
   LOCKSTEP_ASSIGN_OR_RETURN(const capture::Capture capture, formats::LoadCapture(folder, {}));
-  return Summarize(capture, report::Analyze(capture));
+  return Summarize(capture, report::Analyze(capture, {.threads = threads}));
 }
 
 }  // namespace lockstep::aggregator

@@ -20,9 +20,9 @@ struct Summary {
 // Pure function.
 Summary Summarize(const capture::Capture& capture, const report::Analysis& analysis);
 
-// Reads and analyses a capture's folder. Returns the errors of formats::LoadCapture (kDataLoss,
-// kInvalidArgument).
-absl::StatusOr<Summary> ReadSample(const std::string& folder);
+// Reads a capture's folder, and analyses it on at most `threads` threads (0: one per core). Returns the
+// errors of formats::LoadCapture (kDataLoss, kInvalidArgument).
+absl::StatusOr<Summary> ReadSample(const std::string& folder, unsigned threads);
 
 }  // namespace lockstep::aggregator
 

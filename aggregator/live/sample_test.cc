@@ -62,7 +62,7 @@ TEST(Sample, LossesAreSummedByStageAndByRank) {
   EXPECT_EQ(sample.ranks(1).lost_records(), 5u);
 }
 
-TEST(Sample, AFolderWithoutACaptureIsAnError) { EXPECT_FALSE(ReadSample("/nowhere").ok()); }
+TEST(Sample, AFolderWithoutACaptureIsAnError) { EXPECT_FALSE(ReadSample("/nowhere", 1).ok()); }
 
 }  // namespace
 }  // namespace lockstep::aggregator

@@ -6,6 +6,8 @@
 #ifndef LOCKSTEP_AGGREGATOR_LIVE_SAMPLERS_H_
 #define LOCKSTEP_AGGREGATOR_LIVE_SAMPLERS_H_
 
+#include <sys/types.h>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,8 +28,8 @@ namespace lockstep::aggregator {
 class JobSampler;
 
 struct SamplersOptions {
-  // Makes a sample from a capture's folder: ReadSample, except in tests.
-  std::function<absl::StatusOr<Summary>(const std::string& folder)> read = ReadSample;
+  // Analyses the records in a sample's folder. `owner` is the user of the job. Any thread.
+  std::function<absl::StatusOr<Summary>(const std::string& folder, uid_t owner)> read;
   // A job has ended if no daemon has reported its ranks for this time.
   Nanos gone_after = Nanos::Seconds(2);
   // Receives messages for operators. Any thread.

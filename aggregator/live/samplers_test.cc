@@ -42,7 +42,7 @@ class SamplersTest : public aggregator::IngestTest {
     Serve();
     SamplersOptions options;
     options.gone_after = Nanos::Millis(300);
-    options.read = [this](const std::string& folder) -> absl::StatusOr<Summary> {
+    options.read = [this](const std::string& folder, uid_t) -> absl::StatusOr<Summary> {
       ++read_;
       EXPECT_TRUE(fs::exists(folder + "/records")) << folder;
       Summary summary;

@@ -104,15 +104,20 @@ void AddManifest(const capture::Manifest& manifest, CaptureRow& row) {
 }
 
 // Returns the reason why there is no report.
-std::string FailureReason(const absl::StatusOr<capture::Manifest>& manifest, const std::string& id) {
+std::string FailureReason(const absl::StatusOr<capture::Manifest>& manifest, const std::string& folder,
+                          const std::string& id) {
   if (!manifest.ok())
     return absl::StrCat("records/manifest.json cannot be used: ", manifest.status().message());
+  std::string reason = FileText(absl::StrCat(folder, "/", kNoReportFile)).value_or("");
+  while (reason.ends_with('\n')) reason.pop_back();
+  const std::string remedy = absl::StrCat(": lockstep report ", id, " makes it from the records");
+  if (!reason.empty()) return absl::StrCat("no report was made here, because ", reason, remedy);
   for (const capture::ManifestProcess& process : manifest->processes) {
     if (process.state == "done" || process.text.empty()) continue;
     return absl::StrCat("rank ", process.rank.value(), " ", process.state, ": ", process.text);
   }
   if (manifest->t0 == JobTime()) return "no rank began to record";
-  return absl::StrCat("no report was made here: lockstep report ", id, " makes it from the records");
+  return absl::StrCat("no report was made here", remedy);
 }
 
 }  // namespace
@@ -163,7 +168,7 @@ CaptureRow KeptCaptures::Read(const std::string& id) const {
     whole_ranks = report.at_pointer("/capture/incomplete").get(incomplete) != simdjson::SUCCESS ||
                   incomplete.size() == 0;
   }
-  if (!reported) row.text = FailureReason(manifest, id);
+  if (!reported) row.text = FailureReason(manifest, folder, id);
   const bool whole = manifest.ok() && manifest->complete && row.missing_ranks.value_or(0) == 0 && whole_ranks;
   row.state = !reported ? "failed" : whole ? "done" : "partial";
   std::error_code error;

@@ -18,6 +18,9 @@
 
 namespace lockstep::aggregator {
 
+// A file in a capture's folder: the reason why the aggregator made no report, as one line.
+inline constexpr char kNoReportFile[] = "no-report.txt";
+
 // One thread.
 class KeptCaptures {
  public:

@@ -80,6 +80,19 @@ TEST_F(KeptCapturesTest, ReportsIncompleteCaptures) {
   EXPECT_THAT(failed.files, IsEmpty());
 }
 
+TEST_F(KeptCapturesTest, NamesTheReasonWhyNoReportWasMade) {
+  capture::Manifest m = CapturesFolder::SomeManifest(kKeptId);
+  m.processes[1].state = "gone";
+  m.processes[1].text = "it ended";
+  folder_.AddManifest(m);
+  folder_.Write(std::string(kKeptId) + "/" + kNoReportFile,
+                "the analysis needed more than 2 GiB of memory\n");
+  EXPECT_EQ(Look(kKeptId).state, "failed");
+  EXPECT_EQ(Look(kKeptId).text,
+            "no report was made here, because the analysis needed more than 2 GiB of memory: lockstep report "
+            "20260301-120000-0a1b2c makes it from the records");
+}
+
 TEST_F(KeptCapturesTest, ReportsDamagedFilesInARow) {
   folder_.Write(std::string(kKeptId) + "/records/manifest.json", "{\"schema\": \"lockstep.records/1\", ");
   folder_.Write(std::string(kKeptId) + "/report.json", "{\"capture\": [}");

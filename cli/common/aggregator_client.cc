@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "aggregator/reports/local_analyst.h"
 #include "aggregator/server.h"
 #include "base/mutex.h"
 #include "base/rpc/address.h"
@@ -259,6 +260,8 @@ absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std:
   options.listen = {address};
   options.state_dir = folder->path() + "/state";
   options.analysis = aggregator::ServerAnalysis::kByTheCaller;
+  // The rows of a sample are of this user's own job.
+  options.analyst = std::make_shared<aggregator::LocalAnalyst>();
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<aggregator::Server> server,
                             aggregator::Server::Start(std::move(options)));
   LOCKSTEP_RETURN_IF_ERROR(Dial(control_socket, address, sharing));
