@@ -53,7 +53,7 @@ class Accounting(unittest.TestCase):
     def balance(self, report, truths):
         """Checks the equation for every rank and kind. Returns the losses by stage, without incomplete records."""
         manifest = json.loads((self.work / "capture" / "records" / "manifest.json").read_text())
-        accounts = accounts_of(self.work / "capture", self.job.truth)
+        accounts = accounts_of(self.work / "capture", truths)
         self.assertEqual(len(manifest["processes"]), 8)
         self.assertEqual({truth["complete"] for truth in truths.values()}, {True}, "a rank was killed before it wrote its truth file")
         by_stage = {}

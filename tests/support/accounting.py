@@ -11,11 +11,13 @@ import json
 import pathlib
 
 from count_records import count_capture
-from live_job import report_of, truths_of
+from live_job import report_of
 
 # Maps the simulation's names of kinds to the report's.
 KIND = {"kernel": "kernel", "memcpy": "memcpy", "memset": "memset", "runtime": "api", "driver": "api",
         "synchronization": "sync", "external_correlation": "external_correlation", "cuda_event": "cuda_event"}
+
+NEVER_NS = 1 << 63
 
 
 @dataclasses.dataclass
@@ -27,7 +29,6 @@ class Entry:
     stored: int = 0
     lost: int = 0
     incomplete: int = 0
-    truth_complete: bool = True  # False for a rank that was killed: then `produced` is unknown
 
     @property
     def excess(self):
@@ -42,23 +43,27 @@ def inside(stamps, t0, t1):
     return bisect.bisect_left(stamps, t1) - bisect.bisect_left(stamps, t0)
 
 
-def accounts_of(capture, truth_folder):
-    """Returns the entries of a capture's folder. Records that CUPTI dropped are not in them, because CUPTI counts
+def accounts_of(capture, truths):
+    """Returns the entries of a capture's folder, for the ranks in `truths` (live_job.truths_of). Records that CUPTI dropped are not in them, because CUPTI counts
     them without a kind."""
     records = pathlib.Path(capture) / "records"
     last, first = records / "manifest.json", records / "manifest.open.json"
     manifest = json.loads((last if last.exists() else first).read_text())
-    losses, counted, truths = report_of(capture)["capture"]["losses"], count_capture(capture), truths_of(truth_folder)
+    losses, counted = report_of(capture)["capture"]["losses"], count_capture(capture)
     found = []
     for process in manifest["processes"]:
-        rank, truth = process["rank"], truths[process["rank"]]
-        entries = {kind: Entry(rank, kind, truth_complete=truth["complete"]) for kind in KIND.values()}
+        rank, truth = process["rank"], truths.get(process["rank"])
+        if truth is None:
+            continue
+        # A process that was lost with its daemon has no window.
+        t0, t1 = process["t0_host_ns"], process["t1_host_ns"] or NEVER_NS
+        entries = {kind: Entry(rank, kind) for kind in KIND.values()}
         for file in process["files"]:
             for kind, rows in counted[file["name"]].items():
                 entries.setdefault(kind, Entry(rank, kind)).stored += rows
         for name, stamps in truth.get("written", {}).items():
             if name in KIND:
-                entries[KIND[name]].produced += inside(sorted(stamps), process["t0_host_ns"], process["t1_host_ns"])
+                entries[KIND[name]].produced += inside(sorted(stamps), t0, t1)
         for loss in losses:
             if loss["rank"] == rank and loss["stage"] != "cupti" and loss.get("kind") in entries:
                 entries[loss["kind"]].lost += loss["records"]
