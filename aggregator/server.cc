@@ -115,6 +115,8 @@ class GrpcServer final : public Server {
   ~GrpcServer() override { Shutdown(); }
 
   absl::Status Listen() {
+    hub_.Resume(
+        [this](const std::string& folder, v1::TraceFinished& finished) { AfterCapture(folder, finished); });
     grpc::ServerBuilder builder;
     rpc::Configure(builder, {});
     gate_.Attach(builder);

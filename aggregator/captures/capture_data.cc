@@ -26,14 +26,57 @@ std::vector<RankId> RankIds(const Selection& selection) {
 
 }  // namespace
 
-CaptureData::CaptureData(std::unique_ptr<capture::RecordsWriter> writer, const Selection& selection,
+CaptureData::CaptureData(std::unique_ptr<capture::RecordsWriter> writer,
+                         std::unique_ptr<CaptureJournal> journal, const Selection& selection,
                          losses::LossTable& lost)
     : writer_(std::move(writer)),
+      journal_(std::move(journal)),
       rank_ids_(RankIds(selection)),
       lost_(lost),
       ranks_(selection.ranks.size()) {}
 
-absl::Status CaptureData::AddBatch(size_t i, const v1::Batch& batch) {
+absl::Status CaptureData::Journaled(absl::Status stored, const absl::Status& noted) {
+  if (noted.ok()) return stored;
+  SetError(std::string(noted.message()));
+  return absl::DataLossError(noted.message());
+}
+
+absl::Status CaptureData::AddBatch(const DaemonKey& from, size_t i, const v1::Batch& batch) {
+  const absl::StatusOr<capture::FileEnd> end = StoreBatch(i, batch);
+  return Journaled(end.status(), journal_->AddBatch(from, batch, end.value_or(capture::FileEnd())));
+}
+
+absl::Status CaptureData::AddGap(const DaemonKey& from, size_t i, const v1::Gap& gap) {
+  const absl::StatusOr<capture::FileEnd> end = StoreGap(i, gap);
+  return Journaled(end.status(), journal_->AddGap(from, gap, end));
+}
+
+absl::Status CaptureData::AddPiece(const DaemonKey& from, size_t i, const v1::TraceFile& piece) {
+  const bool profile = piece.kind() == v1::TraceFile::PYTHON_PROFILE;
+  absl::Status stored = profile ? StoreProfilePiece(i, piece) : StoreTracePiece(i, piece);
+  const absl::Status noted = journal_->AddPiece(from, piece, stored);
+  return Journaled(std::move(stored), noted);
+}
+
+absl::Status CaptureData::AddEnd(const DaemonKey& from, size_t i, const v1::CaptureEnd& end) {
+  AddLosses(i, end.losses());
+  return Journaled(absl::OkStatus(), journal_->AddEnd(from, end));
+}
+
+absl::Status CaptureData::AddHole(const std::string& node_id, size_t i, uint64_t batches) {
+  RestoreHole(i, batches);
+  return Journaled(absl::OkStatus(), journal_->AddHole(node_id, batches));
+}
+
+absl::Status CaptureData::Sync() {
+  absl::Status synced = writer_->Sync();
+  // The journal must not name what is not on disk.
+  if (synced.ok()) synced = journal_->Sync();
+  if (!synced.ok()) SetError(std::string(synced.message()));
+  return synced;
+}
+
+absl::StatusOr<capture::FileEnd> CaptureData::StoreBatch(size_t i, const v1::Batch& batch) {
   std::string early;
   {
     MutexLock lock(&mutex_);
@@ -42,12 +85,12 @@ absl::Status CaptureData::AddBatch(size_t i, const v1::Batch& batch) {
     records_ += batch.rows();
   }
   if (!early.empty()) {
-    if (absl::Status s = Write(i, batch.incarnation(), 0, early); !s.ok()) return s;
+    if (const auto end = Write(i, batch.incarnation(), 0, early); !end.ok()) return end;
   }
   return Write(i, batch.incarnation(), batch.rows(), batch.blocks());
 }
 
-absl::Status CaptureData::AddGap(size_t i, const v1::Gap& gap) {
+absl::StatusOr<capture::FileEnd> CaptureData::StoreGap(size_t i, const v1::Gap& gap) {
   AddLosses(i, gap.losses());
   uint64_t incarnation = 0;
   {
@@ -57,28 +100,37 @@ absl::Status CaptureData::AddGap(size_t i, const v1::Gap& gap) {
     if (incarnation == 0 && rank.early_definitions.size() + gap.definitions().size() <= kMostEarlyBytes)
       rank.early_definitions += gap.definitions();
   }
-  return incarnation == 0 ? absl::OkStatus() : Write(i, incarnation, 0, gap.definitions());
+  if (incarnation == 0) return capture::FileEnd();
+  return Write(i, incarnation, 0, gap.definitions());
 }
 
-absl::Status CaptureData::Write(size_t i, uint64_t incarnation, uint64_t rows, const std::string& blocks) {
-  if (blocks.empty()) return absl::OkStatus();
+absl::StatusOr<capture::FileEnd> CaptureData::Write(size_t i, uint64_t incarnation, uint64_t rows,
+                                                    const std::string& blocks) {
+  if (blocks.empty()) return capture::FileEnd();
   const std::string failed = error();
-  absl::Status s = absl::DataLossError(failed);
-  if (failed.empty()) s = writer_->Append({static_cast<uint32_t>(i), incarnation}, rank_ids_[i], blocks);
-  if (s.ok()) return s;
+  absl::StatusOr<capture::FileEnd> end = absl::DataLossError(failed);
+  if (failed.empty()) end = writer_->Append({static_cast<uint32_t>(i), incarnation}, rank_ids_[i], blocks);
+  if (end.ok()) return end;
+  const absl::Status& s = end.status();
   if (s.code() == absl::StatusCode::kInvalidArgument) {
     // The block cannot be read, so the daemon's row count is used.
     Discard(i, "wire", 0, rows, std::string(s.message()));
-    return s;
+    return end;
   }
   const capture::RowCounts lost = capture::CountRows(capture::WalkBlocks(blocks).blocks);
   for (uint32_t kind = 0; kind < lost.size(); ++kind) {
     if (lost[kind] == 0 || kind == static_cast<uint32_t>(columns::Kind::kString)) continue;
     Discard(i, "store", kind, lost[kind], std::string(s.message()));
   }
+  SetError(std::string(s.message()));
+  // The disk may accept it, although it did not accept the records.
+  journal_->AddFailure(std::string(s.message())).IgnoreError();
+  return end;
+}
+
+void CaptureData::SetError(const std::string& text) {
   MutexLock lock(&mutex_);
-  if (error_.empty()) error_ = std::string(s.message());
-  return s;
+  if (error_.empty()) error_ = text;
 }
 
 void CaptureData::AddLosses(size_t i, const google::protobuf::RepeatedPtrField<v1::Loss>& losses) {
@@ -89,17 +141,6 @@ void CaptureData::AddLosses(size_t i, const google::protobuf::RepeatedPtrField<v
                                 HostTime(loss.from_ns()), HostTime(loss.to_ns())});
     lost_.Add(loss.stage(), loss.kind(), records);
   }
-}
-
-void CaptureData::AddHole(size_t i, uint64_t batches) {
-  MutexLock lock(&mutex_);
-  ranks_[i].losses.push_back(
-      {"wire",
-       "",
-       0,
-       absl::StrCat(batches, " batches of the node never arrived; the number of their records is not known"),
-       {},
-       {}});
 }
 
 void CaptureData::Discard(size_t i, const std::string& stage, uint32_t kind, uint64_t rows,
@@ -122,7 +163,7 @@ capture::TraceFileOwner CaptureData::OwnerOf(size_t i, capture::TraceFileKind ki
   return {rank_ids_[i], static_cast<uint32_t>(i), kind};
 }
 
-absl::Status CaptureData::AddTracePiece(size_t i, const v1::TraceFile& piece) {
+absl::Status CaptureData::StoreTracePiece(size_t i, const v1::TraceFile& piece) {
   const capture::TraceFileOwner owner = OwnerOf(i, capture::TraceFileKind::kKineto);
   {
     MutexLock lock(&mutex_);
@@ -152,7 +193,7 @@ void CaptureData::LoseTrace(size_t i, const std::string& reason) {
   Discard(i, "store", 0, 1, reason);
 }
 
-absl::Status CaptureData::AddProfilePiece(size_t i, const v1::TraceFile& piece) {
+absl::Status CaptureData::StoreProfilePiece(size_t i, const v1::TraceFile& piece) {
   const capture::TraceFileOwner owner = OwnerOf(i, capture::TraceFileKind::kPythonProfile);
   {
     MutexLock lock(&mutex_);
@@ -172,6 +213,65 @@ absl::Status CaptureData::AddProfilePiece(size_t i, const v1::TraceFile& piece) 
   ranks_[i].no_profile = why;
   return s;
 }
+
+// ---- After a restart
+
+void CaptureData::Restore(size_t i, const v1::JournalStored& stored) {
+  const v1::FromDaemon& message = stored.message();
+  switch (message.message_case()) {
+    case v1::FromDaemon::kBatch:
+      return RestoreBatch(i, message.batch(), stored.file());
+    case v1::FromDaemon::kGap: {
+      AddLosses(i, message.gap().losses());
+      MutexLock lock(&mutex_);
+      // The journal has the definitions that no file has.
+      ranks_[i].early_definitions += message.gap().definitions();
+      return;
+    }
+    case v1::FromDaemon::kTraceFile:
+      return RestorePiece(i, message.trace_file(), stored.piece_bytes());
+    case v1::FromDaemon::kEnd:
+      return AddLosses(i, message.end().losses());
+    default:
+      return;
+  }
+}
+
+void CaptureData::RestoreBatch(size_t i, const v1::Batch& batch, const std::string& file) {
+  {
+    MutexLock lock(&mutex_);
+    ranks_[i].incarnation = batch.incarnation();
+    if (!file.empty()) ranks_[i].early_definitions.clear();
+    records_ += batch.rows();
+  }
+  if (file.empty() && batch.rows() > 0)
+    Discard(i, "wire", 0, batch.rows(), "a batch was damaged; the aggregator was restarted since");
+}
+
+void CaptureData::RestorePiece(size_t i, const v1::TraceFile& piece, uint64_t bytes) {
+  MutexLock lock(&mutex_);
+  Rank& rank = ranks_[i];
+  if (piece.kind() == v1::TraceFile::PYTHON_PROFILE) {
+    rank.profile_window = {HostTime(piece.begin_host_ns()), HostTime(piece.end_host_ns())};
+    if (!piece.given_up().empty()) rank.no_profile = piece.given_up();
+    return;
+  }
+  rank.trace_bytes += bytes;
+  if (!piece.given_up().empty()) rank.trace_failed = true;
+}
+
+void CaptureData::RestoreHole(size_t i, uint64_t batches) {
+  MutexLock lock(&mutex_);
+  ranks_[i].losses.push_back(
+      {"wire",
+       "",
+       0,
+       absl::StrCat(batches, " batches of the node never arrived; the number of their records is not known"),
+       {},
+       {}});
+}
+
+// ---- Results
 
 uint64_t CaptureData::EndTrace(size_t i) {
   const bool missing = writer_->Trace(static_cast<uint32_t>(i), capture::TraceFileKind::kKineto).name.empty();

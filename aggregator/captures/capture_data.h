@@ -1,5 +1,6 @@
 // CaptureData stores the data of one capture: the ranks' records, and the trace files and Python profiles
-// that come beside them. It counts what is lost.
+// that come beside them. It counts what is lost, and keeps the journal from which a restarted aggregator
+// resumes the capture.
 //
 // Thread-safe; the data of one rank must arrive one message at a time. Its lock guards the members and is not
 // held while a file is written, because a slow disk must not delay the other daemons. It may be taken under a
@@ -11,13 +12,17 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "aggregator/captures/capture_journal.h"
 #include "aggregator/captures/selection.h"
+#include "aggregator/nodes/seen_rank.h"
 #include "base/mutex.h"
 #include "capture/store/records_writer.h"
 #include "lockstep/v1/ingest.pb.h"
+#include "lockstep/v1/journal.pb.h"
 #include "wire/losses/loss_table.h"
 
 namespace lockstep::aggregator {
@@ -35,29 +40,40 @@ struct StoredRank {
 class CaptureData {
  public:
   // `lost` counts each loss that the capture's report will show, and outlives this object.
-  CaptureData(std::unique_ptr<capture::RecordsWriter> writer, const Selection& selection,
-              losses::LossTable& lost);
-
-  // Errors of the four functions below say which data was not stored and why; it is counted as lost. After an
+  CaptureData(std::unique_ptr<capture::RecordsWriter> writer, std::unique_ptr<CaptureJournal> journal,
+              const Selection& selection,
+              losses::LossTable& lost);  // Errors of the three functions below say which data was not stored
+                                         // and why; it is counted as lost. After an
   // error of AddBatch or AddGap that is not kInvalidArgument, nothing more can be stored.
-  absl::Status AddBatch(size_t rank, const v1::Batch& batch);
+  absl::Status AddBatch(const DaemonKey& from, size_t rank, const v1::Batch& batch);
   // Counts the gap's losses, and stores its definitions with the rank's first batch or behind it.
-  absl::Status AddGap(size_t rank, const v1::Gap& gap);
+  absl::Status AddGap(const DaemonKey& from, size_t rank, const v1::Gap& gap);
   // A file that remains incomplete is discarded.
-  absl::Status AddTracePiece(size_t rank, const v1::TraceFile& piece);
-  absl::Status AddProfilePiece(size_t rank, const v1::TraceFile& piece);
+  absl::Status AddPiece(const DaemonKey& from, size_t rank, const v1::TraceFile& piece);
+  // Counts the losses of the process's end.
+  absl::Status AddEnd(const DaemonKey& from, size_t rank, const v1::CaptureEnd& end);
+  // `batches` sequence numbers of the rank's node never arrived and are not explained by a gap.
+  absl::Status AddHole(const std::string& node_id, size_t rank, uint64_t batches);
+  // The plan and the clocks are only noted in the journal.
+  absl::Status AddStart(v1::JournalStart start) { return journal_->AddStart(std::move(start)); }
+  absl::Status AddClock(const std::string& node_id, const v1::ClockSamples& samples) {
+    return journal_->AddClock(node_id, samples);
+  }
 
+  // Counts what an earlier process stored, as the functions above did. `rank` is where the message came from.
+  void Restore(size_t rank, const v1::JournalStored& stored);
+  void RestoreHole(size_t rank, uint64_t batches);
   // Notes that the rank's trace file is finished or will never be. Returns the bytes that arrived.
   uint64_t EndTrace(size_t rank);
-  void AddLosses(size_t rank, const google::protobuf::RepeatedPtrField<v1::Loss>& losses);
-  // `batches` sequence numbers of the rank's node never arrived and are not explained by a gap.
-  void AddHole(size_t rank, uint64_t batches);
 
   uint64_t records() const;
   bool HasLosses(size_t rank) const;
   uint64_t LostRecords(size_t rank) const;
   // Returns the first error after which nothing more could be stored; empty: none.
   std::string error() const;
+  void SetError(const std::string& text);
+  // Waits until everything that was added before is on disk. After an error, some of it may never be.
+  absl::Status Sync();
   // Returns the ranks in the order of the selection.
   std::vector<StoredRank> Stored() const;
 
@@ -77,8 +93,18 @@ class CaptureData {
     std::vector<capture::Loss> losses;
   };
 
+  absl::StatusOr<capture::FileEnd> StoreBatch(size_t rank, const v1::Batch& batch);
+  absl::StatusOr<capture::FileEnd> StoreGap(size_t rank, const v1::Gap& gap);
+  absl::Status StoreTracePiece(size_t rank, const v1::TraceFile& piece);
+  absl::Status StoreProfilePiece(size_t rank, const v1::TraceFile& piece);
+  // Returns the first error. Without its entry in the journal, a message counts as not stored.
+  absl::Status Journaled(absl::Status stored, const absl::Status& noted);
+  void RestoreBatch(size_t rank, const v1::Batch& batch, const std::string& file);
+  void RestorePiece(size_t rank, const v1::TraceFile& piece, uint64_t bytes);
+  void AddLosses(size_t rank, const google::protobuf::RepeatedPtrField<v1::Loss>& losses);
   // Appends to the rank's file.
-  absl::Status Write(size_t rank, uint64_t incarnation, uint64_t rows, const std::string& blocks);
+  absl::StatusOr<capture::FileEnd> Write(size_t rank, uint64_t incarnation, uint64_t rows,
+                                         const std::string& blocks);
   capture::TraceFileOwner OwnerOf(size_t rank, capture::TraceFileKind kind) const;
   void LoseTrace(size_t rank, const std::string& reason);
   // Counts discarded rows as lost. `kind` is columns::Kind, 0 for none.
@@ -86,6 +112,7 @@ class CaptureData {
                const std::string& reason);
 
   const std::unique_ptr<capture::RecordsWriter> writer_;
+  const std::unique_ptr<CaptureJournal> journal_;
   const std::vector<RankId> rank_ids_;  // in the order of ranks_
   losses::LossTable& lost_;
 

@@ -106,6 +106,7 @@ capture::Manifest MakeManifest(const CaptureFacts& facts, const std::vector<Stor
   m.requested = facts.plan.requested();
   m.wanted_steps = facts.plan.WantedSteps(facts.ranks);
   m.complete = true;
+  if (!facts.restarted.empty()) m.notes.push_back(facts.restarted);
   for (const int32_t rank : selection.missing_ranks) m.missing_ranks.push_back(RankId(rank));
   std::map<std::string, uint32_t> hosts;
   for (size_t i = 0; i < facts.ranks.all().size(); ++i) {

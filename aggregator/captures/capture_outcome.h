@@ -25,6 +25,7 @@ struct CaptureFacts {
   const StartPlan& plan;
   const NodeClocks& clocks;
   JobTime made_at;
+  std::string restarted;  // not empty: what a restart of the aggregator did to the capture
 };
 
 // `stored` has the ranks' data in the order of the selection. It is empty for the open manifest, which is

@@ -98,6 +98,26 @@ bool CaptureRanks::End(size_t i, const v1::CaptureEnd& end) {
   return true;
 }
 
+v1::JournalRankState CaptureRanks::ForJournal(size_t i) const {
+  const CaptureRank& rank = ranks_[i];
+  v1::JournalRankState state;
+  *state.mutable_state() = rank.state;
+  state.set_armed(rank.armed);
+  state.set_kineto(rank.kineto);
+  state.set_cupti_holder(rank.cupti_holder);
+  return state;
+}
+
+void CaptureRanks::Restore(size_t i, const v1::JournalRankState& state) {
+  CaptureRank& rank = ranks_[i];
+  rank.state = state.state();
+  *rank.state.mutable_process() = rank.seen.rank.process();
+  rank.armed = state.armed();
+  rank.kineto = state.kineto();
+  rank.cupti_holder = state.cupti_holder();
+  if (rank.lost()) rank.gone_since = MonoNow();
+}
+
 bool CaptureRanks::Settled(const CaptureRank& rank, CapturePhase phase) const {
   if (phase == CapturePhase::kArming) return rank.armed || rank.lost();
   if (!rank.armed || rank.ended) return true;

@@ -16,6 +16,7 @@
 #include "base/time.h"
 #include "lockstep/v1/control.pb.h"
 #include "lockstep/v1/ingest.pb.h"
+#include "lockstep/v1/journal.pb.h"
 
 namespace lockstep::aggregator {
 
@@ -61,6 +62,9 @@ class CaptureRanks {
   void SetState(size_t rank, v1::RankState::State state, const std::string& text);
   // Returns false if the rank was lost before, and keeps that state. Otherwise it is DONE.
   bool End(size_t rank, const v1::CaptureEnd& end);
+  // The states as of the start, for the journal.
+  v1::JournalRankState ForJournal(size_t rank) const;
+  void Restore(size_t rank, const v1::JournalRankState& state);
   void SetTraceBytes(size_t rank, uint64_t bytes) { ranks_[rank].state.set_trace_bytes(bytes); }
 
   // Returns true if the phase needs no more from the rank.

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "aggregator/captures/journaled_files.h"
 
 namespace lockstep::aggregator {
 namespace {
@@ -14,13 +16,14 @@ constexpr Nanos kReportedDelay = Nanos::Seconds(1);
 }  // namespace
 
 CaptureSession::CaptureSession(std::string id, Purpose purpose, Selection selection,
-                               const v1::TraceRequest& request, const SessionEnvironment& env)
+                               const v1::TraceRequest& request, const SessionEnvironment& env,
+                               JobTime made_at)
     : id_(std::move(id)),
       purpose_(purpose),
       selection_(std::move(selection)),
       request_(request),
       env_(env),
-      made_at_(env_.clock.Now()),
+      made_at_(made_at),
       outbox_(env_.daemons),
       ranks_(selection_, request_, env_.limits),
       plan_(request_, env_.limits) {}
@@ -31,19 +34,27 @@ absl::StatusOr<std::unique_ptr<CaptureSession>> CaptureSession::Create(std::stri
                                                                        const v1::TraceRequest& request,
                                                                        const SessionEnvironment& env) {
   std::unique_ptr<CaptureSession> session(
-      new CaptureSession(std::move(id), purpose, std::move(selection), request, env));
+      new CaptureSession(std::move(id), purpose, std::move(selection), request, env, env.clock.Now()));
   MutexLock lock(&session->mutex_);
   auto writer = capture::RecordsWriter::Create(folder, MakeManifest(session->Facts(), {}));
   if (!writer.ok()) return writer.status();
-  session->data_ = std::make_unique<CaptureData>(*std::move(writer), session->selection_, env.lost);
+  absl::StatusOr<std::unique_ptr<CaptureJournal>> journal = CaptureJournal::None();
+  if (purpose == Purpose::kCapture) {
+    const CaptureSession& s = *session;
+    journal =
+        CaptureJournal::Create(folder, {MakeJournalBegin(s.id_, s.selection_, s.request_, s.made_at_), {}});
+  }
+  if (!journal.ok()) return journal.status();
+  session->data_ =
+      std::make_unique<CaptureData>(*std::move(writer), *std::move(journal), session->selection_, env.lost);
   return session;
 }
 
 CaptureFacts CaptureSession::Facts() const {
-  return {id_, selection_, request_, ranks_, plan_, env_.clocks, made_at_};
+  return {id_, selection_, request_, ranks_, plan_, env_.clocks, made_at_, restarted_};
 }
 
-v1::TraceFinished CaptureSession::Run(const Emit& emit) {
+void CaptureSession::EmitAccepted(const Emit& emit) {
   v1::TraceEvent accepted;
   v1::TraceAccepted& a = *accepted.mutable_accepted();
   a.set_capture(id_);
@@ -52,6 +63,10 @@ v1::TraceFinished CaptureSession::Run(const Emit& emit) {
   for (const SeenRank& seen : selection_.ranks) *a.add_ranks() = seen.rank;
   for (const int32_t rank : selection_.missing_ranks) a.add_missing_ranks(rank);
   emit(accepted);
+}
+
+v1::TraceFinished CaptureSession::Run(const Emit& emit) {
+  EmitAccepted(emit);
   Arm(emit);
   Start();
   AwaitStart(emit);
@@ -129,6 +144,7 @@ void CaptureSession::Start() {
     plan_.Begin(ranks_, env_.clock.Now(), delivery_time);
     start = StartMessage();
   }
+  JournalStart();
   outbox_.Send(daemons, start);
 }
 
@@ -176,6 +192,7 @@ void CaptureSession::AgreeOnStep(const Emit& emit) {
     if (stopping_ || !plan_.ChooseStep(ranks_, env_.clock.Now(), delivery_time)) return;
     start = StartMessage();
   }
+  JournalStart();
   outbox_.Send(daemons, start);
 }
 
@@ -205,6 +222,7 @@ void CaptureSession::Drain(const Emit& emit) {
     if (early && !nothing)
       plan_.EndAt(env_.clock.Now(), fault ? StartPlan::EndedBy::kFault : StartPlan::EndedBy::kUser);
   }
+  if (early && !nothing) JournalStart();
   v1::FromAggregator stop;
   stop.mutable_stop()->set_capture(id_);
   if (early || nothing) {
@@ -381,6 +399,122 @@ absl::Status CaptureSession::StopIfBroken(absl::Status stored) {
   return stored;
 }
 
+void CaptureSession::Sync() { StopIfBroken(data_->Sync()).IgnoreError(); }
+
+void CaptureSession::OnClock(const std::string& node_id, const v1::ClockSamples& samples) {
+  StopIfBroken(data_->AddClock(node_id, samples)).IgnoreError();
+}
+
+// ---- The journal
+
+void CaptureSession::JournalStart() {
+  v1::JournalStart start;
+  {
+    MutexLock lock(&mutex_);
+    start = plan_.ForJournal(ranks_);
+    for (size_t i = 0; i < ranks_.all().size(); ++i) *start.add_ranks() = ranks_.ForJournal(i);
+  }
+  StopIfBroken(data_->AddStart(std::move(start))).IgnoreError();
+}
+
+absl::StatusOr<std::unique_ptr<CaptureSession>> CaptureSession::Restore(const std::string& folder,
+                                                                        const JournalContent& content,
+                                                                        const SessionEnvironment& env) {
+  const v1::JournalBegin& begin = content.begin;
+  std::unique_ptr<CaptureSession> session(new CaptureSession(begin.capture(), Purpose::kCapture,
+                                                             JournaledSelection(begin), begin.request(), env,
+                                                             JobTime(begin.made_at_ns())));
+  MutexLock lock(&session->mutex_);
+  JournaledFiles files(session->ranks_);
+  for (const v1::JournalEntry& entry : content.entries) {
+    if (entry.has_stored()) files.Add(entry.stored());
+  }
+  auto writer = capture::RecordsWriter::Continue(folder, files.records(), files.traces());
+  if (!writer.ok()) return writer.status();
+  auto journal = CaptureJournal::Create(folder, content);
+  if (!journal.ok()) return journal.status();
+  session->data_ =
+      std::make_unique<CaptureData>(*std::move(writer), *std::move(journal), session->selection_, env.lost);
+  for (const v1::JournalEntry& entry : content.entries) session->Replay(entry);
+  return session;
+}
+
+void CaptureSession::Replay(const v1::JournalEntry& entry) {
+  switch (entry.entry_case()) {
+    case v1::JournalEntry::kStart:
+      phase_ = CapturePhase::kCapturing;
+      plan_.Restore(entry.start());
+      for (size_t i = 0; i < ranks_.all().size() && i < static_cast<size_t>(entry.start().ranks_size()); ++i)
+        ranks_.Restore(i, entry.start().ranks(static_cast<int>(i)));
+      return;
+    case v1::JournalEntry::kStored:
+      return Replay(entry.stored());
+    case v1::JournalEntry::kHole:
+      if (const size_t i = FirstRankOf(entry.hole().node_id()); i < selection_.ranks.size())
+        data_->RestoreHole(i, entry.hole().batches());
+      return;
+    default:
+      return;
+  }
+}
+
+void CaptureSession::Replay(const v1::JournalStored& stored) {
+  const v1::FromDaemon& message = stored.message();
+  const size_t i = ranks_.Find(stored.node_id(), JournaledProcess(message));
+  if (i == ranks_.all().size()) return;
+  data_->Restore(i, stored);
+  if (message.has_end()) EndRank(i, message.end());
+}
+
+bool CaptureSession::CanContinue() const {
+  MutexLock lock(&mutex_);
+  const Nanos quiet = ranks_.AnyKineto() ? env_.limits.kineto_quiet : env_.limits.quiet;
+  return plan_.t0() != JobTime() && env_.clock.Now() <= plan_.LatestEnd() + quiet;
+}
+
+v1::TraceFinished CaptureSession::RunRestored(const Emit& emit) {
+  EmitAccepted(emit);
+  if (!CanContinue()) return CloseRestored(emit);
+  v1::FromAggregator start;
+  v1::FromAggregator stop;
+  {
+    MutexLock lock(&mutex_);
+    restarted_ =
+        absl::StrFormat("the aggregator was restarted and resumed the capture %.1f s after its begin",
+                        (env_.clock.Now() - plan_.t0()).seconds());
+    for (size_t i = 0; i < ranks_.all().size(); ++i) Report(i);
+    start = StartMessage();
+    if (!plan_.triggered() && plan_.t1() < env_.clock.Now()) stop.mutable_stop()->set_capture(id_);
+  }
+  // The earlier process may have ended before it sent these.
+  const std::vector<DaemonKey> daemons = Daemons(CaptureRanks::Of::kArmed);
+  outbox_.Send(daemons, start);
+  if (stop.has_stop()) outbox_.Send(daemons, stop);
+  AwaitStart(emit);
+  AgreeOnStep(emit);
+  Capture(emit);
+  Drain(emit);
+  return Close(emit);
+}
+
+v1::TraceFinished CaptureSession::CloseRestored(const Emit& emit) {
+  bool begun = false;
+  {
+    MutexLock lock(&mutex_);
+    begun = plan_.t0() != JobTime();
+    stopping_ = stopping_ || !begun;
+    restarted_ = "the aggregator was restarted, and the capture's window had passed";
+    for (size_t i = 0; i < ranks_.all().size(); ++i) {
+      if (ranks_.at(i).ended || ranks_.at(i).lost()) continue;
+      SetState(i, v1::RankState::GONE, "the aggregator ended before its last records arrived");
+    }
+  }
+  v1::TraceFinished finished = Close(emit);
+  if (!begun)
+    finished.set_text("the aggregator was restarted before the capture began: nothing was captured");
+  return finished;
+}
+
 absl::Status CaptureSession::OnBatch(const DaemonKey& from, const v1::Batch& batch) {
   size_t i = 0;
   {
@@ -391,7 +525,7 @@ absl::Status CaptureSession::OnBatch(const DaemonKey& from, const v1::Batch& bat
     if (phase_ == CapturePhase::kClosed)
       return absl::FailedPreconditionError("the batch came after the capture was closed");
   }
-  return StopIfBroken(data_->AddBatch(i, batch));
+  return StopIfBroken(data_->AddBatch(from, i, batch));
 }
 
 absl::Status CaptureSession::OnTraceFile(const DaemonKey& from, const v1::TraceFile& piece) {
@@ -407,7 +541,7 @@ absl::Status CaptureSession::OnTraceFile(const DaemonKey& from, const v1::TraceF
     if (phase_ == CapturePhase::kClosed)
       return absl::FailedPreconditionError("the trace file came after the capture was closed");
   }
-  return profile ? data_->AddProfilePiece(i, piece) : data_->AddTracePiece(i, piece);
+  return data_->AddPiece(from, i, piece);
 }
 
 void CaptureSession::OnGap(const DaemonKey& from, const v1::Gap& gap) {
@@ -418,25 +552,37 @@ void CaptureSession::OnGap(const DaemonKey& from, const v1::Gap& gap) {
     if (i == ranks_.all().size() || phase_ == CapturePhase::kClosed) return;
   }
   // An error costs only names, which the reader of records/ counts.
-  StopIfBroken(data_->AddGap(i, gap)).IgnoreError();
+  StopIfBroken(data_->AddGap(from, i, gap)).IgnoreError();
 }
 
 void CaptureSession::OnEnd(const DaemonKey& from, const v1::CaptureEnd& end) {
+  size_t i = 0;
+  {
+    MutexLock lock(&mutex_);
+    i = NoteAlive(from, end.process());
+    if (i == ranks_.all().size() || phase_ == CapturePhase::kClosed) return;
+  }
+  StopIfBroken(data_->AddEnd(from, i, end)).IgnoreError();
   MutexLock lock(&mutex_);
-  const size_t i = NoteAlive(from, end.process());
-  if (i == ranks_.all().size() || phase_ == CapturePhase::kClosed) return;
-  data_->AddLosses(i, end.losses());
-  if (ranks_.at(i).kineto) ranks_.SetTraceBytes(i, data_->EndTrace(i));
-  // A process that is known to be gone is reported again only if its end adds losses.
-  if (ranks_.End(i, end) || data_->HasLosses(i)) Report(i);
+  EndRank(i, end);
   changed_.SignalAll();
 }
 
+void CaptureSession::EndRank(size_t i, const v1::CaptureEnd& end) {
+  if (ranks_.at(i).kineto) ranks_.SetTraceBytes(i, data_->EndTrace(i));
+  // A process that is known to be gone is reported again only if its end adds losses.
+  if (ranks_.End(i, end) || data_->HasLosses(i)) Report(i);
+}
+
 void CaptureSession::OnHole(const DaemonKey& from, uint64_t batches) {
-  // The first rank of the node stands for all.
-  for (size_t i = 0; i < selection_.ranks.size(); ++i) {
-    if (selection_.ranks[i].daemon.node_id == from.node_id) return data_->AddHole(i, batches);
-  }
+  const size_t i = FirstRankOf(from.node_id);
+  if (i < selection_.ranks.size()) StopIfBroken(data_->AddHole(from.node_id, i, batches)).IgnoreError();
+}
+
+size_t CaptureSession::FirstRankOf(const std::string& node_id) const {
+  const auto first = std::find_if(selection_.ranks.begin(), selection_.ranks.end(),
+                                  [&](const SeenRank& seen) { return seen.daemon.node_id == node_id; });
+  return static_cast<size_t>(first - selection_.ranks.begin());
 }
 
 void CaptureSession::OnDaemonBack(const DaemonKey& daemon) {

@@ -26,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "aggregator/captures/capture_data.h"
+#include "aggregator/captures/capture_journal.h"
 #include "aggregator/captures/capture_outcome.h"
 #include "aggregator/captures/capture_ranks.h"
 #include "aggregator/captures/daemon_outbox.h"
@@ -64,9 +65,18 @@ class CaptureSession {
                                                                 const v1::TraceRequest& request,
                                                                 const SessionEnvironment& env);
 
-  // Runs to the end, closes records/ and returns the outcome. The caller runs the analysis. `emit` is called
-  // on this thread.
+  // Restores a capture of an earlier process from the journal in `folder`, as far as it had come. kDataLoss:
+  // a file of records/ is not as the journal says.
+  static absl::StatusOr<std::unique_ptr<CaptureSession>> Restore(const std::string& folder,
+                                                                 const JournalContent& content,
+                                                                 const SessionEnvironment& env);
+
+  // Runs to the end, closes records/ and returns the outcome. The caller runs the analysis, and then removes
+  // the journal. `emit` is called on this thread.
   v1::TraceFinished Run(const Emit& emit);
+  // Like Run for a restored capture: continues if its window is still open or has just closed, and otherwise
+  // closes it with what was stored.
+  v1::TraceFinished RunRestored(const Emit& emit);
   // Ends the capture early and keeps its records. Any thread.
   void Stop();
   // Like Stop, but waits only `abandon_wait` for the last records, because the aggregator is ending. Any
@@ -84,6 +94,9 @@ class CaptureSession {
   // `batches` sequence numbers never arrived and are not explained by a gap.
   void OnHole(const DaemonKey& from, uint64_t batches);
   void OnDaemonBack(const DaemonKey& daemon);
+  void OnClock(const std::string& node_id, const v1::ClockSamples& samples);
+  // Waits until everything that was stored before is on disk. After an error the capture ends and reports it.
+  void Sync();
 
   const std::string& id() const { return id_; }
   const Selection& selection() const { return selection_; }
@@ -91,14 +104,17 @@ class CaptureSession {
   v1::CaptureStatus Status() const;
   // Returns true if the process is in this capture. A process is in one capture at a time.
   bool Holds(const std::string& node_id, const v1::ProcessKey& process) const;
+  // Returns true if RunRestored would continue.
+  bool CanContinue() const;
   // Returns true if processes of the node are in this capture and records/ is not complete yet.
   bool RunsOn(const std::string& node_id) const;
 
  private:
   CaptureSession(std::string id, Purpose purpose, Selection selection, const v1::TraceRequest& request,
-                 const SessionEnvironment& env);
+                 const SessionEnvironment& env, JobTime made_at);
 
   // The phases of Run(), in order.
+  void EmitAccepted(const Emit& emit);
   void Arm(const Emit& emit);
   void Start();
   // Waits until T0; reports the time left if it is long.
@@ -128,6 +144,15 @@ class CaptureSession {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the capture if the error means that nothing more can be stored. Returns the error.
   absl::Status StopIfBroken(absl::Status stored);
+  // Returns the number of ranks if the node has none. The first rank of a node stands for all.
+  size_t FirstRankOf(const std::string& node_id) const;
+  void EndRank(size_t rank, const v1::CaptureEnd& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Closes a restored capture that cannot continue.
+  v1::TraceFinished CloseRestored(const Emit& emit);
+  void JournalStart();
+  // Does again what an entry says, without its data.
+  void Replay(const v1::JournalEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Replay(const v1::JournalStored& stored) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CaptureFacts Facts() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string id_;
@@ -137,7 +162,7 @@ class CaptureSession {
   const SessionEnvironment env_;
   const JobTime made_at_;
   DaemonOutbox outbox_;                // thread-safe
-  std::unique_ptr<CaptureData> data_;  // set before Begin returns
+  std::unique_ptr<CaptureData> data_;  // set before Create and Restore return
 
   mutable Mutex mutex_;
   CondVar changed_;
@@ -148,6 +173,7 @@ class CaptureSession {
   StartPlan plan_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::TraceEvent> events_ ABSL_GUARDED_BY(mutex_);
   MonoTime last_message_ ABSL_GUARDED_BY(mutex_);
+  std::string restarted_ ABSL_GUARDED_BY(mutex_);  // CaptureFacts::restarted
   MonoTime last_progress_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -56,8 +56,8 @@ absl::StatusOr<Selection> Captures::Resolve(const v1::TraceRequest& request, con
                           : absl::NotFoundError(selection.error);
 }
 
-absl::StatusOr<std::shared_ptr<CaptureSession>> Captures::Begin(const v1::TraceRequest& request,
-                                                                const Caller& caller, Purpose purpose) {
+absl::StatusOr<Captures::RunningSession> Captures::Begin(const v1::TraceRequest& request,
+                                                         const Caller& caller, Purpose purpose) {
   if (request.duration_ns() <= 0 || request.duration_ns() > kLongestCaptureNs) {
     return absl::InvalidArgumentError(
         "the duration must be positive and at most 10 minutes: give --duration, as in --duration 2s");
@@ -77,13 +77,53 @@ absl::StatusOr<std::shared_ptr<CaptureSession>> Captures::Begin(const v1::TraceR
   const std::string id = NewCaptureId(clock_.Now());
   const std::string& folder = purpose == Purpose::kSample ? options_.samples_folder : options_.folder;
   auto session = CaptureSession::Create(id, absl::StrCat(folder, "/", id), purpose, std::move(selection),
-                                        request, {clock_, clocks_, daemons_, losses_, options_.limits});
+                                        request, Environment());
   if (!session.ok()) return session.status();
   MutexLock lock(&mutex_);
   if (closing_) return absl::UnavailableError("the aggregator is ending");
-  std::shared_ptr<CaptureSession> shared = *std::move(session);
-  sessions_[id] = shared;
-  return shared;
+  return sessions_[id] = {*std::move(session), std::make_shared<CaptureFeed>()};
+}
+
+absl::Status Captures::Restore(const std::string& id, const JournalContent& content) {
+  if (content.begin.capture() != id)
+    return absl::DataLossError(absl::StrCat("the journal is of capture ", content.begin.capture()));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      std::shared_ptr<CaptureSession> session,
+      CaptureSession::Restore(absl::StrCat(options_.folder, "/", id), content, Environment()));
+  MutexLock lock(&mutex_);
+  sessions_[id] = {std::move(session), std::make_shared<CaptureFeed>()};
+  return absl::OkStatus();
+}
+
+void Captures::RestoreClosed(const std::string& id) { closed_.push_back(id); }
+
+void Captures::RunRestored(const After& after) {
+  if (!closed_.empty())
+    restored_.emplace_back([this, after] {
+      for (const std::string& id : closed_) {
+        v1::TraceFinished finished;
+        finished.set_capture(id);
+        finished.set_t0_ns(1);  // it began
+        const std::string folder = absl::StrCat(options_.folder, "/", id);
+        after(folder, finished);
+        CaptureJournal::Remove(folder);
+      }
+    });
+  std::map<std::string, RunningSession> sessions;
+  {
+    MutexLock lock(&mutex_);
+    sessions = sessions_;
+  }
+  for (const auto& [id, running] : sessions) {
+    options_.log(LogLevel::kWarning, "capture_restored",
+                 {{"capture", id}, {"continues", running.session->CanContinue() ? "yes" : "no"}});
+    restored_.emplace_back([this, running, after] {
+      const MonoTime begun = MonoNow();
+      const auto emit = [&](const v1::TraceEvent& event) { running.feed->Add(event); };
+      v1::TraceFinished finished = running.session->RunRestored(emit);
+      End(running, emit, after, begun, finished);
+    });
+  }
 }
 
 v1::TraceFinished Captures::Trace(const v1::TraceRequest& request, const Caller& caller,
@@ -100,36 +140,55 @@ v1::TraceFinished Captures::Trace(const v1::TraceRequest& request, const Caller&
     ++counts_.captures[finished.outcome()];
     return finished;
   }
-  const std::string& id = (*session)->id();
-  const Selection& selection = (*session)->selection();
-  options_.log(
-      LogLevel::kInfo, "capture_begins",
-      {{"capture", id}, {"job", selection.job}, {"uid", selection.uid}, {"ranks", selection.ranks.size()}});
-  finished = (*session)->Run(emit);
-  after(absl::StrCat(options_.folder, "/", id), finished);
+  const Selection& selection = session->session->selection();
+  options_.log(LogLevel::kInfo, "capture_begins",
+               {{"capture", session->session->id()},
+                {"job", selection.job},
+                {"uid", selection.uid},
+                {"ranks", selection.ranks.size()}});
+  const auto emit_to_all = [&](const v1::TraceEvent& event) {
+    session->feed->Add(event);
+    emit(event);
+  };
+  finished = session->session->Run(emit_to_all);
+  End(*session, emit_to_all, after, begun, finished);
+  return finished;
+}
+
+void Captures::End(const RunningSession& running, const CaptureSession::Emit& emit, const After& after,
+                   MonoTime begun, v1::TraceFinished& finished) {
+  const std::string& id = running.session->id();
+  const Selection& selection = running.session->selection();
+  const std::string folder = absl::StrCat(options_.folder, "/", id);
+  v1::TraceEvent event;
+  event.mutable_progress()->set_phase("analysing");
+  emit(event);
+  after(folder, finished);
+  CaptureJournal::Remove(folder);
   options_.log(finished.outcome() == v1::TraceFinished::COMPLETE ? LogLevel::kInfo : LogLevel::kWarning,
                "capture_ended",
                {{"capture", id},
                 {"job", selection.job},
                 {"outcome", OutcomeName(finished.outcome())},
                 {"text", finished.text()}});
-  v1::CaptureStatus status = (*session)->Status();
+  v1::CaptureStatus status = running.session->Status();
   status.set_outcome(finished.outcome());
   status.set_text(finished.text());
+  *event.mutable_finished() = finished;
+  running.feed->Add(event);
   MutexLock lock(&mutex_);
   sessions_.erase(id);
   ++counts_.captures[finished.outcome()];
   counts_.took.Observe(MonoNow() - begun);
-  finished_.push_back({selection.uid, status});
+  finished_.push_back({selection.uid, status, running.feed});
   if (finished_.size() > kMostFinished) finished_.pop_front();
   changed_.SignalAll();
-  return finished;
 }
 
 absl::StatusOr<v1::TraceFinished> Captures::Sample(const v1::TraceRequest& request, const Caller& caller,
                                                    const CaptureSession::Emit& emit, const After& after) {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<CaptureSession> session,
-                            Begin(request, caller, Purpose::kSample));
+  LOCKSTEP_ASSIGN_OR_RETURN(const RunningSession running, Begin(request, caller, Purpose::kSample));
+  const std::shared_ptr<CaptureSession>& session = running.session;
   const std::string folder = absl::StrCat(options_.samples_folder, "/", session->id());
   std::string taken;
   v1::TraceFinished finished = session->Run([&](const v1::TraceEvent& event) {
@@ -172,18 +231,63 @@ absl::Status Captures::Stop(const std::string& capture, const Caller& caller) {
 std::shared_ptr<CaptureSession> Captures::Find(const std::string& capture) const {
   MutexLock lock(&mutex_);
   const auto it = sessions_.find(capture);
-  return it != sessions_.end() ? it->second : nullptr;
+  return it != sessions_.end() ? it->second.session : nullptr;
+}
+
+absl::Status Captures::Follow(const std::string& capture, const Caller& caller,
+                              const std::function<bool(const v1::TraceEvent&)>& write) const {
+  std::shared_ptr<CaptureFeed> feed;
+  uid_t owner = 0;
+  {
+    MutexLock lock(&mutex_);
+    if (const auto running = sessions_.find(capture); running != sessions_.end()) {
+      feed = running->second.feed;
+      owner = running->second.session->selection().uid;
+    }
+    for (const FinishedCapture& finished : finished_) {
+      if (finished.status.capture() != capture) continue;
+      feed = finished.feed;
+      owner = finished.uid;
+    }
+  }
+  if (feed == nullptr) return absl::NotFoundError(absl::StrCat("no capture ", capture, " runs here"));
+  if (!caller.MayUse(owner)) {
+    return absl::PermissionDeniedError(absl::StrCat("capture ", capture, " belongs to user ", owner,
+                                                    "'s job, and you are user ", caller.uid()));
+  }
+  return feed->Follow(write) ? absl::OkStatus() : absl::CancelledError("the caller has left");
+}
+
+void Captures::StopUnlessFollowed(const std::string& capture, MonoTime since) {
+  RunningSession running;
+  {
+    MutexLock lock(&mutex_);
+    const auto it = sessions_.find(capture);
+    if (it == sessions_.end()) return;
+    running = it->second;
+  }
+  if (running.feed->WithoutFollower(since, MonoNow()) >= options_.limits.caller_wait) running.session->Stop();
 }
 
 std::vector<std::shared_ptr<CaptureSession>> Captures::Sessions() const {
   MutexLock lock(&mutex_);
   std::vector<std::shared_ptr<CaptureSession>> out;
-  for (const auto& [id, session] : sessions_) out.push_back(session);
+  for (const auto& [id, running] : sessions_) out.push_back(running.session);
   return out;
 }
 
 void Captures::OnDaemonBack(const DaemonKey& daemon) {
   for (const auto& session : Sessions()) session->OnDaemonBack(daemon);
+}
+
+void Captures::OnClock(const std::string& node_id, const v1::ClockSamples& samples) {
+  for (const auto& session : Sessions()) {
+    if (session->RunsOn(node_id)) session->OnClock(node_id, samples);
+  }
+}
+
+void Captures::Sync() {
+  for (const auto& session : Sessions()) session->Sync();
 }
 
 v1::RunningCaptures Captures::RunningOnNode(const std::string& node_id) const {
@@ -231,7 +335,7 @@ CaptureCounts Captures::counts() const {
   MutexLock lock(&mutex_);
   CaptureCounts counts = counts_;
   counts.running = static_cast<size_t>(std::count_if(sessions_.begin(), sessions_.end(), [](const auto& s) {
-    return s.second->purpose() == Purpose::kCapture;
+    return s.second.session->purpose() == Purpose::kCapture;
   }));
   return counts;
 }
@@ -243,9 +347,13 @@ void Captures::Shutdown() {
   }
   for (const auto& session : Sessions()) session->Abandon();
   // The captures' own threads drain and close them. The wait is bounded, because a daemon may be dead.
-  MutexLock lock(&mutex_);
-  changed_.WaitFor(&mutex_, options_.limits.abandon_wait + Nanos::Seconds(5),
-                   [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sessions_.empty(); });
+  {
+    MutexLock lock(&mutex_);
+    changed_.WaitFor(&mutex_, options_.limits.abandon_wait + Nanos::Seconds(5),
+                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sessions_.empty(); });
+  }
+  for (std::thread& thread : restored_) thread.join();
+  restored_.clear();
 }
 
 }  // namespace lockstep::aggregator

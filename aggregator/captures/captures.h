@@ -10,11 +10,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "aggregator/captures/callers.h"
+#include "aggregator/captures/capture_feed.h"
+#include "aggregator/captures/capture_journal.h"
 #include "aggregator/captures/capture_session.h"
 #include "aggregator/captures/selection.h"
 #include "aggregator/captures/session_limits.h"
@@ -61,9 +64,15 @@ class Captures {
   Captures(CapturesOptions options, const JobClock& clock, const DaemonRegistry& daemons,
            const NodeClocks& clocks);
 
+  // Restores a capture of an earlier process from its journal. Call it before the first daemon connects.
+  absl::Status Restore(const std::string& id, const JournalContent& content);
+  // The same for a capture whose records/ is complete, and whose report may not be.
+  void RestoreClosed(const std::string& id);
+  // Runs the restored captures, each on a thread of its own, and `after` each. Shutdown waits for them.
+  using After = std::function<void(const std::string& folder, v1::TraceFinished&)>;
+  void RunRestored(const After& after);
   // Runs one capture on this thread. `after` runs when records/ is complete and may change the reported
   // outcome.
-  using After = std::function<void(const std::string& folder, v1::TraceFinished&)>;
   v1::TraceFinished Trace(const v1::TraceRequest& request, const Caller& caller,
                           const CaptureSession::Emit& emit, const After& after);
   // Like Trace for a sample, whose folder is removed before this returns. Fails with kFailedPrecondition if
@@ -71,6 +80,13 @@ class Captures {
   // kPermissionDenied if it is another user's.
   absl::StatusOr<v1::TraceFinished> Sample(const v1::TraceRequest& request, const Caller& caller,
                                            const CaptureSession::Emit& emit, const After& after);
+  // Follows a capture that runs, or one of the last that have ended, until its last event. Returns an error
+  // if there is none, if it is another user's (kPermissionDenied), or if `write` fails (kCancelled).
+  absl::Status Follow(const std::string& capture, const Caller& caller,
+                      const std::function<bool(const v1::TraceEvent&)>& write) const;
+  // The caller of the capture's Trace left at `since`. Ends the capture if nobody has followed it for a
+  // while.
+  void StopUnlessFollowed(const std::string& capture, MonoTime since);
   // Returns the ranks that the request selects now. kNotFound: there are none. kPermissionDenied: the job is
   // another user's.
   absl::StatusOr<Selection> Resolve(const v1::TraceRequest& request, const Caller& caller) const;
@@ -80,6 +96,9 @@ class Captures {
   // Returns null if the capture does not run.
   std::shared_ptr<CaptureSession> Find(const std::string& capture) const;
   void OnDaemonBack(const DaemonKey& daemon);
+  void OnClock(const std::string& node_id, const v1::ClockSamples& samples);
+  // Waits until everything that the captures stored before is on disk.
+  void Sync();
   // Returns the captures and samples with processes of the node whose records/ is not complete yet.
   v1::RunningCaptures RunningOnNode(const std::string& node_id) const;
   // Appends the captures of `job`, or of all jobs if it is empty, that the caller may use.
@@ -100,10 +119,19 @@ class Captures {
   struct FinishedCapture {
     uid_t uid = 0;
     v1::CaptureStatus status;
+    std::shared_ptr<CaptureFeed> feed;
+  };
+  struct RunningSession {
+    std::shared_ptr<CaptureSession> session;
+    std::shared_ptr<CaptureFeed> feed;
   };
 
-  absl::StatusOr<std::shared_ptr<CaptureSession>> Begin(const v1::TraceRequest& request, const Caller& caller,
-                                                        Purpose purpose);
+  absl::StatusOr<RunningSession> Begin(const v1::TraceRequest& request, const Caller& caller,
+                                       Purpose purpose);
+  // Makes the report of a capture whose records/ is complete, and notes its end.
+  void End(const RunningSession& running, const CaptureSession::Emit& emit, const After& after,
+           MonoTime begun, v1::TraceFinished& finished);
+  SessionEnvironment Environment() { return {clock_, clocks_, daemons_, losses_, options_.limits}; }
   std::vector<std::shared_ptr<CaptureSession>> Sessions() const;
 
   const CapturesOptions options_;
@@ -116,9 +144,11 @@ class Captures {
   mutable Mutex mutex_;
   CondVar changed_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  std::map<std::string, std::shared_ptr<CaptureSession>> sessions_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, RunningSession> sessions_ ABSL_GUARDED_BY(mutex_);
   std::deque<FinishedCapture> finished_ ABSL_GUARDED_BY(mutex_);  // the newest last
   CaptureCounts counts_ ABSL_GUARDED_BY(mutex_);                  // `running` is unused
+  std::vector<std::string> closed_;                               // thread: owner; restored
+  std::vector<std::thread> restored_;                             // thread: owner
 };
 
 }  // namespace lockstep::aggregator

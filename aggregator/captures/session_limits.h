@@ -19,6 +19,8 @@ struct SessionLimits {
   Nanos kineto_drain = Nanos::Seconds(600);
   Nanos abandon_wait = Nanos::Seconds(3);  // draining, when the aggregator ends
   Nanos progress = Nanos::Millis(200);     // between progress events
+  // For a caller whose connection broke to follow its capture again; then the capture ends.
+  Nanos caller_wait = Nanos::Seconds(10);
 };
 
 }  // namespace lockstep::aggregator

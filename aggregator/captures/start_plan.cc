@@ -35,6 +35,25 @@ void StartPlan::EndAt(JobTime now, EndedBy by) {
   requested_ = triggered() ? Nanos() : std::max(t1_ - t0_, Nanos());
 }
 
+v1::JournalStart StartPlan::ForJournal(const CaptureRanks& ranks) const {
+  v1::JournalStart journal;
+  *journal.mutable_start() = Message(ranks);
+  journal.set_requested_ns(requested_.ns());
+  if (common_step_) journal.set_common_step(*common_step_);
+  return journal;
+}
+
+void StartPlan::Restore(const v1::JournalStart& journal) {
+  const v1::Start& start = journal.start();
+  t0_ = JobTime(start.t0_ns());
+  t1_ = JobTime(start.t1_ns());
+  requested_ = Nanos(journal.requested_ns());
+  common_step_.reset();
+  if (journal.has_common_step()) common_step_ = journal.common_step();
+  kineto_begin_ = start.kineto_begin();
+  kineto_window_ = {JobTime(start.kineto_t0_ns()), JobTime(start.kineto_t1_ns())};
+}
+
 Nanos StartPlan::LongestLead(const CaptureRanks& ranks) const {
   Nanos lead = limits_.least_lead;
   // The rank with the longest lead decides for all.
@@ -57,7 +76,7 @@ v1::Start::KinetoBegin StartPlan::ChooseKinetoBegin(const CaptureRanks& ranks) c
 }
 
 bool StartPlan::NeedsStep(const CaptureRanks& ranks) const {
-  return request_.trigger().begin() == v1::Trigger::AT_COMMON_STEP && t1_ != JobTime() &&
+  return request_.trigger().begin() == v1::Trigger::AT_COMMON_STEP && t1_ != JobTime() && !common_step_ &&
          ranks.ArmedPaths().clients > 0;
 }
 

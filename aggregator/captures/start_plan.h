@@ -14,6 +14,7 @@
 #include "capture/model/capture.h"
 #include "lockstep/v1/control.pb.h"
 #include "lockstep/v1/ingest.pb.h"
+#include "lockstep/v1/journal.pb.h"
 
 namespace lockstep::aggregator {
 
@@ -33,6 +34,10 @@ class StartPlan {
   // Chooses the first step that every waiting rank can still reach, and sets T1 again. Returns false if no
   // rank has reported its step.
   bool ChooseStep(const CaptureRanks& ranks, JobTime now, Nanos delivery_time);
+  // Describes the plan for the journal, without the ranks.
+  v1::JournalStart ForJournal(const CaptureRanks& ranks) const;
+  // Replaces Begin, ChooseStep and EndAt of an earlier process.
+  void Restore(const v1::JournalStart& start);
   // Sets T1 to an earlier time. If the user requested that, the window was not cut short.
   enum class EndedBy : uint8_t { kUser, kFault };
   void EndAt(JobTime now, EndedBy by);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -137,6 +138,7 @@ grpc::Status ControlService::StreamedTrace(
   v1::TraceRequest request;
   if (!call->Read(&request)) return calls_.Ended(RpcMethod::kTrace, NoRequest());
   const Caller& caller = admitted->caller;
+  if (!request.follow().empty()) return Follow(*context, request.follow(), caller, *call);
   const std::vector<int32_t> ranks(request.ranks().begin(), request.ranks().end());
   AuditLog::Call audited = audit_.Begin("trace", caller.who(),
                                         {{"job", request.job()},
@@ -150,6 +152,7 @@ grpc::Status ControlService::StreamedTrace(
   std::string capture, job;
   size_t captured_ranks = 0;
   bool left = false;
+  MonoTime left_at;
   const auto emit = [&](const v1::TraceEvent& event) {
     if (event.has_accepted()) {
       capture = event.accepted().capture();
@@ -157,22 +160,26 @@ grpc::Status ControlService::StreamedTrace(
       captured_ranks = static_cast<size_t>(event.accepted().ranks_size());
     }
     if (!left && call->Write(event) && !context->IsCancelled()) return;
-    // The caller has left: the capture ends, and its records are kept.
-    if (!left && !capture.empty()) hub_.captures().Stop(capture, caller).IgnoreError();
-    left = true;
+    if (!std::exchange(left, true)) left_at = MonoNow();
+    hub_.captures().StopUnlessFollowed(capture, left_at);
   };
   v1::TraceEvent last;
-  *last.mutable_finished() = hub_.captures().Trace(
-      request, caller, emit, [&](const std::string& folder, v1::TraceFinished& finished) {
-        v1::TraceEvent analysing;
-        analysing.mutable_progress()->set_phase("analysing");
-        emit(analysing);
-        after_(folder, finished);
-      });
+  *last.mutable_finished() = hub_.captures().Trace(request, caller, emit, after_);
   emit(last);
   audited.End(OutcomeName(last.finished().outcome()), last.finished().text(),
               {{"capture", capture}, {"captured_job", job}, {"captured_ranks", captured_ranks}});
   return calls_.Ended(RpcMethod::kTrace, grpc::Status::OK);
+}
+
+grpc::Status ControlService::Follow(const grpc::ServerContext& context, const std::string& capture,
+                                    const Caller& caller,
+                                    grpc::internal::WriterInterface<v1::TraceEvent>& events) {
+  AuditLog::Call audited = audit_.Begin("follow", caller.who(), {{"capture", capture}});
+  const absl::Status followed = hub_.captures().Follow(capture, caller, [&](const v1::TraceEvent& event) {
+    return !context.IsCancelled() && events.Write(event);
+  });
+  audited.End(ResultName(followed), Text(followed));
+  return calls_.Ended(RpcMethod::kTrace, rpc::ToGrpc(followed));
 }
 
 grpc::Status ControlService::StreamedStop(grpc::ServerContext* context,

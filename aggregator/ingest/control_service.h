@@ -67,6 +67,9 @@ class ControlService final : public v1::Control::StreamedService {
   // Refuses a call that was not admitted; audits and counts it.
   grpc::Status Refuse(const char* what, RpcMethod method, const grpc::ServerContext& context,
                       const absl::Status& why);
+  // Serves a Trace that follows a capture.
+  grpc::Status Follow(const grpc::ServerContext& context, const std::string& capture, const Caller& caller,
+                      grpc::internal::WriterInterface<v1::TraceEvent>& events);
   // kPermissionDenied: the capture belongs to another user.
   absl::Status CheckOwner(const Caller& caller, const std::string& records, const std::string& id) const;
   absl::Status SendRecords(const Caller& caller, const std::string& id,

@@ -1,17 +1,56 @@
 #include "aggregator/ingest/hub.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <set>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "aggregator/captures/capture_journal.h"
+#include "base/files/read_files.h"
+#include "base/rpc/status_macros.h"
+#include "capture/store/records_manifest.h"
 
 namespace lockstep::aggregator {
 
 Hub::Hub(const HubOptions& options, const JobClock& clock)
-    : credits_(options.credits),
-      log_(options.captures.log),
+    : log_(options.captures.log),
       daemons_(clock, options.credits, options.captures.log),
-      captures_(options.captures, clock, daemons_, clocks_) {}
+      captures_(options.captures, clock, daemons_, clocks_),
+      acks_(daemons_, [this] { captures_.Sync(); }) {}
 
 Hub::~Hub() { Shutdown(); }
+
+void Hub::Resume(const Captures::After& after) {
+  for (const std::filesystem::directory_entry& entry : FolderEntries(captures_.folder())) {
+    const std::string id = entry.path().filename().string();
+    const std::string folder = entry.path().string();
+    if (!capture::IsPlainFileName(id) || !CaptureJournal::Exists(folder)) continue;
+    const absl::Status resumed = Resume(id, folder);
+    if (!resumed.ok())
+      log_(LogLevel::kError, "capture_not_restored", {{"capture", id}, {"reason", resumed.message()}});
+  }
+  captures_.RunRestored(after);
+}
+
+absl::Status Hub::Resume(const std::string& id, const std::string& folder) {
+  if (std::filesystem::exists(absl::StrCat(folder, "/records/", capture::kManifestName))) {
+    captures_.RestoreClosed(id);
+    return absl::OkStatus();
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(const JournalContent content, CaptureJournal::Read(folder));
+  for (const v1::JournalEntry& entry : content.entries) {
+    if (entry.has_clock()) clocks_.Add(entry.clock().node_id(), entry.clock().samples());
+    if (!entry.has_stored()) continue;
+    const v1::JournalStored& stored = entry.stored();
+    const auto sequence = daemons_.Sequence({stored.node_id(), stored.daemon_session()});
+    MutexLock lock(&sequence->mutex);
+    sequence->stored = std::max(sequence->stored, JournaledSequence(stored.message()));
+    sequence->durable = sequence->stored;
+    sequence->restored = true;
+  }
+  return captures_.Restore(id, content);
+}
 
 v1::Register Hub::Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonConnection> connection) {
   v1::Register reply =
@@ -37,6 +76,7 @@ std::optional<uint64_t> Hub::Handle(const DaemonKey& key, const DaemonConnection
   }
   if (message.has_clock()) {
     clocks_.Add(key.node_id, message.clock());
+    captures_.OnClock(key.node_id, message.clock());
     return std::nullopt;
   }
   return HandleData(key, message);
@@ -96,6 +136,13 @@ std::optional<uint64_t> Hub::HandleData(const DaemonKey& key, const v1::FromDaem
 std::optional<uint64_t> Hub::Sequenced(const DaemonKey& key, uint64_t first, uint64_t last,
                                        const std::string& capture,
                                        const std::function<void(CaptureSession&)>& store) {
+  const uint64_t through = StoreSequenced(key, first, last, capture, store);
+  acks_.Add(key, through);
+  return through;
+}
+
+uint64_t Hub::StoreSequenced(const DaemonKey& key, uint64_t first, uint64_t last, const std::string& capture,
+                             const std::function<void(CaptureSession&)>& store) {
   const std::shared_ptr<DaemonSequence> sequence = daemons_.Sequence(key);
   MutexLock in_order(&sequence->mutex);
   const uint64_t stored = sequence->stored;
@@ -106,7 +153,7 @@ std::optional<uint64_t> Hub::Sequenced(const DaemonKey& key, uint64_t first, uin
     return stored;
   }
   if (const auto session = captures_.Find(capture)) {
-    if (first > stored + 1 && stored > 0) {
+    if (first > stored + 1 && stored > 0 && !sequence->restored) {
       session->OnHole(key, first - stored - 1);
       Count([&](MessageCounts& counts) { counts.missing += first - stored - 1; });
     }
@@ -119,6 +166,7 @@ std::optional<uint64_t> Hub::Sequenced(const DaemonKey& key, uint64_t first, uin
            {{"capture", capture}, {"text", "the capture does not run here"}});
   }
   sequence->stored = last;
+  sequence->restored = false;
   return last;
 }
 
@@ -144,6 +192,7 @@ MessageCounts Hub::counts() const {
 void Hub::Shutdown() {
   daemons_.RefuseNew();
   captures_.Shutdown();
+  acks_.Stop();
   daemons_.CloseAll();
 }
 

@@ -15,6 +15,7 @@
 #include "aggregator/captures/callers.h"
 #include "aggregator/captures/capture_session.h"
 #include "aggregator/captures/captures.h"
+#include "aggregator/ingest/durable_acks.h"
 #include "aggregator/nodes/clock.h"
 #include "aggregator/nodes/daemon_connection.h"
 #include "aggregator/nodes/daemon_registry.h"
@@ -53,10 +54,15 @@ class Hub {
   Hub(const HubOptions& options, const JobClock& clock);
   ~Hub();
 
+  // Resumes the captures of an earlier process from their journals, and runs `after` each. Call it once,
+  // before the first call.
+  void Resume(const Captures::After& after);
+
   // The calls of a daemon's stream, in this order; the last one is DaemonRegistry::Disconnect. Connect does
   // what the registry's Connect does, and sends the captures' messages that waited for the daemon.
   v1::Register Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonConnection> connection);
   // Returns the sequence number stored so far if the message is one that is acknowledged.
+  // It is acknowledged once it is on disk.
   std::optional<uint64_t> Handle(const DaemonKey& daemon, const DaemonConnection* connection,
                                  const v1::FromDaemon& message);
 
@@ -70,22 +76,25 @@ class Hub {
   Captures& captures() { return captures_; }
   const Captures& captures() const { return captures_; }
   MessageCounts counts() const;
-  uint32_t credits() const { return credits_; }
 
  private:
+  absl::Status Resume(const std::string& id, const std::string& folder);
   // Stores a numbered message once, and counts it in every case.
   std::optional<uint64_t> HandleData(const DaemonKey& key, const v1::FromDaemon& message);
   std::optional<uint64_t> Sequenced(const DaemonKey& key, uint64_t first, uint64_t last,
                                     const std::string& capture,
                                     const std::function<void(CaptureSession&)>& store);
+  // Returns the newest number that is stored.
+  uint64_t StoreSequenced(const DaemonKey& key, uint64_t first, uint64_t last, const std::string& capture,
+                          const std::function<void(CaptureSession&)>& store);
   void Count(const std::function<void(MessageCounts&)>& add);
 
-  const uint32_t credits_;
   const LogSink log_;
   // thread-safe
   DaemonRegistry daemons_;
   NodeClocks clocks_;
   Captures captures_;
+  DurableAcks acks_;
 
   mutable Mutex mutex_;
   MessageCounts counts_ ABSL_GUARDED_BY(mutex_);

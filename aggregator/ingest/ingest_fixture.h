@@ -81,11 +81,14 @@ class IngestTest : public ::testing::Test {
   }
   void TearDown() override {
     for (auto& daemon : daemons_) daemon->Break();
+    Close();
+    std::filesystem::remove_all(folder_);
+  }
+  void Close() {
     if (hub_ != nullptr) hub_->Shutdown();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     if (ingest_ != nullptr) ingest_->Stop();
     server_ = nullptr;
-    std::filesystem::remove_all(folder_);
   }
 
   void Serve(SessionLimits limits = Quick(), const std::string& token = "",
@@ -122,6 +125,7 @@ class IngestTest : public ::testing::Test {
     limits.quiet = Nanos::Seconds(20);
     limits.abandon_wait = Nanos::Millis(300);
     limits.progress = Nanos::Millis(20);
+    limits.caller_wait = Nanos();
     return limits;
   }
 
@@ -152,18 +156,20 @@ class IngestTest : public ::testing::Test {
     request.set_duration_ns(duration.ns());
     request.set_activities(0xFF);
     if (edit) edit(request);
-    return std::async(std::launch::async, [this, request] {
-      TraceRun run;
-      grpc::ClientContext context;
-      auto reader = stub_->Trace(&context, request);
-      v1::TraceEvent event;
-      while (reader->Read(&event)) {
-        if (event.has_finished()) run.finished = event.finished();
-        run.events.push_back(event);
-      }
-      run.status = reader->Finish();
-      return run;
-    });
+    return std::async(std::launch::async, [this, request] { return Run(*stub_, request); });
+  }
+  static TraceRun Run(v1::Control::Stub& stub, const v1::TraceRequest& request) {
+    TraceRun run;
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    auto reader = stub.Trace(&context, request);
+    v1::TraceEvent event;
+    while (reader->Read(&event)) {
+      if (event.has_finished()) run.finished = event.finished();
+      run.events.push_back(event);
+    }
+    run.status = reader->Finish();
+    return run;
   }
 
   static std::string ArmAll(FakeDaemon& daemon) {

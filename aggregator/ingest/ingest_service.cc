@@ -104,11 +104,8 @@ class DaemonStream final : public AsyncStream {
     }
     if (!registered_) {
       Register();
-    } else if (const auto through = hub_.Handle(key_, connection_.get(), message_)) {
-      v1::FromAggregator ack;
-      ack.mutable_ack()->set_through(*through);
-      ack.mutable_ack()->set_credits(hub_.credits());
-      connection_->Send(ack);
+    } else {
+      hub_.Handle(key_, connection_.get(), message_);
     }
     connection_->Read(&message_);
   }

@@ -53,7 +53,7 @@ v1::Register DaemonRegistry::Connect(const v1::DaemonHello& hello,
       return reply;
     }
     Daemon& daemon = daemons_[key];
-    reply.set_acked_sequence(sequence->stored);
+    reply.set_acked_sequence(sequence->durable);
     reply.set_credits(credits_);
     *reply.mutable_running() = std::move(running);
     v1::FromAggregator message;
@@ -121,6 +121,18 @@ void DaemonRegistry::Disconnect(const DaemonKey& key, const DaemonConnection* co
 std::shared_ptr<DaemonSequence> DaemonRegistry::Sequence(const DaemonKey& key) {
   MutexLock lock(&mutex_);
   return daemons_[key].sequence;
+}
+
+void DaemonRegistry::Acknowledge(const DaemonKey& key, uint64_t through) {
+  {
+    const std::shared_ptr<DaemonSequence> sequence = Sequence(key);
+    MutexLock in_order(&sequence->mutex);
+    sequence->durable = std::max(sequence->durable, through);
+  }
+  v1::FromAggregator ack;
+  ack.mutable_ack()->set_through(through);
+  ack.mutable_ack()->set_credits(credits_);
+  Send(key, ack);
 }
 
 bool DaemonRegistry::Send(const DaemonKey& key, const v1::FromAggregator& message) const {

@@ -28,7 +28,11 @@ namespace lockstep::aggregator {
 // them is stored, so that two streams of one daemon never store a message twice.
 struct DaemonSequence {
   Mutex mutex;
-  uint64_t stored ABSL_GUARDED_BY(mutex) = 0;  // the newest number
+  uint64_t stored ABSL_GUARDED_BY(mutex) = 0;   // the newest number
+  uint64_t durable ABSL_GUARDED_BY(mutex) = 0;  // everything up to it is on disk
+  // `stored` is of an earlier process of the aggregator, which may have stored more for captures that it
+  // closed.
+  bool restored ABSL_GUARDED_BY(mutex) = false;
 };
 
 struct SeenJob {
@@ -65,6 +69,8 @@ class DaemonRegistry {
   void Disconnect(const DaemonKey& daemon, const DaemonConnection* connection);
 
   std::shared_ptr<DaemonSequence> Sequence(const DaemonKey& daemon);
+  // Everything of the daemon up to this number is on disk: acknowledges it.
+  void Acknowledge(const DaemonKey& daemon, uint64_t through);
   // Returns false if the daemon is not connected; the message is then lost.
   bool Send(const DaemonKey& daemon, const v1::FromAggregator& message) const;
 

@@ -89,8 +89,10 @@ class RecordsTest : public ::testing::Test {
   ~RecordsTest() override { fs::remove_all(folder_); }
 
   void Append(uint32_t process, const std::string& blocks, uint64_t incarnation = 1) {
-    const absl::Status s = writer_->Append({process, incarnation}, manifest_.processes[process].rank, blocks);
-    ASSERT_TRUE(s.ok()) << s;
+    const absl::StatusOr<FileEnd> end =
+        writer_->Append({process, incarnation}, manifest_.processes[process].rank, blocks);
+    ASSERT_TRUE(end.ok()) << end.status();
+    ends_[{process, incarnation}] = *end;
   }
   void Close() {
     for (uint32_t p = 0; p < manifest_.processes.size(); ++p)
@@ -125,6 +127,7 @@ class RecordsTest : public ::testing::Test {
   std::string folder_;
   Manifest manifest_;
   std::unique_ptr<RecordsWriter> writer_;
+  std::map<SegmentKey, FileEnd> ends_;  // of the last appends
 };
 
 TEST_F(RecordsTest, RowsComeBackWithTheirNamesAndDetails) {
@@ -463,13 +466,48 @@ TEST_F(RecordsTest, AFolderWithoutRecordsGivesOneSentence) {
 }
 
 TEST_F(RecordsTest, RefusesToStoreBytesThatAreNotBlocks) {
-  const absl::Status s =
+  const auto end =
       writer_->Append({0, 1}, RankId(0), "garbage that is long enough to hold a whole header, and more");
-  EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(end.status().code(), absl::StatusCode::kInvalidArgument);
   std::string block = Block(Kind::kKernel, 1, {Kernel(0, 1, 0, 0)});
-  EXPECT_EQ(writer_->Append({0, 1}, RankId(0), block.substr(0, block.size() - 1)).code(),
+  EXPECT_EQ(writer_->Append({0, 1}, RankId(0), block.substr(0, block.size() - 1)).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(writer_->bytes(), 0u);
+}
+
+TEST_F(RecordsTest, AnotherProcessContinuesAtTheGivenEnds) {
+  const std::string first = Block(Kind::kKernel, 1, {Kernel(0, 1, 0, 0)});
+  Append(0, first);
+  Append(1, first);
+  const std::vector<KeptRecords> kept = {{{0, 1}, ends_.at({0, 1})}, {{1, 1}, ends_.at({1, 1})}};
+  Append(0, first);     // never acknowledged
+  Append(0, first, 2);  // in a file that the journal does not name
+  ASSERT_TRUE(writer_->Sync().ok());
+  auto next = RecordsWriter::Continue(folder_, kept, {});
+  ASSERT_TRUE(next.ok()) << next.status();
+  writer_ = *std::move(next);
+  Append(0, Block(Kind::kKernel, 1, {Kernel(10, 1, 0, 0), Kernel(20, 1, 0, 0)}));
+  Append(0, first, 2);
+  Close();
+  const Capture capture = Load();
+  EXPECT_EQ(capture.ranks[0].activities.size(), 1u + 2u + 1u);
+  EXPECT_EQ(capture.ranks[1].activities.size(), 1u);
+  EXPECT_EQ(manifest_.processes[0].files[0].rows[static_cast<size_t>(Kind::kKernel)], 3u);
+}
+
+TEST_F(RecordsTest, DoesNotContinueAFileThatIsTooShortOrDamaged) {
+  Append(0, Block(Kind::kKernel, 1, {Kernel(0, 1, 0, 0)}));
+  FileEnd end = ends_.at({0, 1});
+  ++end.bytes;
+  EXPECT_EQ(RecordsWriter::Continue(folder_, {{{0, 1}, end}}, {}).status().code(),
+            absl::StatusCode::kDataLoss);
+  end.bytes -= 2;
+  EXPECT_EQ(RecordsWriter::Continue(folder_, {{{0, 1}, end}}, {}).status().code(),
+            absl::StatusCode::kDataLoss)
+      << "half a block";
+  end.name = "../../elsewhere";
+  EXPECT_EQ(RecordsWriter::Continue(folder_, {{{0, 1}, end}}, {}).status().code(),
+            absl::StatusCode::kDataLoss);
 }
 
 }  // namespace

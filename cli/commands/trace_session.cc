@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "aggregator/captures/selection.h"
+#include "base/clock.h"
 #include "base/rpc/status_macros.h"
 #include "cli/commands/trigger_flags.h"
 #include "cli/common/analysis_output.h"
@@ -89,7 +92,8 @@ bool IsNotable(const v1::RankProgress& rank) {
 
 ExitCode TraceSession::Run(const v1::TraceRequest& request) {
   waits_for_ = BeginWords(request.trigger());
-  const absl::Status status = client_.Trace(request, [this](const v1::TraceEvent& event) { OnEvent(event); });
+  absl::Status status = client_.Trace(request, [this](const v1::TraceEvent& event) { OnEvent(event); });
+  if (absl::IsUnavailable(status)) status = FollowAgain(std::move(status));
   progress_.Clear();
   if (!refused_.ok()) return Fail(refused_);
   if (!status.ok() && finished_.outcome() == v1::TraceFinished::OUTCOME_UNSPECIFIED) {
@@ -109,6 +113,34 @@ ExitCode TraceSession::Run(const v1::TraceRequest& request) {
   if (absl::Status written = WriteFolder(code); !written.ok())
     return Fail(ExitCode::kFailed, std::string(written.message()));
   return code;
+}
+
+absl::Status TraceSession::FollowAgain(absl::Status lost) {
+  // Short, so that an interrupt is noticed.
+  constexpr Nanos kWait = Nanos::Seconds(1);
+  constexpr Nanos kPause = Nanos::Millis(200);
+  const SystemClock clock;
+  const MonoTime until = clock.Monotonic() + output_.patience;
+  if (!refused_.ok() || folder_.empty()) return lost;
+  std::string capture;
+  {
+    MutexLock lock(&mutex_);
+    capture = capture_;
+  }
+  progress_.Clear();
+  PrintMessage(absl::StrFormat("the connection to the aggregator was lost; waiting up to %.0f s for it",
+                               output_.patience.seconds()));
+  while (clock.Monotonic() < until && interrupts_ < 2 &&
+         finished_.outcome() == v1::TraceFinished::OUTCOME_UNSPECIFIED) {
+    progress_.Show("waiting for the aggregator");
+    const absl::Status followed =
+        client_.FollowTrace(capture, kWait, [this](const v1::TraceEvent& event) { OnEvent(event); });
+    if (absl::IsCancelled(followed)) return followed;
+    // Another error says less than the first.
+    if (!followed.ok() && !absl::IsUnavailable(followed) && !absl::IsDeadlineExceeded(followed)) return lost;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kPause.ns()));
+  }
+  return lost;
 }
 
 absl::Status TraceSession::WriteFolder(ExitCode& code) {
@@ -157,6 +189,7 @@ void TraceSession::OnEvent(const v1::TraceEvent& event) {
 }
 
 void TraceSession::OnAccepted(const v1::TraceAccepted& accepted) {
+  if (!folder_.empty()) return;  // it follows the capture again
   std::vector<int32_t> ranks;
   for (const v1::Rank& rank : accepted.ranks()) ranks.push_back(rank.rank());
   OutputTokens tokens;
@@ -194,11 +227,14 @@ void TraceSession::OnAccepted(const v1::TraceAccepted& accepted) {
 
 void TraceSession::OnRank(const v1::RankProgress& rank) {
   if (!refused_.ok()) return;
-  states_[{rank.host_name(), rank.state().process().pid()}] = rank.state().state();
-  if (!progress_.visible() || IsNotable(rank)) {
+  RankLine& line = ranks_[{rank.host_name(), rank.state().process().pid()}];
+  line.state = rank.state().state();
+  // After a lost connection, the states come again.
+  const bool changed = std::exchange(line.words, StateWords(rank)) != line.words;
+  if (changed && (!progress_.visible() || IsNotable(rank))) {
     progress_.Clear();
     PrintMessage(absl::StrFormat("rank %d (%s, pid %d): %s", rank.rank(), rank.host_name(),
-                                 rank.state().process().pid(), StateWords(rank)));
+                                 rank.state().process().pid(), line.words));
   }
   ShowProgress();
 }
@@ -206,7 +242,7 @@ void TraceSession::OnRank(const v1::RankProgress& rank) {
 void TraceSession::ShowProgress() {
   if (phase_.empty()) return;
   std::map<std::string, int> counts;
-  for (const auto& [process, state] : states_) ++counts[StateName(state)];
+  for (const auto& [process, line] : ranks_) ++counts[StateName(line.state)];
   const std::string ranks = absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
     absl::StrAppend(out, count.second, " ", count.first);
   });

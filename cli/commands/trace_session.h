@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
+#include "base/time.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/capture_folder.h"
 #include "cli/common/exit_code.h"
@@ -25,6 +26,8 @@ struct TraceOutput {
   Overwrite overwrite = Overwrite::kNever;
   std::vector<const ExportFormat*> formats = *ParseFormats("kineto,perfetto");
   bool exit_code = false;
+  // Time to wait for an aggregator that restarts, or is stopped, during the capture.
+  Nanos patience = Nanos::Seconds(45);
   // Called once the capture has started, with its folder.
   std::function<void(const std::string& folder)> accepted = [](const std::string&) {};
 };
@@ -41,6 +44,13 @@ class TraceSession {
   void Interrupt();
 
  private:
+  struct RankLine {
+    v1::RankState::State state = v1::RankState::STATE_UNSPECIFIED;
+    std::string words;
+  };
+
+  // Follows the capture again after its aggregator was away. Returns the last error.
+  absl::Status FollowAgain(absl::Status lost);
   void OnEvent(const v1::TraceEvent& event);
   void OnAccepted(const v1::TraceAccepted& accepted);
   void OnRank(const v1::RankProgress& rank);
@@ -60,9 +70,9 @@ class TraceSession {
   std::string folder_;
   std::string waits_for_;  // the trigger, in words
   bool start_reported_ = false;
-  std::string phase_;  // of the progress line; empty: none yet
-  std::map<std::pair<std::string, int32_t>, v1::RankState::State> states_;  // by host and pid
-  absl::Status refused_;  // why the folder cannot be written
+  std::string phase_;                                          // of the progress line; empty: none yet
+  std::map<std::pair<std::string, int32_t>, RankLine> ranks_;  // by host and pid
+  absl::Status refused_;                                       // why the folder cannot be written
   v1::TraceFinished finished_;
 };
 

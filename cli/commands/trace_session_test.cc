@@ -43,6 +43,13 @@ class FakeAggregator final : public AggregatorClient {
     }
     return end;
   }
+  absl::Status FollowTrace(const std::string& capture, Nanos,
+                           const std::function<void(const v1::TraceEvent&)>& on_event) override {
+    followed.push_back(capture);
+    if (follow_errors.size() >= followed.size()) return follow_errors[followed.size() - 1];
+    for (const v1::TraceEvent& event : follow_events) on_event(event);
+    return absl::OkStatus();
+  }
   absl::Status Watch(const v1::WatchRequest&, const std::function<void(const v1::WatchEvent&)>&) override {
     return end;
   }
@@ -80,6 +87,10 @@ class FakeAggregator final : public AggregatorClient {
   v1::TraceEvent last;
   bool wait_for_stop = false;
   absl::Status end;
+  // FollowTrace returns each error once, and then sends the events.
+  std::vector<absl::Status> follow_errors;
+  std::vector<v1::TraceEvent> follow_events;
+  std::vector<std::string> followed;
   std::vector<std::pair<std::string, std::string>> files;
   Mutex mutex;
   CondVar changed;
@@ -264,6 +275,32 @@ TEST_F(TraceSessionTest, ATerminalShowsOneLineAndRanksWithProblems) {
   EXPECT_THAT(stderr_, ::testing::Not(HasSubstr("lockstep: rank 0")));
 }
 
+TEST_F(TraceSessionTest, FollowsItsCaptureAfterTheAggregatorWasAway) {
+  v1::TraceEvent armed;
+  armed.mutable_rank()->set_host_name("n0");
+  armed.mutable_rank()->mutable_state()->set_state(v1::RankState::ARMED);
+  aggregator_.events.push_back(armed);
+  aggregator_.end = absl::UnavailableError("socket closed");
+  aggregator_.follow_errors = {absl::DeadlineExceededError("not there yet"),
+                               absl::UnavailableError("lost again")};
+  aggregator_.follow_events = aggregator_.events;
+  aggregator_.follow_events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  EXPECT_EQ(Run(), ExitCode::kDone) << stderr_;
+  EXPECT_THAT(aggregator_.followed, ::testing::ElementsAre("c1", "c1", "c1"));
+  EXPECT_THAT(stderr_, HasSubstr("the connection to the aggregator was lost; waiting up to 45 s for it"));
+  EXPECT_EQ(stderr_.find("armed"), stderr_.rfind("armed")) << "printed once";
+  EXPECT_TRUE(fs::exists(folder_ + "/capture/report.json"));
+}
+
+TEST_F(TraceSessionTest, GivesUpIfTheAggregatorStaysAway) {
+  aggregator_.end = absl::UnavailableError("socket closed");
+  output_.patience = Nanos::Millis(300);
+  aggregator_.follow_errors.assign(100, absl::DeadlineExceededError("not there"));
+  EXPECT_EQ(Run(), ExitCode::kFailed);
+  EXPECT_THAT(stderr_,
+              HasSubstr("the aggregator disconnected (socket closed): its records are in its state"));
+}
+
 TEST_F(TraceSessionTest, WritesNothingWithoutRanks) {
   aggregator_.events = {Finished(v1::TraceFinished::NO_SUCH_JOB, "no job is named x; there is 4711", 0)};
   EXPECT_EQ(Run(), ExitCode::kNotFound);
@@ -348,6 +385,7 @@ TEST_F(TraceSessionTest, RefusesAPathFromTheAggregator) {
 }
 
 TEST_F(TraceSessionTest, ReportsALostAggregatorInOneSentence) {
+  output_.patience = Nanos::Millis(300);
   aggregator_.end = absl::UnavailableError("socket closed");
   EXPECT_EQ(Run(), ExitCode::kFailed);
   EXPECT_THAT(stderr_, HasSubstr("the aggregator disconnected"));

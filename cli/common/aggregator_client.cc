@@ -35,9 +35,10 @@ std::string FromEnvironment(const char* name) {
 class GrpcClient final : public AggregatorClient {
  public:
   // Null `credentials`: the token, if any, is the only authentication.
-  GrpcClient(const std::shared_ptr<grpc::Channel>& channel, rpc::Token token,
+  GrpcClient(std::shared_ptr<grpc::Channel> channel, rpc::Token token,
              std::unique_ptr<rpc::CallerCredentials> credentials)
-      : stub_(v1::Control::NewStub(channel)),
+      : channel_(std::move(channel)),
+        stub_(v1::Control::NewStub(channel_)),
         token_(std::move(token)),
         credentials_(std::move(credentials)) {}
 
@@ -57,6 +58,15 @@ class GrpcClient final : public AggregatorClient {
     Prepare(*context, Nanos::Max());
     SetTracing(context);
     return Follow<v1::TraceEvent>(*stub_->Trace(context.get(), request), on_event);
+  }
+
+  absl::Status FollowTrace(const std::string& capture, Nanos wait,
+                           const std::function<void(const v1::TraceEvent&)>& on_event) override {
+    if (!channel_->WaitForConnected(std::chrono::system_clock::now() + std::chrono::nanoseconds(wait.ns())))
+      return absl::DeadlineExceededError("it does not answer");
+    v1::TraceRequest request;
+    request.set_follow(capture);
+    return Trace(request, on_event);
   }
 
   absl::Status Watch(const v1::WatchRequest& request,
@@ -144,6 +154,7 @@ class GrpcClient final : public AggregatorClient {
     tracing_ = std::move(context);
   }
 
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Control::Stub> stub_;
   const rpc::Token token_;
   const std::unique_ptr<rpc::CallerCredentials> credentials_;

@@ -10,6 +10,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/time.h"
 
 namespace lockstep::v1 {
 class TraceRequest;
@@ -50,6 +51,11 @@ class AggregatorClient {
   // Calls `on_event` for each event until the last. kUnavailable: the connection to the aggregator was lost.
   virtual absl::Status Trace(const v1::TraceRequest& request,
                              const std::function<void(const v1::TraceEvent&)>& on_event) = 0;
+  // Follows a capture that a Trace began, until its last event. It waits at most `wait` for the connection.
+  // kDeadlineExceeded: there is none. kUnavailable: it was lost again. kNotFound: the aggregator does not run
+  // the capture.
+  virtual absl::Status FollowTrace(const std::string& capture, Nanos wait,
+                                   const std::function<void(const v1::TraceEvent&)>& on_event) = 0;
   // Receives samples of a running job (live.proto) until it has ended. kUnimplemented: the aggregator is too
   // old.
   virtual absl::Status Watch(const v1::WatchRequest& request,

@@ -21,6 +21,10 @@ class FakeClient final : public AggregatorClient {
   absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string&) override {
     return std::make_unique<v1::StatusReply>();
   }
+  absl::Status FollowTrace(const std::string&, Nanos,
+                           const std::function<void(const v1::TraceEvent&)>&) override {
+    return absl::OkStatus();
+  }
   absl::Status Trace(const v1::TraceRequest&, const std::function<void(const v1::TraceEvent&)>&) override {
     return absl::OkStatus();
   }

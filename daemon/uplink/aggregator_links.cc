@@ -328,10 +328,9 @@ void AggregatorLinks::EndForgotten(UplinkId uplink, const v1::RunningCaptures& r
   const Link& link = links_.at(uplink);
   for (const std::string& capture :
        captures_.EndOthers(uplink, {running.captures().begin(), running.captures().end()})) {
-    log_.Warning("capture_abandoned",
-                 {{"capture", capture},
-                  {"from", link.uplink->options().name},
-                  {"text", "the aggregator was restarted and does not resume it"}});
+    log_.Warning("capture_abandoned", {{"capture", capture},
+                                       {"from", link.uplink->options().name},
+                                       {"text", "the aggregator was restarted and does not resume it"}});
     audit_.Note("abandon", link.who, "ok", {{"capture", capture}});
   }
 }
