@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/files/own_folder.h"
 #include "base/log/line_sink_fake.h"
 
 namespace lockstep::aggregator {
@@ -28,8 +29,8 @@ class HousekeeperTest : public ::testing::Test {
   HousekeeperTest() {
     char pattern[] = "/tmp/lockstep-house-XXXXXX";
     folder_ = ::mkdtemp(pattern);
-    fs::create_directory(folder_ + "/20260101-000000-00000a");
-    fs::create_directory(folder_ + "/20260201-000000-00000b");
+    for (const char* name : {"/20260101-000000-00000a", "/20260201-000000-00000b"})
+      EXPECT_TRUE(MakeOwnFolder(folder_ + name, OwnFolder::kStoredCapture).ok());
     clock_.ns = CaptureTime("20260202-000000-000000")->ns();
   }
   ~HousekeeperTest() override { fs::remove_all(folder_); }

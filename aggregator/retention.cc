@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/files/folder_size.h"
+#include "base/files/own_folder.h"
 #include "base/files/read_files.h"
 
 namespace lockstep::aggregator {
@@ -38,7 +39,7 @@ std::vector<Kept> CapturesIn(const std::string& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : FolderEntries(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name[0] == '.' || !entry.is_directory(error) || entry.is_symlink(error)) continue;
+    if (name[0] == '.' || !IsOwnFolder(entry.path(), OwnFolder::kStoredCapture)) continue;
     captures.push_back({name, FolderBytes(entry.path().string()), entry.last_write_time(error)});
   }
   std::sort(captures.begin(), captures.end(), [](const Kept& a, const Kept& b) {
@@ -57,18 +58,18 @@ StoreUse UseOf(const std::vector<Kept>& captures) {
 
 // Removes captures that an earlier process had renamed but not removed.
 void RemoveLeftovers(const std::string& folder) {
-  std::error_code error;
   for (const fs::directory_entry& entry : FolderEntries(folder)) {
-    if (entry.path().filename().string().rfind(kRemovingPrefix, 0) == 0) fs::remove_all(entry.path(), error);
+    if (entry.path().filename().string().starts_with(kRemovingPrefix))
+      RemoveOwnFolder(entry.path(), OwnFolder::kStoredCapture).IgnoreError();
   }
 }
 
-std::error_code Remove(const std::string& folder, const std::string& name) {
+absl::Status Remove(const std::string& folder, const std::string& name) {
   std::error_code error;
   const fs::path renamed = fs::path(folder) / absl::StrCat(kRemovingPrefix, name);
   fs::rename(fs::path(folder) / name, renamed, error);
-  if (!error) fs::remove_all(renamed, error);
-  return error;
+  if (error) return absl::InternalError(error.message());
+  return RemoveOwnFolder(renamed, OwnFolder::kStoredCapture);
 }
 
 bool IsOld(const std::string& name, const Retention& limits, std::optional<JobTime> now) {
@@ -114,11 +115,11 @@ Retired Retire(const std::string& folder, const Retention& limits, std::optional
                          : !newest && left.bytes > limits.bytes       ? "bytes"
                                                                       : nullptr;
     if (reason == nullptr || in_use(capture.name) || !use.BeginRemoval(capture.name)) continue;
-    const std::error_code error = Remove(folder, capture.name);
+    const absl::Status removed = Remove(folder, capture.name);
     use.EndRemoval(capture.name);
-    if (error) {
-      retired.failed.push_back(
-          absl::StrCat("capture ", capture.name, " cannot be removed from ", folder, ": ", error.message()));
+    if (!removed.ok()) {
+      retired.failed.push_back(absl::StrCat("capture ", capture.name, " cannot be removed from ", folder,
+                                            ": ", removed.message()));
       continue;
     }
     --left.captures;

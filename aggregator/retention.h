@@ -20,7 +20,7 @@ struct Retention {
   std::optional<Nanos> age;  // nothing: no limit
 };
 
-// The content of a folder of captures.
+// The captures in a folder that have the mark of a stored capture.
 struct StoreUse {
   size_t captures = 0;
   uint64_t bytes = 0;
@@ -47,8 +47,9 @@ std::optional<JobTime> CaptureTime(const std::string& name);
 // First removes the captures of `folder` that are older than the age limit, including the newest. Then
 // removes the oldest until both other limits hold, but never the newest. Names sort by time.
 //
-// Keeps captures that `in_use` names or that are being read. Without `now` no capture is removed for its age.
-// A capture whose time is in the future is not old. A capture is renamed before it is removed, so that no
+// Only folders with the mark of a stored capture count and are removed (base/files/own_folder.h). Keeps
+// captures that `in_use` names or that are being read. Without `now` no capture is removed for its age. A
+// capture whose time is in the future is not old. A capture is renamed before it is removed, so that no
 // reader sees a part of it. Renamed captures that an earlier process left behind are removed too.
 Retired Retire(const std::string& folder, const Retention& limits, std::optional<JobTime> now,
                aggregator::CaptureUse& use, const std::function<bool(const std::string&)>& in_use);

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/files/own_folder.h"
+
 namespace lockstep::aggregator {
 namespace {
 
@@ -23,7 +25,7 @@ class RetireTest : public ::testing::Test {
   }
   ~RetireTest() override { fs::remove_all(folder_); }
   void Add(const std::string& name) {
-    fs::create_directories(folder_ + "/" + name);
+    ASSERT_TRUE(MakeOwnFolder(folder_ + "/" + name, OwnFolder::kStoredCapture).ok());
     std::ofstream(folder_ + "/" + name + "/x") << std::string(1000, 'x');
   }
   std::vector<std::string> Names(const Retention& limits, std::optional<JobTime> now = std::nullopt,
@@ -50,6 +52,16 @@ TEST_F(RetireTest, RemovesTheOldestExceptThoseInUseAndTheNewest) {
   EXPECT_THAT(
       Retire(folder_ + "/none", {}, std::nullopt, use_, [](const std::string&) { return false; }).captures,
       IsEmpty());
+}
+
+TEST_F(RetireTest, FoldersOfOthersStay) {
+  Add("b");
+  fs::create_directories(folder_ + "/a/experiment");
+  fs::create_directories(folder_ + "/.removing-thesis");
+  EXPECT_EQ(MeasureStore(folder_).captures, 1u);
+  EXPECT_THAT(Names({.captures = 0, .bytes = 0, .age = std::nullopt}), IsEmpty());
+  EXPECT_TRUE(fs::exists(folder_ + "/a/experiment"));
+  EXPECT_TRUE(fs::exists(folder_ + "/.removing-thesis"));
 }
 
 TEST_F(RetireTest, TheLastWrittenCaptureOfASecondIsTheNewest) {

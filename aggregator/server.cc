@@ -28,6 +28,7 @@
 #include "aggregator/site/site.h"
 #include "base/clock.h"
 #include "base/files/file_sink.h"
+#include "base/files/own_folder.h"
 #include "base/files/read_files.h"
 #include "base/log/audit_log.h"
 #include "base/metrics/endpoint.h"
@@ -56,12 +57,13 @@ absl::Status MakeFolders(const std::string& state_dir) {
         absl::StrCat("cannot create ", state_dir, ": ", error.message(), "; give --state-dir"));
   if (!there && ::chmod(state_dir.c_str(), 0700) != 0)
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot close ", state_dir));
-  // Removes the samples of a killed aggregator, which are no longer needed.
-  std::filesystem::remove_all(SamplesFolder(state_dir), error);
   std::filesystem::create_directory(SamplesFolder(state_dir), error);
   if (error)
     return absl::PermissionDeniedError(
         absl::StrCat("cannot create ", SamplesFolder(state_dir), ": ", error.message()));
+  // Removes the samples of a killed aggregator, which are no longer needed.
+  for (const std::filesystem::directory_entry& entry : FolderEntries(SamplesFolder(state_dir)))
+    RemoveOwnFolder(entry.path(), OwnFolder::kStoredCapture).IgnoreError();
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@
 
 #include "aggregator/ingest/fake_daemon.h"
 #include "aggregator/reports/local_analyst.h"
+#include "base/files/own_folder.h"
 #include "base/files/read_files.h"
 #include "base/http/http_client_fake.h"
 #include "base/mutex.h"
@@ -176,14 +177,19 @@ TEST_F(ServerTest, RetiresAndReportsOldCaptures) {
     MutexLock lock(&mutex);
     if (std::string(event) == "capture_removed") removed.push_back(fields.begin()->value);
   };
-  fs::create_directories(CapturesFolder(options_.state_dir) + "/20200101-000000-000000/records");
-  fs::create_directories(CapturesFolder(options_.state_dir) + "/20200102-000000-000000/records");
+  fs::create_directories(CapturesFolder(options_.state_dir));
+  fs::create_directories(options_.state_dir + "/samples/mine");
+  for (const char* name : {"/captures/20200101-000000-000000", "/captures/20200102-000000-000000",
+                           "/samples/20200103-000000-000000"})
+    ASSERT_TRUE(MakeOwnFolder(options_.state_dir + name, OwnFolder::kStoredCapture).ok());
   const auto server = Server::Start(options_);
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string id = CaptureOnce(**server);
   EXPECT_FALSE(fs::exists(CapturesFolder(options_.state_dir) + "/20200101-000000-000000"));
   EXPECT_TRUE(fs::exists(CapturesFolder(options_.state_dir) + "/20200102-000000-000000"));
   EXPECT_TRUE(fs::exists(CapturesFolder(options_.state_dir) + "/" + id));
+  EXPECT_FALSE(fs::exists(options_.state_dir + "/samples/20200103-000000-000000"));
+  EXPECT_TRUE(fs::exists(options_.state_dir + "/samples/mine"));
   MutexLock lock(&mutex);
   EXPECT_THAT(removed, ElementsAre("20200101-000000-000000"));
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "aggregator/captures/journaled_files.h"
+#include "base/files/own_folder.h"
 
 namespace lockstep::aggregator {
 namespace {
@@ -36,6 +37,7 @@ absl::StatusOr<std::unique_ptr<CaptureSession>> CaptureSession::Create(std::stri
   std::unique_ptr<CaptureSession> session(
       new CaptureSession(std::move(id), purpose, std::move(selection), request, env, env.clock.Now()));
   MutexLock lock(&session->mutex_);
+  if (absl::Status made = MakeOwnFolder(folder, OwnFolder::kStoredCapture); !made.ok()) return made;
   auto writer = capture::RecordsWriter::Create(folder, MakeManifest(session->Facts(), {}));
   if (!writer.ok()) return writer.status();
   absl::StatusOr<std::unique_ptr<CaptureJournal>> journal = CaptureJournal::None();

@@ -59,7 +59,7 @@ class CaptureSession {
  public:
   using Emit = std::function<void(const v1::TraceEvent&)>;
 
-  // Creates `folder`/records. The selection must not have an error.
+  // Creates `folder`, with a mark of ours, and `folder`/records. The selection must not have an error.
   static absl::StatusOr<std::unique_ptr<CaptureSession>> Create(std::string id, const std::string& folder,
                                                                 Purpose purpose, Selection selection,
                                                                 const v1::TraceRequest& request,

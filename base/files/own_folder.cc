@@ -18,12 +18,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first line of the mark, by kind.
-constexpr std::string_view kKinds[] = {"Lockstep made this folder for a capture.\n",
-                                       "Lockstep made this folder for an OTF2 archive.\n"};
-constexpr std::string_view kMarkRest = "With --force, it may replace the folder and remove what is in it.\n";
+// The lines of the mark, and the words for the folder.
+struct MarkText {
+  std::string_view first_line;
+  std::string_view second_line;
+  const char* words;
+};
+constexpr char kMayBeReplaced[] = "With --force, it may replace the folder and remove what is in it.\n";
+constexpr MarkText kKinds[] = {
+    {"Lockstep made this folder for a capture.\n", kMayBeReplaced, "a capture"},
+    {"Lockstep made this folder for an OTF2 archive.\n", kMayBeReplaced, "an OTF2 archive"},
+    {"Lockstep's aggregator made this folder for a capture.\n",
+     "It removes the folder when the limits of its store are exceeded.\n", "a stored capture"},
+};
 
-std::string_view FirstLine(OwnFolder kind) { return kKinds[static_cast<size_t>(kind)]; }
+const MarkText& TextOf(OwnFolder kind) { return kKinds[static_cast<size_t>(kind)]; }
+std::string_view FirstLine(OwnFolder kind) { return TextOf(kind).first_line; }
 
 absl::Status Refused(std::string_view verb, const std::string& path, const std::string& reason) {
   return absl::PermissionDeniedError(absl::StrCat("cannot ", std::string(verb), " ", path, ": ", reason));
@@ -31,7 +41,7 @@ absl::Status Refused(std::string_view verb, const std::string& path, const std::
 
 absl::Status Mark(const std::string& folder, OwnFolder kind) {
   const std::string path = absl::StrCat(folder, "/", kOwnFolderMark);
-  const std::string text = absl::StrCat(std::string(FirstLine(kind)), std::string(kMarkRest));
+  const std::string text = absl::StrCat(std::string(FirstLine(kind)), std::string(TextOf(kind).second_line));
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!fd.ok() || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     return Refused("write", path, std::strerror(errno));
@@ -39,9 +49,9 @@ absl::Status Mark(const std::string& folder, OwnFolder kind) {
 }
 
 absl::Status NotOurs(const std::string& path, OwnFolder kind) {
-  const char* wanted = kind == OwnFolder::kCapture ? "a capture" : "an OTF2 archive";
-  return absl::FailedPreconditionError(absl::StrCat(
-      path, " exists and is not ", wanted, " that Lockstep wrote: choose another name, or remove it"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, " exists and is not ", TextOf(kind).words,
+                   " that Lockstep wrote: choose another name, or remove it"));
 }
 
 std::string WithoutSlashes(std::string path) {
@@ -56,6 +66,12 @@ bool IsEmptyFolder(const std::string& path) {
 }
 
 }  // namespace
+
+absl::Status MakeOwnFolder(const std::string& path, OwnFolder kind) {
+  if (::mkdir(path.c_str(), 0700) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
+  return Mark(path, kind);
+}
 
 absl::StatusOr<std::string> MakeFolderBeside(const std::string& path, OwnFolder kind) {
   std::error_code error;

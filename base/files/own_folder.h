@@ -15,8 +15,12 @@ namespace lockstep {
 // The file that marks a folder. Its text tells the user what it is for.
 inline constexpr char kOwnFolderMark[] = ".lockstep";
 
-// An archive can be made again from a capture, so that one kind never replaces the other.
-enum class OwnFolder : uint8_t { kCapture, kOtf2Archive };
+// An archive can be made again from a capture, so that one kind never replaces the other. kStoredCapture: in
+// an aggregator's store.
+enum class OwnFolder : uint8_t { kCapture, kOtf2Archive, kStoredCapture };
+
+// Creates the marked folder `path`, which must not exist, with mode 0700. Returns the system's error.
+absl::Status MakeOwnFolder(const std::string& path, OwnFolder kind);
 
 // Creates a marked folder beside `path` and returns its path: "PATH.partial-" and six random characters. No
 // other process has that name. The folders above `path` are created. kPermissionDenied: the system refuses.

@@ -113,5 +113,13 @@ TEST_F(OwnFolderTest, NamesTheReasonOfTheSystem) {
             absl::StatusCode::kPermissionDenied);
 }
 
+TEST_F(OwnFolderTest, MakesAFolderOnlyWhereNoneIs) {
+  const std::string path = top_ + "/stored";
+  ASSERT_TRUE(MakeOwnFolder(path, OwnFolder::kStoredCapture).ok());
+  EXPECT_TRUE(IsOwnFolder(path, OwnFolder::kStoredCapture));
+  EXPECT_FALSE(IsOwnFolder(path, OwnFolder::kCapture));
+  EXPECT_EQ(MakeOwnFolder(path, OwnFolder::kStoredCapture).code(), absl::StatusCode::kAlreadyExists);
+}
+
 }  // namespace
 }  // namespace lockstep
