@@ -85,7 +85,7 @@ absl::StatusOr<capture::FileEnd> CaptureData::StoreBatch(size_t i, const v1::Bat
     records_ += batch.rows();
   }
   if (!early.empty()) {
-    if (const auto end = Write(i, batch.incarnation(), 0, early); !end.ok()) return end;
+    if (auto end = Write(i, batch.incarnation(), 0, early); !end.ok()) return end;
   }
   return Write(i, batch.incarnation(), batch.rows(), batch.blocks());
 }

@@ -114,10 +114,11 @@ void Captures::RunRestored(const After& after) {
     MutexLock lock(&mutex_);
     sessions = sessions_;
   }
-  for (const auto& [id, running] : sessions) {
-    options_.log(LogLevel::kWarning, "capture_restored",
-                 {{"capture", id}, {"continues", running.session->CanContinue() ? "yes" : "no"}});
-    restored_.emplace_back([this, running, after] {
+  for (const auto& entry : sessions) {
+    options_.log(
+        LogLevel::kWarning, "capture_restored",
+        {{"capture", entry.first}, {"continues", entry.second.session->CanContinue() ? "yes" : "no"}});
+    restored_.emplace_back([this, running = entry.second, after] {
       const MonoTime begun = MonoNow();
       const auto emit = [&](const v1::TraceEvent& event) { running.feed->Add(event); };
       v1::TraceFinished finished = running.session->RunRestored(emit);

@@ -115,32 +115,54 @@ ExitCode TraceSession::Run(const v1::TraceRequest& request) {
   return code;
 }
 
-absl::Status TraceSession::FollowAgain(absl::Status lost) {
-  // Short, so that an interrupt is noticed.
-  constexpr Nanos kWait = Nanos::Seconds(1);
+bool TraceSession::WaitForAggregator() {
   constexpr Nanos kPause = Nanos::Millis(200);
   const SystemClock clock;
-  const MonoTime until = clock.Monotonic() + output_.patience;
+  const MonoTime now = clock.Monotonic();
+  progress_.Clear();
+  if (!wait_until_) {
+    wait_until_ = now + output_.patience;
+    PrintMessage(absl::StrFormat("the connection to the aggregator was lost; waiting up to %.0f s for it",
+                                 output_.patience.seconds()));
+  }
+  if (now >= *wait_until_ || interrupts_ >= 2) return false;
+  progress_.Show("waiting for the aggregator");
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kPause.ns()));
+  return true;
+}
+
+absl::Status TraceSession::FollowAgain(absl::Status lost) {
+  constexpr Nanos kWait = Nanos::Seconds(1);  // short, so that an interrupt is noticed
   if (!refused_.ok() || folder_.empty()) return lost;
   std::string capture;
   {
     MutexLock lock(&mutex_);
     capture = capture_;
   }
-  progress_.Clear();
-  PrintMessage(absl::StrFormat("the connection to the aggregator was lost; waiting up to %.0f s for it",
-                               output_.patience.seconds()));
-  while (clock.Monotonic() < until && interrupts_ < 2 &&
-         finished_.outcome() == v1::TraceFinished::OUTCOME_UNSPECIFIED) {
-    progress_.Show("waiting for the aggregator");
+  while (finished_.outcome() == v1::TraceFinished::OUTCOME_UNSPECIFIED && WaitForAggregator()) {
     const absl::Status followed =
         client_.FollowTrace(capture, kWait, [this](const v1::TraceEvent& event) { OnEvent(event); });
     if (absl::IsCancelled(followed)) return followed;
     // Another error says less than the first.
     if (!followed.ok() && !absl::IsUnavailable(followed) && !absl::IsDeadlineExceeded(followed)) return lost;
-    std::this_thread::sleep_for(std::chrono::nanoseconds(kPause.ns()));
   }
+  wait_until_.reset();
   return lost;
+}
+
+absl::Status TraceSession::FetchRecords(CaptureFolder& folder) {
+  while (true) {
+    progress_.Show("fetching records");
+    const absl::Status fetched = client_.Fetch(
+        finished_.capture(),
+        [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); });
+    if (!absl::IsUnavailable(fetched)) return fetched;
+    if (!WaitForAggregator()) break;
+    LOCKSTEP_RETURN_IF_ERROR(folder.DropRecords());
+  }
+  return absl::UnavailableError(absl::StrCat("the aggregator ended before its records of capture ",
+                                             finished_.capture(),
+                                             " could be fetched; they are in its state folder"));
 }
 
 absl::Status TraceSession::WriteFolder(ExitCode& code) {
@@ -152,16 +174,7 @@ absl::Status TraceSession::WriteFolder(ExitCode& code) {
 }
 
 absl::Status TraceSession::FillFolder(CaptureFolder& folder, ExitCode& code) {
-  progress_.Show("fetching records");
-  const absl::Status fetched = client_.Fetch(
-      finished_.capture(),
-      [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); });
-  if (absl::IsUnavailable(fetched)) {
-    return absl::UnavailableError(absl::StrCat("the aggregator ended before its records of capture ",
-                                               finished_.capture(),
-                                               " could be fetched; they are in its state folder"));
-  }
-  LOCKSTEP_RETURN_IF_ERROR(fetched);
+  LOCKSTEP_RETURN_IF_ERROR(FetchRecords(folder));
   progress_.Show("analysing");
   // The page also shows operators.
   LOCKSTEP_ASSIGN_OR_RETURN(capture::Capture capture,

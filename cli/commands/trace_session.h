@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -49,6 +50,9 @@ class TraceSession {
     std::string words;
   };
 
+  // Waits for a moment before the next attempt to reach a lost aggregator. Returns false if it has been away
+  // for too long, or the user gave up.
+  bool WaitForAggregator();
   // Follows the capture again after its aggregator was away. Returns the last error.
   absl::Status FollowAgain(absl::Status lost);
   void OnEvent(const v1::TraceEvent& event);
@@ -57,6 +61,8 @@ class TraceSession {
   void OnProgress(const v1::TraceProgress& progress);
   void ShowProgress();
   absl::Status WriteFolder(ExitCode& code);
+  // Fetches again, from the first byte, if the aggregator is lost meanwhile.
+  absl::Status FetchRecords(CaptureFolder& folder);
   absl::Status FillFolder(CaptureFolder& folder, ExitCode& code);
 
   AggregatorClient& client_;
@@ -70,6 +76,7 @@ class TraceSession {
   std::string folder_;
   std::string waits_for_;  // the trigger, in words
   bool start_reported_ = false;
+  std::optional<MonoTime> wait_until_;                         // end of the wait for a lost aggregator
   std::string phase_;                                          // of the progress line; empty: none yet
   std::map<std::pair<std::string, int32_t>, RankLine> ranks_;  // by host and pid
   absl::Status refused_;                                       // why the folder cannot be written

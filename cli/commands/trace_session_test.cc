@@ -75,6 +75,12 @@ class FakeAggregator final : public AggregatorClient {
   absl::Status Fetch(
       const std::string&,
       const std::function<absl::Status(const std::string&, std::string_view)>& on_bytes) override {
+    if (fetch_errors > 0) {
+      --fetch_errors;
+      const auto& [name, bytes] = files.front();
+      const absl::Status written = on_bytes(name, std::string_view(bytes).substr(0, 7));
+      return written.ok() ? absl::UnavailableError("lost") : written;
+    }
     for (const auto& [name, bytes] : files) {
       const size_t half = bytes.size() / 2;
       if (absl::Status s = on_bytes(name, std::string_view(bytes).substr(0, half)); !s.ok()) return s;
@@ -91,6 +97,7 @@ class FakeAggregator final : public AggregatorClient {
   std::vector<absl::Status> follow_errors;
   std::vector<v1::TraceEvent> follow_events;
   std::vector<std::string> followed;
+  int fetch_errors = 0;  // Fetch is lost so often after the first bytes
   std::vector<std::pair<std::string, std::string>> files;
   Mutex mutex;
   CondVar changed;
@@ -289,6 +296,14 @@ TEST_F(TraceSessionTest, FollowsItsCaptureAfterTheAggregatorWasAway) {
   EXPECT_THAT(aggregator_.followed, ::testing::ElementsAre("c1", "c1", "c1"));
   EXPECT_THAT(stderr_, HasSubstr("the connection to the aggregator was lost; waiting up to 45 s for it"));
   EXPECT_EQ(stderr_.find("armed"), stderr_.rfind("armed")) << "printed once";
+  EXPECT_TRUE(fs::exists(folder_ + "/capture/report.json"));
+}
+
+TEST_F(TraceSessionTest, FetchesAgainAfterTheAggregatorWasAway) {
+  aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  aggregator_.fetch_errors = 2;
+  EXPECT_EQ(Run(), ExitCode::kDone) << stderr_;
+  EXPECT_THAT(stderr_, HasSubstr("waiting up to 45 s"));
   EXPECT_TRUE(fs::exists(folder_ + "/capture/report.json"));
 }
 

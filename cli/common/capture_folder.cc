@@ -67,6 +67,15 @@ absl::Status CaptureFolder::AppendRecords(const std::string& file, std::string_v
   return absl::OkStatus();
 }
 
+absl::Status CaptureFolder::DropRecords() {
+  std::error_code error;
+  fs::remove_all(records(), error);
+  if (!error) fs::create_directory(records(), error);
+  if (error)
+    return absl::PermissionDeniedError(absl::StrCat("cannot clear ", records(), ": ", error.message()));
+  return absl::OkStatus();
+}
+
 absl::Status CaptureFolder::WriteReports(const capture::Capture& capture, const report::Analysis& analysis) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> json, OpenAtomicFile(partial_ + "/report.json"));
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, *json));

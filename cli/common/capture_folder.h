@@ -29,6 +29,9 @@ class CaptureFolder {
   // Appends a piece to a plain file of records/.
   absl::Status AppendRecords(const std::string& file, std::string_view bytes);
 
+  // Removes the files that AppendRecords wrote.
+  absl::Status DropRecords();
+
   // Call WriteReports after WriteTraces, because the report lists the traces.
   absl::Status WriteReports(const capture::Capture& capture, const report::Analysis& analysis);
   absl::Status WriteTraces(const capture::Capture& capture, const report::Analysis& analysis,

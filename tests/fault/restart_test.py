@@ -102,6 +102,16 @@ class Restart(unittest.TestCase):
         for entry in accounts_of(self.work / "capture", truths_of(self.job.truth)):
             self.assertTrue(entry.balanced(), entry)
 
+    def test_a_terminated_aggregator_closes_its_captures_and_gives_them_out_later(self):
+        process = self.trace("capture", "60s")
+        self.aggregator.terminate()
+        self.aggregator.wait()
+        self.begin_aggregator()
+        code, report, err = self.finish(process, "capture")
+        self.assertEqual(code, PARTIAL, err + self.output())
+        self.assertTrue(report["capture"]["partial"])
+        self.assertGreater(min(rank["compute_ns"] for rank in report["ranks"]), 0)
+
     @unittest.skipUnless(FULL, "takes half a minute: give --full")
     def test_a_capture_whose_window_has_passed_is_closed_and_the_ranks_are_free(self):
         process = self.trace("capture", "2s")
