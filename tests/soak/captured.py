@@ -3,7 +3,7 @@ import dataclasses
 import json
 import pathlib
 
-from accounting import accounts_of
+from accounting import NEVER_NS, accounts_of
 from live_job import report_of
 
 WHOLE, PARTIAL = 0, 7
@@ -21,13 +21,18 @@ class Capture:
     victim: int  # its number among the processes that were rank 2
 
     def __str__(self):
-        return f"{self.folder.name} exit {self.code} after {self.seconds:.1f} s: {self.text[-700:]}"
+        missing = report_of(self.folder)["capture"]["incomplete"] if self.code == PARTIAL else ""
+        return f"{self.folder.name} exit {self.code} after {self.seconds:.1f} s: {missing or self.text[-700:]}"
 
     def word(self):
         return {WHOLE: "whole", PARTIAL: "partial"}.get(self.code, f"exit {self.code}")
 
     def has_report(self):
         return self.code in (WHOLE, PARTIAL)
+
+    def began_late(self):
+        """Says whether only the load of the machine cut it: ranks received the start after T0, and the report says so."""
+        return self.code == PARTIAL and all(" late" in part["reason"] for part in report_of(self.folder)["capture"]["incomplete"])
 
     def window(self):
         """Returns begin, end and requested length, in ns of the aggregator's clock."""
@@ -51,10 +56,10 @@ class Capture:
         assert t1 - t0 >= requested - SLACK_NS, f"a window of {t1 - t0} ns: {self}"
 
     def check_balance(self, truths):
-        """Checks produced = stored + lost. A partial capture may have lost more than it can count, but it holds nothing
-        that was not produced. Returns the number of stored records."""
+        """Checks produced = stored + lost. A partial capture may have lost more than it can count, and its window may have
+        ended before its last record, but it holds nothing that was not produced. Returns the number of stored records."""
         stored = 0
-        for entry in accounts_of(self.folder, truths):
+        for entry in accounts_of(self.folder, truths, None if self.code == WHOLE else NEVER_NS):
             stored += entry.stored
             if self.code == WHOLE:
                 assert entry.balanced(), f"{entry}, in a capture that is called whole: {self}"

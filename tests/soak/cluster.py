@@ -12,6 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cable import Cable  # noqa: E402
 from call_times import CallTimes  # noqa: E402
 from captured import PARTIAL, WHOLE, Capture  # noqa: E402
 from late_ranks import RANK_ARGS  # noqa: E402
@@ -24,6 +25,7 @@ FREE_WITHIN_S = 2.0
 # After a signal, a rank on a busy machine needs seconds to write its truth file.
 KILL_LATE = {"OMPI_MCA_odls_base_sigkill_timeout": "10"}
 VICTIM = 2
+ATTEMPTS = 5
 DISK_BYTES = 16 << 20
 # libfiu's preloads, as fiu-run sets them.
 FIU = "/usr/lib/fiu/fiu_run_preload.so /usr/lib/fiu/fiu_posix_preload.so"
@@ -43,11 +45,16 @@ class Running:
 
     def __init__(self, site, folder, command):
         self.site, self.folder, self.began, self.victim = site, folder, time.monotonic(), site.victims
+        self.before = site.begun()
         self.process = subprocess.Popen(command, env=site.job.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     @property
     def pid(self):
         return self.process.pid
+
+    def wait_begun(self):
+        """Waits until the aggregator has begun the capture."""
+        wait_until(lambda: self.site.begun() > self.before or self.process.poll() is not None, "the capture's begin")
 
     def finish(self, timeout=90):
         try:
@@ -62,21 +69,25 @@ class Running:
 class Site:
     """Starts with the `with` block. All files are in `work`, and the processes end with the block.
 
-    `daemon` and `aggregator` are the words before these programs, as in ("prlimit", "--nofile=64"). With `proxied`,
-    the daemon reaches the aggregator through `proxy`. With `victim`, the job has a third rank that may be killed:
-    mpiexec ends a job when one of its ranks dies, so the victim has no launcher. Without `job`, the row starts its own `ranks`. `small_disks` are the folders
-    "state", "out" or "log" that are file systems of 16 MiB. With `injected`, fiu-ctrl can make the aggregator's system calls fail."""
+    daemon, aggregator     the words before these programs, as in ("prlimit", "--nofile=64")
+    environment            more variables of these programs, by name
+    proxied, cabled        the daemon reaches the aggregator through `proxy`, or from another network behind `cable`
+    victim                 the job has a third rank that may be killed. It has no launcher, because mpiexec ends a job when
+                           one of its ranks dies
+    job, ranks             with job=False, the row starts its own `ranks`
+    small_disks            the folders "state", "out" or "log" that are file systems of 16 MiB
+    injected               fiu-ctrl can make the aggregator's system calls fail"""
 
     def __init__(self, programs, work, *, daemon=(), aggregator=(), daemon_args=(), aggregator_args=(), environment=None, rank_args=RANK_ARGS,
-                 proxied=False, victim=False, listen="127.0.0.1", address=None, job=True, ranks=None, small_disks=(), injected=False):
+                 proxied=False, cabled=False, victim=False, job=True, ranks=None, small_disks=(), injected=False):
         self.programs, self.work = programs, work
         self.words = {"daemon": daemon, "aggregator": aggregator}
         self.more = {"daemon": daemon_args, "aggregator": aggregator_args}
         self.environment = environment or {}
         if injected:
             self.environment["aggregator"] = {"LD_PRELOAD": FIU, "FIU_CTRL_FIFO": str(work / "fiu")}
-        self.proxied, self.has_victim, self.has_job = proxied, victim, job
-        self.listen, self.reached_as = listen, address
+        self.proxied, self.cabled, self.has_victim, self.has_job = proxied, cabled, victim, job
+        self.proxy = self.cable = None
         self.ranks = ranks or (3 if victim else 2)
         self.state, self.outputs, self.logs = (work / name for name in ("state", "out", "log"))
         self.call_times = CallTimes(work / "calls")
@@ -104,10 +115,14 @@ class Site:
                 if folder.name in self.small_disks:
                     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", str(folder)], check=True)
                     stack.callback(subprocess.run, ["umount", "-l", str(folder)], check=True)
+            if self.cabled:
+                self.cable = Cable()
+                stack.callback(self.cable.close)
+                self.words["daemon"] = self.cable.words()
             stack.callback(self.end_servers)
             self.start("aggregator")
-            self.proxy = Proxy(self.address) if self.proxied else None
-            if self.proxy:
+            if self.proxied:
+                self.proxy = Proxy(self.address)
                 stack.callback(self.proxy.close)
             self.start("daemon")
             if self.has_job:
@@ -143,11 +158,15 @@ class Site:
 
     @property
     def address(self):
-        return f"{self.reached_as or '127.0.0.1'}:{self.port}"
+        """The address of the aggregator for programs of this machine."""
+        return f"127.0.0.1:{self.port}"
+
+    def address_for_daemon(self):
+        return self.proxy.address if self.proxy else f"{self.cable.outer}:{self.port}" if self.cable else self.address
 
     @property
     def reach(self):
-        return ("--aggregator", f"127.0.0.1:{self.port}", "--token-file", str(self.token))
+        return ("--aggregator", self.address, "--token-file", str(self.token))
 
     def spawn(self, name, command, env=None):
         process = subprocess.Popen([*map(str, command)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.work / f"{name}.err", "ab"),
@@ -160,10 +179,10 @@ class Site:
         log = self.logs / f"{name}.log"
         begin = log.stat().st_size if log.exists() else 0
         if name == "aggregator":
-            command = [self.programs.bin / "lockstep-aggregator", "--listen", f"{self.listen}:{self.port}", "--token-file", self.token, "--state-dir", self.state]
+            command = [self.programs.bin / "lockstep-aggregator", "--listen", f"{'0.0.0.0' if self.cable else '127.0.0.1'}:{self.port}", "--token-file", self.token, "--state-dir", self.state]
         else:
             command = [self.programs.bin / "lockstepd", "--socket", self.job.socket, "--token-file", self.token, "--audit-log", self.logs / "audit.jsonl",
-                       "--aggregator", self.proxy.address if self.proxy else self.address]
+                       "--aggregator", self.address_for_daemon()]
         self.spawn(name, [*self.words[name], *command, "--log", log, "--log-format", "json", *self.more[name]], self.environment.get(name))
         events = lambda: [json.loads(line) for line in log.read_bytes()[begin:].splitlines() if line.endswith(b"}")] if log.exists() else []  # noqa: E731
         found = wait_until(lambda: [e for e in events() if e["event"] == "listening"], f"the {name}", lambda: self.errors(name))
@@ -215,6 +234,10 @@ class Site:
                    lambda: f"{self.cli('status', *self.reach).stdout}\n{self.job.rank_output()}\n{self.errors('daemon')}\n{self.errors('aggregator')}", seconds)
         return time.monotonic()
 
+    def begun(self):
+        """Returns the number of captures that have begun."""
+        return (self.logs / "aggregator.log").read_text().count('"event":"capture_begins"')
+
     def descriptors(self, name):
         return len(list(pathlib.Path(f"/proc/{self.pid(name)}/fd").iterdir()))
 
@@ -246,27 +269,36 @@ class Site:
         assert self.job.process is None or self.job.process.poll() is None, "the job ended:\n" + self.job.rank_output()
 
     def whole_capture(self, duration="1s", *args):
-        capture = self.capture(duration, *args)
+        """Captures. A capture that began late by the load of the machine is repeated."""
+        for _ in range(ATTEMPTS):
+            capture = self.capture(duration, *args)
+            if not capture.began_late():
+                break
         assert capture.code == WHOLE, f"not whole: {capture}\n{self.errors('aggregator')}"
         return capture
 
-    def quiet_capture(self, duration="1s"):
-        """A whole capture without a fault. The times of its calls are the baseline."""
-        with self.call_times.noted(self.call_times.quiet):
-            return self.whole_capture(duration)
+    def quiet_capture(self):
+        """A whole capture without a fault. The times of its calls are the baseline. Ranks that have just started may still
+        be behind the wall clock."""
+        for _ in range(ATTEMPTS):
+            with self.call_times.noted(self.call_times.quiet):
+                capture = self.capture()
+            if capture.code == WHOLE:
+                return
+        raise AssertionError(f"not whole without a fault: {capture}\n{self.errors('daemon')}")
 
     def fault(self):
         """The times of calls inside the `with` block are compared with those of the quiet captures."""
         return self.call_times.noted(self.call_times.faults)
 
     def recovered(self, not_before=0.0):
-        """Checks that all ranks come back, and are free for a whole capture soon. `not_before` is the time at which a
+        """Checks that all ranks come back, and are free for another capture soon. `not_before` is the time at which a
         capture may still hold them."""
         since = max(self.wait_connected(), not_before)
         while True:
             began = time.monotonic()
             capture = self.begin("1s", "--arm-timeout", "5s").finish()
-            if capture.code == WHOLE:
+            if capture.code == WHOLE or capture.began_late():
                 break
             assert began - since <= FREE_WITHIN_S, f"still refused {began - since:.1f} s after all ranks were connected: {capture}"
             time.sleep(0.1)

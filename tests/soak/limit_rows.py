@@ -9,9 +9,9 @@ import statistics
 import time
 
 from accounting import accounts_of
-from captured import PARTIAL, WHOLE
+from captured import WHOLE
 from cluster import Site, temporary
-from live_job import report_of, truths_of
+from live_job import truths_of
 from row import Row
 from waiting import wait_until
 
@@ -158,8 +158,7 @@ def many_captures(turn):
     site = turn.site
     with site.fault():
         capture = site.begin("200ms").finish()
-    late = capture.code == PARTIAL and all(" late" in part["reason"] for part in report_of(capture.folder)["capture"]["incomplete"])
-    assert capture.code == WHOLE or late, str(capture)
+    assert capture.code == WHOLE or capture.began_late(), str(capture)
     turn.count("whole" if capture.code == WHOLE else "began late")
     shutil.rmtree(capture.folder)
     site.captures.clear()

@@ -32,12 +32,12 @@ def strike(turn, part, number):
             at = time.clock_gettime_ns(time.CLOCK_REALTIME)  # it had ended already
         else:
             at = hit(site, running.pid if part == "command" else site.pid(part), number)
+            restart(turn, part, number)
         capture = running.finish()
     text = f"{part} {signal.Signals(number).name} after {moment:.2f} s; {capture}"
     turn.count(capture.word())
     if number == signal.SIGKILL and part in ("victim", "daemon"):
         check_cut(capture, at, text)
-    restart(site, part, number)
     # A capture without its command goes on to its end, or to the command's absence.
     site.recovered(not_before=running.began + WINDOW_S + FREE_WITHIN_S if part == "command" else 0.0)
     if part == "aggregator" and number != signal.SIGSTOP:
@@ -53,14 +53,16 @@ def check_cut(capture, at, text):
         assert at >= t1 - SLACK_NS, f"called whole: {text}"
 
 
-def restart(site, part, number):
+def restart(turn, part, number):
+    """Starts a part that has ended again, as its supervisor would, up to a second later."""
     if number == signal.SIGSTOP or part == "command":
         return
-    site.wait_gone(part)
+    turn.site.wait_gone(part)
+    time.sleep(turn.draw.uniform(0, 1))
     if part == "victim":
-        site.start_victim()
+        turn.site.start_victim()
     else:
-        site.start(part)
+        turn.site.start(part)
 
 
 def check_kept(site, capture, text):
