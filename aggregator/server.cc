@@ -188,6 +188,7 @@ class GrpcServer final : public Server {
     gate_.Stop();
     hub_.Shutdown();
     options_.analyst->Shutdown();
+    hub_.captures().WaitForRestored();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
     ingest_.Stop();
     server_ = nullptr;

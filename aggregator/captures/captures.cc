@@ -348,11 +348,12 @@ void Captures::Shutdown() {
   }
   for (const auto& session : Sessions()) session->Abandon();
   // The captures' own threads drain and close them. The wait is bounded, because a daemon may be dead.
-  {
-    MutexLock lock(&mutex_);
-    changed_.WaitFor(&mutex_, options_.limits.abandon_wait + Nanos::Seconds(5),
-                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sessions_.empty(); });
-  }
+  MutexLock lock(&mutex_);
+  changed_.WaitFor(&mutex_, options_.limits.abandon_wait + Nanos::Seconds(5),
+                   [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sessions_.empty(); });
+}
+
+void Captures::WaitForRestored() {
   for (std::thread& thread : restored_) thread.join();
   restored_.clear();
 }

@@ -63,12 +63,13 @@ class Captures {
   // The three references must outlive the captures.
   Captures(CapturesOptions options, const JobClock& clock, const DaemonRegistry& daemons,
            const NodeClocks& clocks);
+  ~Captures() { WaitForRestored(); }
 
   // Restores a capture of an earlier process from its journal. Call it before the first daemon connects.
   absl::Status Restore(const std::string& id, const JournalContent& content);
   // The same for a capture whose records/ is complete, and whose report may not be.
   void RestoreClosed(const std::string& id);
-  // Runs the restored captures, each on a thread of its own, and `after` each. Shutdown waits for them.
+  // Runs the restored captures, each on a thread of its own, and `after` each.
   using After = std::function<void(const std::string& folder, v1::TraceFinished&)>;
   void RunRestored(const After& after);
   // Runs one capture on this thread. `after` runs when records/ is complete and may change the reported
@@ -114,6 +115,8 @@ class Captures {
   // Refuses new captures and ends those that run. Returns when they have ended, or after `abandon_wait` and
   // 5 s more.
   void Shutdown();
+  // Waits for the restored captures and for `after` each of them. Call it after Shutdown.
+  void WaitForRestored();
 
  private:
   struct FinishedCapture {

@@ -85,7 +85,10 @@ class IngestTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
   void Close() {
-    if (hub_ != nullptr) hub_->Shutdown();
+    if (hub_ != nullptr) {
+      hub_->Shutdown();
+      hub_->captures().WaitForRestored();
+    }
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     if (ingest_ != nullptr) ingest_->Stop();
     server_ = nullptr;

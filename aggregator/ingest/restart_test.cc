@@ -261,7 +261,7 @@ TEST_F(RestartTest, MakesTheReportThatIsMissing) {
   EXPECT_EQ(capture.running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
   Kill([&] { AppendTo(PathOf(capture.id, "journal"), "left"); });
   Restart();
-  hub_->Shutdown();
+  hub_->captures().WaitForRestored();
   EXPECT_THAT(analysed_, ElementsAre(capture.id));
   EXPECT_FALSE(fs::exists(PathOf(capture.id, "journal")));
 }
