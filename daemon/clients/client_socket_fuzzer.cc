@@ -40,6 +40,7 @@ struct ScriptedProcesses final : ProcessTable {
 struct OneUplink final : CaptureUplinks {
   explicit OneUplink(const Clock& clock) : spool(std::make_shared<Spool>(1u << 20, clock, losses)) {}
   bool MayCapture(UplinkId, const ProcessId&) override { return true; }
+  Nanos AwayFor(UplinkId) override { return Nanos(); }
   HostTime ToHost(UplinkId, JobTime t) override { return HostTime(t.ns()); }
   std::shared_ptr<Spool> SpoolOf(UplinkId) override { return spool; }
   void SendStates(UplinkId, v1::RankStates) override {}
