@@ -140,7 +140,7 @@ absl::Status TraceSession::FollowAgain(absl::Status lost) {
     capture = capture_;
   }
   while (finished_.outcome() == v1::TraceFinished::OUTCOME_UNSPECIFIED && WaitForAggregator()) {
-    const absl::Status followed =
+    absl::Status followed =
         client_.FollowTrace(capture, kWait, [this](const v1::TraceEvent& event) { OnEvent(event); });
     if (absl::IsCancelled(followed)) return followed;
     // Another error says less than the first.
@@ -153,7 +153,7 @@ absl::Status TraceSession::FollowAgain(absl::Status lost) {
 absl::Status TraceSession::FetchRecords(CaptureFolder& folder) {
   while (true) {
     progress_.Show("fetching records");
-    const absl::Status fetched = client_.Fetch(
+    absl::Status fetched = client_.Fetch(
         finished_.capture(),
         [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); });
     if (!absl::IsUnavailable(fetched)) return fetched;
