@@ -179,7 +179,8 @@ class Site:
         log = self.logs / f"{name}.log"
         begin = log.stat().st_size if log.exists() else 0
         if name == "aggregator":
-            command = [self.programs.bin / "lockstep-aggregator", "--listen", f"{'0.0.0.0' if self.cable else '127.0.0.1'}:{self.port}", "--token-file", self.token, "--state-dir", self.state]
+            command = [self.programs.bin / "lockstep-aggregator", "--listen", f"{'0.0.0.0' if self.cable else '127.0.0.1'}:{self.port}",
+                       "--token-file", self.token, "--state-dir", self.state]
         else:
             command = [self.programs.bin / "lockstepd", "--socket", self.job.socket, "--token-file", self.token, "--audit-log", self.logs / "audit.jsonl",
                        "--aggregator", self.address_for_daemon()]

@@ -43,9 +43,9 @@ def inside(stamps, t0, t1):
     return bisect.bisect_left(stamps, t1) - bisect.bisect_left(stamps, t0)
 
 
-def accounts_of(capture, truths):
-    """Returns the entries of a capture's folder, for the ranks in `truths` (live_job.truths_of). Records that CUPTI dropped are not in them, because CUPTI counts
-    them without a kind."""
+def accounts_of(capture, truths, end_ns=None):
+    """Returns the entries of a capture's folder, for the ranks in `truths` (live_job.truths_of). `end_ns` replaces
+    the windows' ends. Records that CUPTI dropped are not in the entries, because CUPTI counts them without a kind."""
     records = pathlib.Path(capture) / "records"
     last, first = records / "manifest.json", records / "manifest.open.json"
     manifest = json.loads((last if last.exists() else first).read_text())
@@ -55,8 +55,7 @@ def accounts_of(capture, truths):
         rank, truth = process["rank"], truths.get(process["rank"])
         if truth is None:
             continue
-        # A process that was lost with its daemon has no window.
-        t0, t1 = process["t0_host_ns"], process["t1_host_ns"] or NEVER_NS
+        t0, t1 = process["t0_host_ns"], end_ns or process["t1_host_ns"]
         entries = {kind: Entry(rank, kind) for kind in KIND.values()}
         for file in process["files"]:
             for kind, rows in counted[file["name"]].items():
