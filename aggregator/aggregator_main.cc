@@ -92,6 +92,7 @@ ServerOptions ToServer(const AggregatorOptions& options, const LogSink& log) {
   out.analyst = std::make_shared<ChildAnalyst>(ChildAnalystOptions{
       .program = OwnProgram(kProgram), .version = kProgramVersion, .limits = options.analysis, .log = log});
   out.audit_file = options.audit_file;
+  out.limits.store = options.store;
   out.log = log;
   if (options.munge || !options.munge_socket.empty()) {
     out.credentials =

@@ -60,6 +60,17 @@ void AddKeeping(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
                  "Total size of captures to keep; the oldest are removed first")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("20 GiB");
+  app.add_option("--keep-user-bytes", options.retention.user_bytes,
+                 "Total size of the captures of one user's jobs; the user's oldest are removed first")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("10 GiB");
+  app.add_option("--capture-bytes", options.store.bytes,
+                 "Size of one capture, apart from its report; beyond it, the capture ends, and its other "
+                 "records are counted as lost")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("8 GiB");
+  app.add_option("--capture-records", options.store.rows, "Number of records of one capture, in the same way")
+      ->capture_default_str();
   app.add_option("--keep-age", texts.keep_age,
                  "Time for which a capture is kept, as in 30d or 12h. Default: until one of the other two "
                  "limits is exceeded")

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "aggregator/captures/session_limits.h"
 #include "aggregator/reports/analysis_limits.h"
 #include "aggregator/retention.h"
 #include "base/settings/log_options.h"
@@ -19,6 +20,7 @@ struct AggregatorOptions {
   std::string state_dir;
   Retention retention;
   AnalysisLimits analysis;
+  StoreLimits store;
   bool munge = false;
   std::string munge_socket;
   int until_exit = 0;  // the aggregator ends when this pid ends; 0: none

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "base/files/folder_size.h"
 #include "base/files/own_folder.h"
 #include "base/files/read_files.h"
+#include "capture/store/records_manifest.h"
 
 namespace lockstep::aggregator {
 namespace {
@@ -29,6 +31,7 @@ struct Kept {
   std::string name;
   uint64_t bytes = 0;
   fs::file_time_type changed;
+  bool removed = false;
   std::string_view second() const { return std::string_view(name).substr(0, kSecondLength); }
 };
 
@@ -40,7 +43,7 @@ std::vector<Kept> CapturesIn(const std::string& folder) {
   for (const fs::directory_entry& entry : FolderEntries(folder)) {
     const std::string name = entry.path().filename().string();
     if (name[0] == '.' || !IsOwnFolder(entry.path(), OwnFolder::kStoredCapture)) continue;
-    captures.push_back({name, FolderBytes(entry.path().string()), entry.last_write_time(error)});
+    captures.push_back({name, FolderBytes(entry.path().string()), entry.last_write_time(error), false});
   }
   std::sort(captures.begin(), captures.end(), [](const Kept& a, const Kept& b) {
     return std::forward_as_tuple(a.second(), a.changed, a.name) <
@@ -77,6 +80,82 @@ bool IsOld(const std::string& name, const Retention& limits, std::optional<JobTi
   return limits.age && now && begun && *now - *begun > *limits.age;
 }
 
+// Returns the user of the capture's job, or nothing if its manifest cannot be read.
+std::optional<uint32_t> OwnerOf(const std::string& folder) {
+  for (const char* name : {capture::kManifestName, capture::kOpenManifestName}) {
+    const auto manifest =
+        capture::ParseManifest(FileText(absl::StrCat(folder, "/records/", name)).value_or(""));
+    if (manifest.ok()) return manifest->uid;
+  }
+  return std::nullopt;
+}
+
+// The captures of a folder, oldest first, while some are removed.
+class Removal {
+ public:
+  Removal(std::string folder, std::vector<Kept> captures, aggregator::CaptureUse& use,
+          const std::function<bool(const std::string&)>& in_use)
+      : folder_(std::move(folder)), captures_(std::move(captures)), use_(use), in_use_(in_use) {
+    retired_.left = UseOf(captures_);
+  }
+
+  template <typename Which>
+  void RemoveAll(const char* reason, const Which& which) {
+    for (Kept& capture : captures_) {
+      if (which(capture)) Remove(capture, reason);
+    }
+  }
+
+  // Removes the oldest while `exceeded` is true of those that are left, but not the newest.
+  template <typename Exceeded>
+  void RemoveOldest(const char* reason, const Exceeded& exceeded) {
+    for (size_t i = 0; i + 1 < captures_.size() && exceeded(retired_.left); ++i) Remove(captures_[i], reason);
+  }
+
+  void RemoveUsersOldest(uint64_t most_bytes) {
+    // The manifests matter only if one user could have that much.
+    if (retired_.left.bytes <= most_bytes) return;
+    std::map<uint32_t, std::vector<Kept*>> of_user;
+    for (Kept& capture : captures_) {
+      const std::optional<uint32_t> owner = OwnerOf(absl::StrCat(folder_, "/", capture.name));
+      if (owner && !capture.removed) of_user[*owner].push_back(&capture);
+    }
+    for (const auto& [user, captures] : of_user) {
+      uint64_t bytes = 0;
+      for (const Kept* capture : captures) bytes += capture->bytes;
+      for (size_t i = 0; i + 1 < captures.size() && bytes > most_bytes; ++i) {
+        if (Remove(*captures[i], "user_bytes")) bytes -= captures[i]->bytes;
+      }
+    }
+  }
+
+  const Retired& retired() const { return retired_; }
+
+ private:
+  // Returns true if it removed the capture. One that is used or that was removed stays as it is.
+  bool Remove(Kept& capture, const char* reason) {
+    if (capture.removed || in_use_(capture.name) || !use_.BeginRemoval(capture.name)) return false;
+    const absl::Status removed = aggregator::Remove(folder_, capture.name);
+    use_.EndRemoval(capture.name);
+    if (!removed.ok()) {
+      retired_.failed.push_back(absl::StrCat("capture ", capture.name, " cannot be removed from ", folder_,
+                                             ": ", removed.message()));
+      return false;
+    }
+    capture.removed = true;
+    --retired_.left.captures;
+    retired_.left.bytes -= capture.bytes;
+    retired_.captures.push_back({capture.name, capture.bytes, reason});
+    return true;
+  }
+
+  const std::string folder_;
+  std::vector<Kept> captures_;
+  aggregator::CaptureUse& use_;
+  const std::function<bool(const std::string&)>& in_use_;
+  Retired retired_;
+};
+
 }  // namespace
 
 std::optional<JobTime> CaptureTime(const std::string& name) {
@@ -103,30 +182,13 @@ StoreUse MeasureStore(const std::string& folder) { return UseOf(CapturesIn(folde
 Retired Retire(const std::string& folder, const Retention& limits, std::optional<JobTime> now,
                aggregator::CaptureUse& use, const std::function<bool(const std::string&)>& in_use) {
   RemoveLeftovers(folder);
-  const std::vector<Kept> captures = CapturesIn(folder);
-  Retired retired;
-  StoreUse& left = retired.left;
-  left = UseOf(captures);
-  for (size_t i = 0; i < captures.size(); ++i) {
-    const Kept& capture = captures[i];
-    const bool newest = i + 1 == captures.size();
-    const char* reason = IsOld(capture.name, limits, now)             ? "age"
-                         : !newest && left.captures > limits.captures ? "captures"
-                         : !newest && left.bytes > limits.bytes       ? "bytes"
-                                                                      : nullptr;
-    if (reason == nullptr || in_use(capture.name) || !use.BeginRemoval(capture.name)) continue;
-    const absl::Status removed = Remove(folder, capture.name);
-    use.EndRemoval(capture.name);
-    if (!removed.ok()) {
-      retired.failed.push_back(absl::StrCat("capture ", capture.name, " cannot be removed from ", folder,
-                                            ": ", removed.message()));
-      continue;
-    }
-    --left.captures;
-    left.bytes -= capture.bytes;
-    retired.captures.push_back({capture.name, capture.bytes, reason});
-  }
-  return retired;
+  Removal removal(folder, CapturesIn(folder), use, in_use);
+  const auto old = [&](const Kept& capture) { return IsOld(capture.name, limits, now); };
+  removal.RemoveAll("age", old);
+  removal.RemoveUsersOldest(limits.user_bytes);
+  removal.RemoveOldest("captures", [&](const StoreUse& left) { return left.captures > limits.captures; });
+  removal.RemoveOldest("bytes", [&](const StoreUse& left) { return left.bytes > limits.bytes; });
+  return removal.retired();
 }
 
 bool ClockStepDetector::IsReliable(JobTime now, MonoTime mono) {

@@ -17,7 +17,8 @@ namespace lockstep::aggregator {
 struct Retention {
   size_t captures = 100;
   uint64_t bytes = 20ull << 30;
-  std::optional<Nanos> age;  // nothing: no limit
+  uint64_t user_bytes = 10ull << 30;  // of the jobs of one user
+  std::optional<Nanos> age;           // nothing: no limit
 };
 
 // The captures in a folder that have the mark of a stored capture.
@@ -31,10 +32,10 @@ StoreUse MeasureStore(const std::string& folder);
 struct RetiredCapture {
   std::string name;
   uint64_t bytes = 0;
-  const char* reason = "";  // the exceeded limit: "age", "captures" or "bytes"
+  const char* reason = "";  // the exceeded limit: "age", "user_bytes", "captures" or "bytes"
 };
 struct Retired {
-  std::vector<RetiredCapture> captures;  // oldest first
+  std::vector<RetiredCapture> captures;  // in the order of their removal
   // One sentence per capture that could not be removed.
   std::vector<std::string> failed;
   StoreUse left;
@@ -45,7 +46,8 @@ struct Retired {
 std::optional<JobTime> CaptureTime(const std::string& name);
 
 // First removes the captures of `folder` that are older than the age limit, including the newest. Then
-// removes the oldest until both other limits hold, but never the newest. Names sort by time.
+// removes the oldest of each user until the user's limit holds, but never the user's newest. Then removes the
+// oldest until both other limits hold, but never the newest. Names sort by time.
 //
 // Only folders with the mark of a stored capture count and are removed (base/files/own_folder.h). Keeps
 // captures that `in_use` names or that are being read. Without `now` no capture is removed for its age. A

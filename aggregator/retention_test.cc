@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/files/own_folder.h"
+#include "capture/store/records_manifest.h"
 
 namespace lockstep::aggregator {
 namespace {
@@ -52,6 +53,29 @@ TEST_F(RetireTest, RemovesTheOldestExceptThoseInUseAndTheNewest) {
   EXPECT_THAT(
       Retire(folder_ + "/none", {}, std::nullopt, use_, [](const std::string&) { return false; }).captures,
       IsEmpty());
+}
+
+TEST_F(RetireTest, AUsersOldestGoBeforeThoseOfOthers) {
+  const auto add = [&](const std::string& name, uint32_t uid) {
+    Add(name);
+    capture::Manifest manifest;
+    manifest.uid = uid;
+    fs::create_directory(folder_ + "/" + name + "/records");
+    std::ofstream(folder_ + "/" + name + "/records/manifest.json") << capture::ManifestToJson(manifest);
+  };
+  add("a", 1);
+  for (const char* name : {"b", "c", "d", "e"}) add(name, 2);
+  Add("f");
+  const uint64_t one = MeasureStore(folder_).bytes / 5;
+  EXPECT_THAT(Names({.captures = 100, .bytes = 100 * one, .user_bytes = 5 * one, .age = std::nullopt}),
+              IsEmpty());
+  EXPECT_THAT(
+      Names({.captures = 100, .bytes = 100 * one, .user_bytes = 5 * one / 2, .age = std::nullopt}, {}, "c"),
+      ElementsAre("b user_bytes", "d user_bytes"));
+  EXPECT_THAT(Names({.captures = 100, .bytes = 100 * one, .user_bytes = 0, .age = std::nullopt}),
+              ElementsAre("c user_bytes"))
+      << "each user keeps the newest, and f is of no known user";
+  EXPECT_EQ(last_.left.bytes, MeasureStore(folder_).bytes);
 }
 
 TEST_F(RetireTest, FoldersOfOthersStay) {

@@ -157,7 +157,8 @@ void ServerMetrics::AddStore(Page& page) const {
   page.Gauge("lockstep_aggregator_store_bytes", "Bytes of those captures.").Count(store_.bytes);
   const auto captures =
       page.Counter("lockstep_aggregator_retired_captures_total",
-                   "Captures that were removed because of --keep-age, --keep-bytes and --keep-captures.");
+                   "Captures that were removed because of --keep-age, --keep-bytes, --keep-captures and "
+                   "--keep-user-bytes.");
   for (const auto& [limit, count] : retired_) captures.Count(count.captures, {{"limit", limit}});
   const auto bytes = page.Counter("lockstep_aggregator_retired_bytes_total", "Bytes of those captures.");
   for (const auto& [limit, count] : retired_) bytes.Count(count.bytes, {{"limit", limit}});

@@ -58,7 +58,7 @@ class ServerMetrics {
   StoreUse store_ ABSL_GUARDED_BY(mutex_);
   // By limit.
   std::map<std::string, RetiredCount> retired_ ABSL_GUARDED_BY(mutex_) = {
-      {"age", {}}, {"bytes", {}}, {"captures", {}}};
+      {"age", {}}, {"bytes", {}}, {"captures", {}}, {"user_bytes", {}}};
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);  // the newest report last
 };
 

@@ -28,11 +28,12 @@ std::vector<RankId> RankIds(const Selection& selection) {
 
 CaptureData::CaptureData(std::unique_ptr<capture::RecordsWriter> writer,
                          std::unique_ptr<CaptureJournal> journal, const Selection& selection,
-                         losses::LossTable& lost)
+                         const StoreLimits& limits, losses::LossTable& lost)
     : writer_(std::move(writer)),
       journal_(std::move(journal)),
       rank_ids_(RankIds(selection)),
       lost_(lost),
+      size_(limits),
       ranks_(selection.ranks.size()) {}
 
 absl::Status CaptureData::Journaled(absl::Status stored, const absl::Status& noted) {
@@ -108,8 +109,12 @@ absl::StatusOr<capture::FileEnd> CaptureData::Write(size_t i, uint64_t incarnati
                                                     const std::string& blocks) {
   if (blocks.empty()) return capture::FileEnd();
   const std::string failed = error();
-  absl::StatusOr<capture::FileEnd> end = absl::DataLossError(failed);
-  if (failed.empty()) end = writer_->Append({static_cast<uint32_t>(i), incarnation}, rank_ids_[i], blocks);
+  const capture::RowCounts counts = capture::CountRows(capture::WalkBlocks(blocks).blocks);
+  const absl::Status room =
+      failed.empty() ? size_.Take(blocks.size(), capture::TotalRows(counts)) : absl::DataLossError(failed);
+  absl::StatusOr<capture::FileEnd> end = capture::FileEnd();
+  if (!room.ok()) end = room;
+  if (room.ok()) end = writer_->Append({static_cast<uint32_t>(i), incarnation}, rank_ids_[i], blocks);
   if (end.ok()) return end;
   const absl::Status& s = end.status();
   if (s.code() == absl::StatusCode::kInvalidArgument) {
@@ -117,10 +122,9 @@ absl::StatusOr<capture::FileEnd> CaptureData::Write(size_t i, uint64_t incarnati
     Discard(i, "wire", 0, rows, std::string(s.message()));
     return end;
   }
-  const capture::RowCounts lost = capture::CountRows(capture::WalkBlocks(blocks).blocks);
-  for (uint32_t kind = 0; kind < lost.size(); ++kind) {
-    if (lost[kind] == 0 || kind == static_cast<uint32_t>(columns::Kind::kString)) continue;
-    Discard(i, "store", kind, lost[kind], std::string(s.message()));
+  for (uint32_t kind = 0; kind < counts.size(); ++kind) {
+    if (counts[kind] == 0 || kind == static_cast<uint32_t>(columns::Kind::kString)) continue;
+    Discard(i, "store", kind, counts[kind], std::string(s.message()));
   }
   SetError(std::string(s.message()));
   // The disk may accept it, although it did not accept the records.
@@ -177,7 +181,8 @@ absl::Status CaptureData::StoreTracePiece(size_t i, const v1::TraceFile& piece) 
     ranks_[i].trace_failed = true;
     return absl::OkStatus();
   }
-  absl::Status s = writer_->AppendTrace(owner, piece.offset(), piece.data());
+  absl::Status s = size_.Take(piece.data().size(), 0);
+  if (s.ok()) s = writer_->AppendTrace(owner, piece.offset(), piece.data());
   if (s.ok() && piece.last()) s = writer_->FinishTrace(owner);
   if (!s.ok()) LoseTrace(i, std::string(s.message()));
   return s;
@@ -203,7 +208,8 @@ absl::Status CaptureData::StoreProfilePiece(size_t i, const v1::TraceFile& piece
   absl::Status s;
   std::string why = piece.given_up();
   if (why.empty()) {
-    s = writer_->AppendTrace(owner, piece.offset(), piece.data());
+    s = size_.Take(piece.data().size(), 0);
+    if (s.ok()) s = writer_->AppendTrace(owner, piece.offset(), piece.data());
     if (s.ok() && piece.last()) s = writer_->FinishTrace(owner);
     why = std::string(s.message());
   }

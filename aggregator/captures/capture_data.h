@@ -17,7 +17,9 @@
 
 #include "absl/status/status.h"
 #include "aggregator/captures/capture_journal.h"
+#include "aggregator/captures/capture_size.h"
 #include "aggregator/captures/selection.h"
+#include "aggregator/captures/session_limits.h"
 #include "aggregator/nodes/seen_rank.h"
 #include "base/mutex.h"
 #include "capture/store/records_writer.h"
@@ -41,10 +43,10 @@ class CaptureData {
  public:
   // `lost` counts each loss that the capture's report will show, and outlives this object.
   CaptureData(std::unique_ptr<capture::RecordsWriter> writer, std::unique_ptr<CaptureJournal> journal,
-              const Selection& selection,
-              losses::LossTable& lost);  // Errors of the three functions below say which data was not stored
-                                         // and why; it is counted as lost. After an
-  // error of AddBatch or AddGap that is not kInvalidArgument, nothing more can be stored.
+              const Selection& selection, const StoreLimits& limits, losses::LossTable& lost);
+
+  // Errors of the three functions below say which data was not stored and why; it is counted as lost. After
+  // an error of AddBatch or AddGap that is not kInvalidArgument, nothing more can be stored.
   absl::Status AddBatch(const DaemonKey& from, size_t rank, const v1::Batch& batch);
   // Counts the gap's losses, and stores its definitions with the rank's first batch or behind it.
   absl::Status AddGap(const DaemonKey& from, size_t rank, const v1::Gap& gap);
@@ -115,6 +117,7 @@ class CaptureData {
   const std::unique_ptr<CaptureJournal> journal_;
   const std::vector<RankId> rank_ids_;  // in the order of ranks_
   losses::LossTable& lost_;
+  CaptureSize size_;  // thread-safe
 
   mutable Mutex mutex_;
   std::vector<Rank> ranks_ ABSL_GUARDED_BY(mutex_);  // never resized

@@ -47,8 +47,8 @@ absl::StatusOr<std::unique_ptr<CaptureSession>> CaptureSession::Create(std::stri
         CaptureJournal::Create(folder, {MakeJournalBegin(s.id_, s.selection_, s.request_, s.made_at_), {}});
   }
   if (!journal.ok()) return journal.status();
-  session->data_ =
-      std::make_unique<CaptureData>(*std::move(writer), *std::move(journal), session->selection_, env.lost);
+  session->data_ = std::make_unique<CaptureData>(*std::move(writer), *std::move(journal), session->selection_,
+                                                 env.limits.store, env.lost);
   return session;
 }
 
@@ -435,8 +435,8 @@ absl::StatusOr<std::unique_ptr<CaptureSession>> CaptureSession::Restore(const st
   if (!writer.ok()) return writer.status();
   auto journal = CaptureJournal::Create(folder, content);
   if (!journal.ok()) return journal.status();
-  session->data_ =
-      std::make_unique<CaptureData>(*std::move(writer), *std::move(journal), session->selection_, env.lost);
+  session->data_ = std::make_unique<CaptureData>(*std::move(writer), *std::move(journal), session->selection_,
+                                                 env.limits.store, env.lost);
   for (const v1::JournalEntry& entry : content.entries) session->Replay(entry);
   return session;
 }

@@ -1,10 +1,18 @@
-// SessionLimits are the times that a capture waits.
+// SessionLimits are the times that a capture waits, and the amounts that it stores.
 #ifndef LOCKSTEP_AGGREGATOR_CAPTURES_SESSION_LIMITS_H_
 #define LOCKSTEP_AGGREGATOR_CAPTURES_SESSION_LIMITS_H_
+
+#include <cstdint>
 
 #include "base/time.h"
 
 namespace lockstep::aggregator {
+
+// Beyond a limit, the capture ends, and the rest of its records is counted as lost.
+struct StoreLimits {
+  uint64_t bytes = uint64_t{8} << 30;  // on disk, before its report
+  uint64_t rows = 100'000'000;
+};
 
 struct SessionLimits {
   Nanos arm_timeout = Nanos::Seconds(10);   // if the request names none
@@ -21,6 +29,7 @@ struct SessionLimits {
   Nanos progress = Nanos::Millis(200);     // between progress events
   // For a caller whose connection broke to follow its capture again; then the capture ends.
   Nanos caller_wait = Nanos::Seconds(10);
+  StoreLimits store;
 };
 
 }  // namespace lockstep::aggregator

@@ -193,8 +193,8 @@ class IngestTest : public ::testing::Test {
     std::future<TraceRun> running;
     std::string id;
   };
-  Started StartCapture(Nanos duration = Nanos::Millis(50)) {
-    Serve();
+  Started StartCapture(Nanos duration = Nanos::Millis(50), SessionLimits limits = Quick()) {
+    Serve(limits);
     FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
     std::future<TraceRun> running = Trace(duration);
     std::string id = ArmAll(daemon);

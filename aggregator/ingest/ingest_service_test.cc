@@ -196,6 +196,24 @@ TEST_F(IngestServiceTest, CapturesSixtyFourDaemons) {
   EXPECT_EQ(rows, 6400u);
 }
 
+TEST_F(IngestServiceTest, ACaptureBeyondItsSizeEndsAndCountsTheRestAsLost) {
+  SessionLimits limits = Quick();
+  limits.store.rows = 6;
+  auto [daemon, running, id] = StartCapture(Nanos::Seconds(30), limits);
+  daemon.SendBatch(1, id, 0, Kernels(4), 4);
+  daemon.SendBatch(2, id, 0, Kernels(4), 4);
+  EXPECT_TRUE(daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_stop(); }).has_stop());
+  daemon.SendEnd(3, id, 0);
+  const TraceRun run = running.get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::FAILED);
+  EXPECT_THAT(run.finished.text(), HasSubstr("more than 6 records (--capture-records)"));
+  const capture::Capture capture = Load(id);
+  EXPECT_EQ(capture.ranks.at(0).activities.size(), 4u);
+  ASSERT_EQ(capture.ranks.at(0).losses.size(), 1u);
+  EXPECT_EQ(capture.ranks.at(0).losses[0].stage, "store");
+  EXPECT_EQ(capture.ranks.at(0).losses[0].records, 4u);
+}
+
 TEST_F(IngestServiceTest, AFullDiskEndsOnlyTheRunningCapture) {
   auto [daemon, running, id] = StartCapture(Nanos::Seconds(30));
   // A missing folder stands for any disk failure.
