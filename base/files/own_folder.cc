@@ -43,9 +43,10 @@ absl::Status Mark(const std::string& folder, OwnFolder kind) {
   const std::string path = absl::StrCat(folder, "/", kOwnFolderMark);
   const std::string text = absl::StrCat(std::string(FirstLine(kind)), std::string(TextOf(kind).second_line));
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (!fd.ok() || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    return Refused("write", path, std::strerror(errno));
-  return absl::OkStatus();
+  const ssize_t written = fd.ok() ? ::write(fd.get(), text.data(), text.size()) : -1;
+  if (written == static_cast<ssize_t>(text.size())) return absl::OkStatus();
+  // A disk that fills up takes a part without an error.
+  return absl::ErrnoToStatus(written < 0 ? errno : ENOSPC, absl::StrCat("cannot write ", path));
 }
 
 absl::Status NotOurs(const std::string& path, OwnFolder kind) {
