@@ -6,8 +6,9 @@ namespace lockstep::aggregator {
 
 bool AnalysisTurns::IsNext(uid_t user, uint64_t ticket) const {
   if (running_.size() >= most_ || tickets_.at(user).front() != ticket) return false;
-  const auto next = std::find_if(users_.begin(), users_.end(),
-                                 [this](uid_t waiting) { return !running_.contains(waiting); });
+  const auto next = std::find_if(
+      users_.begin(), users_.end(),
+      [this](uid_t waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !running_.contains(waiting); });
   return next != users_.end() && *next == user;
 }
 
