@@ -6,6 +6,7 @@ import subprocess
 from cluster import fill
 from row import Row
 
+FAILED = 1
 FULL = "No space left on device"
 # A capture of one second with its report needs less than this.
 CAPTURE_BYTES = 600_000
@@ -14,6 +15,7 @@ CAPTURE_BYTES = 600_000
 def check_refusal(turn, capture, files):
     """A capture under a full disk is whole, partial, or fails with the system's words. It leaves no half output."""
     if not capture.has_report():
+        assert capture.code == FAILED, str(capture)
         assert FULL in capture.text, f"the error does not say '{FULL}': {capture}"
         assert not capture.folder.exists(), f"left {capture.folder}: {capture}"
     turn.count(capture.word())
