@@ -125,6 +125,8 @@ capture::Manifest MakeManifest(const CaptureFacts& facts, const std::vector<Stor
       p.trace = stored[i].trace;
       p.python_profile = stored[i].profile;
     }
+    // What was not written may be of any rank.
+    if (!facts.write_error.empty() && p.cut.empty()) p.cut = facts.write_error;
     if (!rank.ended) {
       m.complete = false;
       if (!stored.empty()) m.missing_ranks.push_back(p.rank);
@@ -140,8 +142,7 @@ capture::Manifest MakeManifest(const CaptureFacts& facts, const std::vector<Stor
   return m;
 }
 
-v1::TraceFinished MakeOutcome(const CaptureFacts& facts, const std::vector<StoredRank>& stored,
-                              const std::string& write_error, EndedBy end) {
+v1::TraceFinished MakeOutcome(const CaptureFacts& facts, const std::vector<StoredRank>& stored, EndedBy end) {
   const Selection& selection = facts.selection;
   v1::TraceFinished finished;
   finished.set_capture(facts.id);
@@ -180,10 +181,10 @@ v1::TraceFinished MakeOutcome(const CaptureFacts& facts, const std::vector<Store
     sentences.push_back(absl::StrCat(RankNoun(ranks.size()), RankList(ranks), " ", why));
   }
   finished.set_text(absl::StrJoin(sentences, "; "));
-  if (!write_error.empty()) {
+  if (!facts.write_error.empty()) {
     finished.set_outcome(v1::TraceFinished::FAILED);
-    finished.set_text(
-        absl::StrCat("the capture was stopped: ", write_error, "; the records written until then are kept"));
+    finished.set_text(absl::StrCat("the capture was stopped: ", facts.write_error,
+                                   "; the records written until then are kept"));
   } else if (facts.plan.t0() == JobTime() && end == EndedBy::kStop) {
     finished.set_outcome(v1::TraceFinished::FAILED);
     finished.set_text("stopped before it began: nothing was captured");

@@ -25,17 +25,17 @@ struct CaptureFacts {
   const StartPlan& plan;
   const NodeClocks& clocks;
   JobTime made_at;
-  std::string restarted;  // not empty: what a restart of the aggregator did to the capture
+  std::string write_error;  // CaptureData::error()
+  std::string restarted;    // not empty: what a restart of the aggregator did to the capture
 };
 
 // `stored` has the ranks' data in the order of the selection. It is empty for the open manifest, which is
 // written when the capture begins.
 capture::Manifest MakeManifest(const CaptureFacts& facts, const std::vector<StoredRank>& stored);
 
-// `write_error` is CaptureData::error(). `end` says whether the capture ended by itself.
+// `end` says whether the capture ended by itself.
 enum class EndedBy { kItself, kStop };
-v1::TraceFinished MakeOutcome(const CaptureFacts& facts, const std::vector<StoredRank>& stored,
-                              const std::string& write_error, EndedBy end);
+v1::TraceFinished MakeOutcome(const CaptureFacts& facts, const std::vector<StoredRank>& stored, EndedBy end);
 
 }  // namespace lockstep::aggregator
 

@@ -53,7 +53,9 @@ absl::StatusOr<std::unique_ptr<CaptureSession>> CaptureSession::Create(std::stri
 }
 
 CaptureFacts CaptureSession::Facts() const {
-  return {id_, selection_, request_, ranks_, plan_, env_.clocks, made_at_, restarted_};
+  return {id_,       selection_,  request_, ranks_,
+          plan_,     env_.clocks, made_at_, data_ != nullptr ? data_->error() : "",
+          restarted_};
 }
 
 void CaptureSession::EmitAccepted(const Emit& emit) {
@@ -121,7 +123,14 @@ void CaptureSession::Arm(const Emit& emit) {
     MutexLock lock(&mutex_);
     for (size_t i = 0; i < ranks_.all().size(); ++i) Report(i);
   }
-  for (const DaemonKey& daemon : Daemons(CaptureRanks::Of::kAll)) outbox_.Send(daemon, ArmMessage(daemon));
+  std::vector<std::pair<DaemonKey, v1::FromAggregator>> arms;
+  {
+    MutexLock lock(&mutex_);
+    arming_ = true;
+    for (const DaemonKey& daemon : ranks_.Daemons(CaptureRanks::Of::kAll))
+      arms.emplace_back(daemon, ArmMessage(daemon));
+  }
+  for (const auto& [daemon, arm] : arms) outbox_.Send(daemon, arm);
   const Nanos timeout =
       request_.arm_timeout_ns() > 0 ? Nanos(request_.arm_timeout_ns()) : env_.limits.arm_timeout;
   WaitFor(emit, MonoNow() + timeout,
@@ -267,7 +276,7 @@ v1::TraceFinished CaptureSession::Close(const Emit& emit) {
     phase_ = CapturePhase::kClosed;
     EmitPending(emit, MonoTime());
     const std::vector<StoredRank> stored = data_->Stored();
-    finished = MakeOutcome(Facts(), stored, data_->error(), stopping_ ? EndedBy::kStop : EndedBy::kItself);
+    finished = MakeOutcome(Facts(), stored, stopping_ ? EndedBy::kStop : EndedBy::kItself);
     manifest = MakeManifest(Facts(), stored);
   }
   const absl::Status closed = data_->Close(manifest);
@@ -361,7 +370,6 @@ v1::FromAggregator CaptureSession::ArmMessage(const DaemonKey& daemon) const {
                                                    : env_.limits.arm_timeout.ns());
   arm.set_framework(request_.framework());
   arm.set_sample(purpose_ == Purpose::kSample);
-  MutexLock lock(&mutex_);
   for (const CaptureRank& rank : ranks_.all()) {
     if (rank.seen.daemon != daemon || !rank.refused.empty()) continue;
     *arm.add_processes() = rank.seen.rank.process();
@@ -588,11 +596,16 @@ size_t CaptureSession::FirstRankOf(const std::string& node_id) const {
 }
 
 void CaptureSession::OnDaemonBack(const DaemonKey& daemon) {
+  std::vector<v1::FromAggregator> again;
   {
     MutexLock lock(&mutex_);
     last_message_ = MonoNow();
+    // The old connection may have broken with these on their way. A daemon that has them ignores them.
+    if (phase_ == CapturePhase::kArming && arming_) again.push_back(ArmMessage(daemon));
+    if (plan_.t0() != JobTime() && phase_ != CapturePhase::kClosed) again.push_back(StartMessage());
   }
   outbox_.Resend(daemon);
+  for (const v1::FromAggregator& message : again) outbox_.Send(daemon, message);
 }
 
 }  // namespace lockstep::aggregator

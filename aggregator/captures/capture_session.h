@@ -133,7 +133,7 @@ class CaptureSession {
   std::vector<DaemonKey> Daemons(CaptureRanks::Of ranks) const;
   // Returns the time after which a message has reached all these daemons.
   Nanos DeliveryTime(const std::vector<DaemonKey>& daemons) const;
-  v1::FromAggregator ArmMessage(const DaemonKey& daemon) const;
+  v1::FromAggregator ArmMessage(const DaemonKey& daemon) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   v1::FromAggregator StartMessage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Report(size_t rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetState(size_t rank, v1::RankState::State state, const std::string& text)
@@ -167,6 +167,7 @@ class CaptureSession {
   mutable Mutex mutex_;
   CondVar changed_;
   CapturePhase phase_ ABSL_GUARDED_BY(mutex_) = CapturePhase::kArming;
+  bool arming_ ABSL_GUARDED_BY(mutex_) = false;  // the daemons' Arms are being sent, or were
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   MonoTime abandoned_ ABSL_GUARDED_BY(mutex_);  // 0: not abandoned
   CaptureRanks ranks_ ABSL_GUARDED_BY(mutex_);

@@ -220,6 +220,20 @@ TEST_F(CaptureSessionTest, SendsTheStartToADaemonThatReconnects) {
   EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
 }
 
+TEST_F(CaptureSessionTest, ADaemonThatReconnectsWhileArmingIsAskedAgain) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+  auto running = Trace();
+  ASSERT_TRUE(daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm(); }).has_arm());
+  daemon.Break();  // the request was on its way
+  daemon.Connect();
+  const std::string id = ArmAll(daemon);
+  EXPECT_NE(id, "");
+  WaitForStart(daemon);
+  daemon.SendEnd(1, id, 0);
+  EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
+}
+
 TEST_F(CaptureSessionTest, ADaemonLearnsWhichCapturesStillRun) {
   Started capture = StartCapture(Nanos::Seconds(60));
   capture.daemon.Break();
