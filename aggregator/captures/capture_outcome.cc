@@ -125,7 +125,7 @@ capture::Manifest MakeManifest(const CaptureFacts& facts, const std::vector<Stor
       p.trace = stored[i].trace;
       p.python_profile = stored[i].profile;
     }
-    // What was not written may be of any rank.
+    // The records that were not written may be of any rank.
     if (!facts.write_error.empty() && p.cut.empty()) p.cut = facts.write_error;
     if (!rank.ended) {
       m.complete = false;
