@@ -10,6 +10,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -103,6 +104,7 @@ class StreamThreads {
   Service* service_ = nullptr;                          // thread: set by Start, as make_
   Make make_;                                           // thread: set by Start
   std::vector<std::thread> threads_;                    // thread: owner
+  std::atomic<uint64_t> begun_ = 0;                     // operations since the start
 
   Mutex mutex_;
   CondVar changed_;
