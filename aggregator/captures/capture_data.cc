@@ -34,7 +34,9 @@ CaptureData::CaptureData(std::unique_ptr<capture::RecordsWriter> writer,
       rank_ids_(RankIds(selection)),
       lost_(lost),
       size_(limits),
-      ranks_(selection.ranks.size()) {}
+      ranks_(selection.ranks.size()) {
+  size_.Restore(writer_->bytes(), 0);
+}
 
 absl::Status CaptureData::Journaled(absl::Status stored, const absl::Status& noted) {
   if (noted.ok()) return stored;
@@ -250,11 +252,13 @@ void CaptureData::RestoreBatch(size_t i, const v1::Batch& batch, const std::stri
     if (!file.empty()) ranks_[i].early_definitions.clear();
     records_ += batch.rows();
   }
+  size_.Restore(0, batch.rows());
   if (file.empty() && batch.rows() > 0)
     Discard(i, "wire", 0, batch.rows(), "a batch was damaged; the aggregator was restarted since");
 }
 
 void CaptureData::RestorePiece(size_t i, const v1::TraceFile& piece, uint64_t bytes) {
+  size_.Restore(bytes, 0);
   MutexLock lock(&mutex_);
   Rank& rank = ranks_[i];
   if (piece.kind() == v1::TraceFile::PYTHON_PROFILE) {

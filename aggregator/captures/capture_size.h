@@ -1,6 +1,4 @@
 // CaptureSize counts what one capture stores, and refuses more than its limits. Any thread may call it.
-//
-// After a restart of the aggregator it counts from 0 again, so a resumed capture may store twice as much.
 #ifndef LOCKSTEP_AGGREGATOR_CAPTURES_CAPTURE_SIZE_H_
 #define LOCKSTEP_AGGREGATOR_CAPTURES_CAPTURE_SIZE_H_
 
@@ -17,6 +15,11 @@ class CaptureSize {
  public:
   explicit CaptureSize(const StoreLimits& limits) : limits_(limits) {}
 
+  // Counts what an earlier process stored.
+  void Restore(uint64_t bytes, uint64_t rows) {
+    bytes_ += bytes;
+    rows_ += rows;
+  }
   // Counts bytes and rows that are to be stored. kResourceExhausted: with them, the capture exceeds a limit,
   // which the error names with its option. They count even then, because the capture ends.
   absl::Status Take(uint64_t bytes, uint64_t rows) {

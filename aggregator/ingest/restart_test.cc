@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "aggregator/ingest/ingest_fixture.h"
+#include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -35,9 +36,9 @@ class RestartTest : public IngestTest {
   }
   void Restart(SessionLimits limits = Quick()) {
     Serve(limits);
-    hub_->Resume([this](const std::string& folder, v1::TraceFinished& finished) {
+    hub_->Resume([this](const std::string& folder, v1::TraceFinished&) {
+      MutexLock lock(&mutex_);
       analysed_.push_back(fs::path(folder).filename());
-      outcomes_.push_back(finished.outcome());
     });
   }
   static std::future<TraceRun> FollowOn(v1::Control::Stub& stub, const std::string& id) {
@@ -60,8 +61,15 @@ class RestartTest : public IngestTest {
     std::ofstream(path, std::ios::binary | std::ios::app) << text;
   }
 
-  std::vector<std::string> analysed_;
-  std::vector<v1::TraceFinished::Outcome> outcomes_;
+  // The captures for which a report was made.
+  std::vector<std::string> Analysed() {
+    MutexLock lock(&mutex_);
+    return analysed_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::string> analysed_ ABSL_GUARDED_BY(mutex_);
 };
 
 TEST_F(RestartTest, ContinuesACaptureInsideItsWindow) {
@@ -82,7 +90,7 @@ TEST_F(RestartTest, ContinuesACaptureInsideItsWindow) {
   const TraceRun run = following.get();
   EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::COMPLETE) << run.finished.text();
   EXPECT_EQ(run.events.front().accepted().capture(), capture.id);
-  EXPECT_THAT(analysed_, ElementsAre(capture.id));
+  EXPECT_THAT(Analysed(), ElementsAre(capture.id));
   EXPECT_FALSE(fs::exists(PathOf(capture.id, "journal")));
   const capture::Capture loaded = Load(capture.id);
   EXPECT_EQ(loaded.ranks[0].activities.size(), 30u);
@@ -245,6 +253,26 @@ TEST_F(RestartTest, ContinuesATraceFileInItsMiddle) {
   EXPECT_EQ(text, "first second");
 }
 
+TEST_F(RestartTest, TheLimitOfACaptureCountsWhatWasStoredBefore) {
+  SessionLimits limits = Quick();
+  limits.store.rows = 15;
+  Started capture = StartCapture(Nanos::Seconds(60), limits);
+  FakeDaemon& daemon = capture.daemon;
+  daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
+  ASSERT_TRUE(daemon.WaitForAck(1));
+  Kill();
+  Restart(limits);
+  daemon.Connect();
+  daemon.SendBatch(2, capture.id, 0, Kernels(10, 100), 10);
+  daemon.SendEnd(3, capture.id, 0);
+  const TraceRun run = Follow(capture.id);
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::FAILED);
+  EXPECT_THAT(run.finished.text(), HasSubstr("more than 15 records (--capture-records)"));
+  const capture::Capture loaded = Load(capture.id);
+  EXPECT_EQ(loaded.ranks[0].activities.size(), 10u);
+  EXPECT_TRUE(loaded.partial()) << "the report of a capture that was cut says so";
+}
+
 TEST_F(RestartTest, LeavesACaptureOfAnotherFormatAlone) {
   Started capture = StartCapture(Nanos::Seconds(60));
   capture.daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
@@ -262,7 +290,7 @@ TEST_F(RestartTest, MakesTheReportThatIsMissing) {
   Kill([&] { AppendTo(PathOf(capture.id, "journal"), "left"); });
   Restart();
   hub_->captures().WaitForRestored();
-  EXPECT_THAT(analysed_, ElementsAre(capture.id));
+  EXPECT_THAT(Analysed(), ElementsAre(capture.id));
   EXPECT_FALSE(fs::exists(PathOf(capture.id, "journal")));
 }
 
