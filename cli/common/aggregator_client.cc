@@ -79,6 +79,7 @@ class GrpcClient final : public AggregatorClient {
 
   void CancelTrace() override {
     MutexLock lock(&mutex_);
+    cancelled_ = true;
     if (tracing_ != nullptr) tracing_->TryCancel();
   }
 
@@ -135,6 +136,9 @@ class GrpcClient final : public AggregatorClient {
   absl::Status StatusOf(const grpc::Status& answer) {
     absl::Status status = rpc::FromGrpc(answer);
     MutexLock lock(&mutex_);
+    // A server that ends cancels the calls that still run.
+    if (absl::IsCancelled(status) && !cancelled_)
+      return absl::UnavailableError("the aggregator ended during the call");
     if (!absl::IsUnauthenticated(status) || no_credential_.empty()) return status;
     return absl::UnauthenticatedError(
         absl::StrCat(status.message(), " (no MUNGE credential: ", no_credential_, ")"));
@@ -161,6 +165,7 @@ class GrpcClient final : public AggregatorClient {
   Mutex mutex_;
   std::string no_credential_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<grpc::ClientContext> tracing_ ABSL_GUARDED_BY(mutex_);
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;  // by CancelTrace
 };
 
 class InProcess final : public LocalAggregator {

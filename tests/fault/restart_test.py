@@ -104,6 +104,7 @@ class Restart(unittest.TestCase):
 
     def test_a_terminated_aggregator_closes_its_captures_and_gives_them_out_later(self):
         process = self.trace("capture", "60s")
+        time.sleep(0.5)  # every rank then has kernels
         self.aggregator.terminate()
         self.aggregator.wait()
         self.begin_aggregator()
