@@ -4,6 +4,7 @@ import shutil
 import subprocess
 
 from cluster import fill
+from live_job import report_of
 from row import Row
 
 FAILED = 1
@@ -13,11 +14,12 @@ CAPTURE_BYTES = 600_000
 
 
 def check_refusal(turn, capture, files):
-    """A capture under a full disk is whole, partial, or fails with the system's words. It leaves no half output."""
+    """A capture under a full disk is whole, partial, or fails with the system's words. What a failed one leaves is called partial."""
     if not capture.has_report():
         assert capture.code == FAILED, str(capture)
         assert FULL in capture.text, f"the error does not say '{FULL}': {capture}"
-        assert not capture.folder.exists(), f"left {capture.folder}: {capture}"
+        if capture.folder.exists():
+            assert report_of(capture.folder)["capture"]["partial"], f"left {capture.folder}, called whole: {capture}"
     turn.count(capture.word())
     for name in files:
         turn.site.processes[name].poll()
