@@ -254,7 +254,7 @@ void CaptureData::RestoreBatch(size_t i, const v1::Batch& batch, const std::stri
   }
   size_.Restore(0, batch.rows());
   if (file.empty() && batch.rows() > 0)
-    Discard(i, "wire", 0, batch.rows(), "a batch was damaged; the aggregator was restarted since");
+    Discard(i, "store", 0, batch.rows(), "a batch could not be stored; the aggregator was restarted since");
 }
 
 void CaptureData::RestorePiece(size_t i, const v1::TraceFile& piece, uint64_t bytes) {

@@ -463,6 +463,9 @@ void CaptureSession::Replay(const v1::JournalEntry& entry) {
       if (const size_t i = FirstRankOf(entry.hole().node_id()); i < selection_.ranks.size())
         data_->RestoreHole(i, entry.hole().batches());
       return;
+    case v1::JournalEntry::kFailure:
+      stopping_ = true;
+      return data_->SetError(entry.failure().text());
     default:
       return;
   }
@@ -574,7 +577,7 @@ void CaptureSession::OnEnd(const DaemonKey& from, const v1::CaptureEnd& end) {
   }
   StopIfBroken(data_->AddEnd(from, i, end)).IgnoreError();
   MutexLock lock(&mutex_);
-  EndRank(i, end);
+  if (phase_ != CapturePhase::kClosed) EndRank(i, end);
   changed_.SignalAll();
 }
 

@@ -273,6 +273,23 @@ TEST_F(RestartTest, TheLimitOfACaptureCountsWhatWasStoredBefore) {
   EXPECT_TRUE(loaded.partial()) << "the report of a capture that was cut says so";
 }
 
+TEST_F(RestartTest, ACaptureThatHadFailedStaysFailed) {
+  SessionLimits limits = Quick();
+  limits.store.rows = 5;
+  Started capture = StartCapture(Nanos::Seconds(60), limits);
+  FakeDaemon& daemon = capture.daemon;
+  daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
+  ASSERT_TRUE(daemon.WaitForAck(1));
+  Kill();
+  Restart();
+  daemon.Connect();
+  daemon.SendEnd(2, capture.id, 0);
+  const TraceRun run = Follow(capture.id);
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::FAILED);
+  EXPECT_THAT(run.finished.text(), HasSubstr("more than 5 records (--capture-records)"));
+  EXPECT_TRUE(Load(capture.id).partial());
+}
+
 TEST_F(RestartTest, LeavesACaptureOfAnotherFormatAlone) {
   Started capture = StartCapture(Nanos::Seconds(60));
   capture.daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
