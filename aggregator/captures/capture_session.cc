@@ -25,7 +25,6 @@ CaptureSession::CaptureSession(std::string id, Purpose purpose, Selection select
       request_(request),
       env_(env),
       made_at_(made_at),
-      outbox_(env_.daemons),
       ranks_(selection_, request_, env_.limits),
       plan_(request_, env_.limits) {}
 
@@ -58,19 +57,8 @@ CaptureFacts CaptureSession::Facts() const {
           restarted_};
 }
 
-void CaptureSession::EmitAccepted(const Emit& emit) {
-  v1::TraceEvent accepted;
-  v1::TraceAccepted& a = *accepted.mutable_accepted();
-  a.set_capture(id_);
-  a.set_job(selection_.job);
-  a.set_world_size(selection_.world_size);
-  for (const SeenRank& seen : selection_.ranks) *a.add_ranks() = seen.rank;
-  for (const int32_t rank : selection_.missing_ranks) a.add_missing_ranks(rank);
-  emit(accepted);
-}
-
 v1::TraceFinished CaptureSession::Run(const Emit& emit) {
-  EmitAccepted(emit);
+  emit(AcceptedEvent(id_, selection_));
   Arm(emit);
   Start();
   AwaitStart(emit);
@@ -118,21 +106,16 @@ bool CaptureSession::RunsOn(const std::string& node_id) const {
 }
 
 void CaptureSession::Arm(const Emit& emit) {
-  EmitPhase(emit, PhaseName(CapturePhase::kArming));
-  {
-    MutexLock lock(&mutex_);
-    for (size_t i = 0; i < ranks_.all().size(); ++i) Report(i);
-  }
+  emit(PhaseEvent(PhaseName(CapturePhase::kArming)));
   std::vector<std::pair<DaemonKey, v1::FromAggregator>> arms;
   {
     MutexLock lock(&mutex_);
-    arming_ = true;
+    for (size_t i = 0; i < ranks_.all().size(); ++i) Report(i);
     for (const DaemonKey& daemon : ranks_.Daemons(CaptureRanks::Of::kAll))
-      arms.emplace_back(daemon, ArmMessage(daemon));
+      arms.emplace_back(daemon, ArmMessage(id_, purpose_, request_, env_.limits, ranks_, daemon));
   }
-  for (const auto& [daemon, arm] : arms) outbox_.Send(daemon, arm);
-  const Nanos timeout =
-      request_.arm_timeout_ns() > 0 ? Nanos(request_.arm_timeout_ns()) : env_.limits.arm_timeout;
+  for (const auto& [daemon, arm] : arms) env_.daemons.Send(daemon, arm);
+  const Nanos timeout = ArmTimeout(request_, env_.limits);
   WaitFor(emit, MonoNow() + timeout,
           [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || ranks_.AllSettled(phase_); });
   MutexLock lock(&mutex_);
@@ -153,10 +136,10 @@ void CaptureSession::Start() {
     phase_ = CapturePhase::kCapturing;
     if (stopping_ || daemons.empty()) return;
     plan_.Begin(ranks_, env_.clock.Now(), delivery_time);
-    start = StartMessage();
+    start = StartMessage(id_, plan_, ranks_);
   }
   JournalStart();
-  outbox_.Send(daemons, start);
+  SendAll(daemons, start);
 }
 
 void CaptureSession::AwaitStart(const Emit& emit) {
@@ -169,8 +152,7 @@ void CaptureSession::AwaitStart(const Emit& emit) {
     ahead = plan_.t0() - env_.clock.Now();
   }
   if (ahead > kReportedDelay) {
-    v1::TraceEvent event;
-    event.mutable_progress()->set_phase(PhaseName(CapturePhase::kStarting));
+    v1::TraceEvent event = PhaseEvent(PhaseName(CapturePhase::kStarting));
     event.mutable_progress()->set_remaining_ns(ahead.ns());
     emit(event);
     {
@@ -183,7 +165,7 @@ void CaptureSession::AwaitStart(const Emit& emit) {
     MutexLock lock(&mutex_);
     phase_ = CapturePhase::kCapturing;
   }
-  EmitPhase(emit, triggered ? "waiting" : PhaseName(CapturePhase::kCapturing));
+  emit(PhaseEvent(triggered ? "waiting" : PhaseName(CapturePhase::kCapturing)));
 }
 
 void CaptureSession::AgreeOnStep(const Emit& emit) {
@@ -201,10 +183,10 @@ void CaptureSession::AgreeOnStep(const Emit& emit) {
   {
     MutexLock lock(&mutex_);
     if (stopping_ || !plan_.ChooseStep(ranks_, env_.clock.Now(), delivery_time)) return;
-    start = StartMessage();
+    start = StartMessage(id_, plan_, ranks_);
   }
   JournalStart();
-  outbox_.Send(daemons, start);
+  SendAll(daemons, start);
 }
 
 void CaptureSession::Capture(const Emit& emit) {
@@ -234,14 +216,9 @@ void CaptureSession::Drain(const Emit& emit) {
       plan_.EndAt(env_.clock.Now(), fault ? StartPlan::EndedBy::kFault : StartPlan::EndedBy::kUser);
   }
   if (early && !nothing) JournalStart();
-  v1::FromAggregator stop;
-  stop.mutable_stop()->set_capture(id_);
-  if (early || nothing) {
-    stop.mutable_stop()->set_abort(nothing);
-    outbox_.Send(Daemons(CaptureRanks::Of::kAll), stop);
-  }
+  if (early || nothing) SendStop(nothing ? StopMode::kAbort : StopMode::kKeep);
   if (nothing) return;
-  EmitPhase(emit, PhaseName(CapturePhase::kDraining));
+  emit(PhaseEvent(PhaseName(CapturePhase::kDraining)));
   const Nanos quiet = kineto ? env_.limits.kineto_quiet : env_.limits.quiet;
   WaitFor(emit, MonoNow() + (kineto ? env_.limits.kineto_drain : env_.limits.drain),
           [this, quiet]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -263,9 +240,7 @@ void CaptureSession::Drain(const Emit& emit) {
                                   quiet.seconds(), " s"));
     }
   }
-  if (!unfinished) return;
-  stop.mutable_stop()->set_abort(true);
-  outbox_.Send(Daemons(CaptureRanks::Of::kArmed), stop);
+  if (unfinished) SendStop(StopMode::kAbort);
 }
 
 v1::TraceFinished CaptureSession::Close(const Emit& emit) {
@@ -311,37 +286,14 @@ void CaptureSession::EmitPending(const Emit& emit, MonoTime until) {
   const MonoTime now = MonoNow();
   if (until == MonoTime() || now - last_progress_ < env_.limits.progress) return;
   last_progress_ = now;
-  v1::TraceEvent event;
-  v1::TraceProgress& progress = *event.mutable_progress();
-  progress.set_phase(PhaseName(phase_));
-  progress.set_remaining_ns(std::max(until - now, Nanos()).ns());
-  progress.set_records(data_->records());
-  for (const CaptureRank& rank : ranks_.all()) {
-    if (phase_ != CapturePhase::kCapturing || rank.state.state() != v1::RankState::WAITING) continue;
-    progress.set_phase("waiting");
-    progress.set_waiting(progress.waiting() + 1);
-    progress.set_step(std::max(progress.step(), rank.state.step()));
-  }
+  const v1::TraceEvent event = ProgressEvent(phase_, until - now, data_->records(), ranks_);
   mutex_.Unlock();
   emit(event);
   mutex_.Lock();
 }
 
-void CaptureSession::EmitPhase(const Emit& emit, const char* phase) {
-  v1::TraceEvent event;
-  event.mutable_progress()->set_phase(phase);
-  emit(event);
-}
-
 void CaptureSession::Report(size_t i) {
-  const CaptureRank& rank = ranks_.at(i);
-  v1::TraceEvent event;
-  v1::RankProgress& progress = *event.mutable_rank();
-  progress.set_rank(rank.seen.rank.rank());
-  progress.set_host_name(rank.seen.host_name);
-  *progress.mutable_state() = rank.state;
-  progress.set_lost(data_->LostRecords(i));
-  events_.push_back(std::move(event));
+  events_.push_back(RankEvent(ranks_.at(i), data_->LostRecords(i)));
   changed_.SignalAll();
 }
 
@@ -361,29 +313,18 @@ Nanos CaptureSession::DeliveryTime(const std::vector<DaemonKey>& daemons) const 
   return p99 * 4;
 }
 
-v1::FromAggregator CaptureSession::ArmMessage(const DaemonKey& daemon) const {
-  v1::FromAggregator message;
-  v1::Arm& arm = *message.mutable_arm();
-  arm.set_capture(id_);
-  arm.set_activities(request_.activities());
-  arm.set_timeout_ns(request_.arm_timeout_ns() > 0 ? request_.arm_timeout_ns()
-                                                   : env_.limits.arm_timeout.ns());
-  arm.set_framework(request_.framework());
-  arm.set_sample(purpose_ == Purpose::kSample);
-  for (const CaptureRank& rank : ranks_.all()) {
-    if (rank.seen.daemon != daemon || !rank.refused.empty()) continue;
-    *arm.add_processes() = rank.seen.rank.process();
-    if (rank.kineto) *arm.add_kineto() = rank.seen.rank.process();
-    if (rank.kineto_if_held) *arm.add_kineto_if_held() = rank.seen.rank.process();
-  }
-  return message;
+void CaptureSession::SendAll(const std::vector<DaemonKey>& daemons, const v1::FromAggregator& message) const {
+  for (const DaemonKey& daemon : daemons) env_.daemons.Send(daemon, message);
 }
 
-v1::FromAggregator CaptureSession::StartMessage() const {
-  v1::FromAggregator message;
-  *message.mutable_start() = plan_.Message(ranks_);
-  message.mutable_start()->set_capture(id_);
-  return message;
+void CaptureSession::SendStop(StopMode mode) {
+  std::vector<DaemonKey> daemons;
+  {
+    MutexLock lock(&mutex_);
+    stopped_ = mode;
+    daemons = ranks_.Daemons(CaptureRanks::Of::kAll);
+  }
+  SendAll(daemons, StopMessage(id_, mode));
 }
 
 size_t CaptureSession::NoteAlive(const DaemonKey& from, const v1::ProcessKey& process) {
@@ -486,23 +427,17 @@ bool CaptureSession::CanContinue() const {
 }
 
 v1::TraceFinished CaptureSession::RunRestored(const Emit& emit) {
-  EmitAccepted(emit);
+  emit(AcceptedEvent(id_, selection_));
   if (!CanContinue()) return CloseRestored(emit);
-  v1::FromAggregator start;
-  v1::FromAggregator stop;
   {
     MutexLock lock(&mutex_);
     restarted_ =
         absl::StrFormat("the aggregator was restarted and resumed the capture %.1f s after its begin",
                         (env_.clock.Now() - plan_.t0()).seconds());
     for (size_t i = 0; i < ranks_.all().size(); ++i) Report(i);
-    start = StartMessage();
-    if (!plan_.triggered() && plan_.t1() < env_.clock.Now()) stop.mutable_stop()->set_capture(id_);
+    // The earlier process may have ended before it sent the stop.
+    if (!plan_.triggered() && plan_.t1() < env_.clock.Now()) stopped_ = StopMode::kKeep;
   }
-  // The earlier process may have ended before it sent these.
-  const std::vector<DaemonKey> daemons = Daemons(CaptureRanks::Of::kArmed);
-  outbox_.Send(daemons, start);
-  if (stop.has_stop()) outbox_.Send(daemons, stop);
   AwaitStart(emit);
   AgreeOnStep(emit);
   Capture(emit);
@@ -599,16 +534,24 @@ size_t CaptureSession::FirstRankOf(const std::string& node_id) const {
 }
 
 void CaptureSession::OnDaemonBack(const DaemonKey& daemon) {
+  // What was sent while it was away, or was on its way when the connection broke. A daemon ignores what it
+  // has.
   std::vector<v1::FromAggregator> again;
   {
     MutexLock lock(&mutex_);
+    const auto has = [&](CaptureRanks::Of ranks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      const std::vector<DaemonKey> daemons = ranks_.Daemons(ranks);
+      return std::find(daemons.begin(), daemons.end(), daemon) != daemons.end();
+    };
+    if (phase_ == CapturePhase::kClosed || !has(CaptureRanks::Of::kAll)) return;
     last_message_ = MonoNow();
-    // The old connection may have broken with these on their way. A daemon that has them ignores them.
-    if (phase_ == CapturePhase::kArming && arming_) again.push_back(ArmMessage(daemon));
-    if (plan_.t0() != JobTime() && phase_ != CapturePhase::kClosed) again.push_back(StartMessage());
+    if (phase_ == CapturePhase::kArming)
+      again.push_back(ArmMessage(id_, purpose_, request_, env_.limits, ranks_, daemon));
+    if (plan_.t0() != JobTime() && has(CaptureRanks::Of::kArmed))
+      again.push_back(StartMessage(id_, plan_, ranks_));
+    if (stopped_) again.push_back(StopMessage(id_, *stopped_));
   }
-  outbox_.Resend(daemon);
-  for (const v1::FromAggregator& message : again) outbox_.Send(daemon, message);
+  for (const v1::FromAggregator& message : again) env_.daemons.Send(daemon, message);
 }
 
 }  // namespace lockstep::aggregator

@@ -20,6 +20,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,9 @@
 #include "absl/status/statusor.h"
 #include "aggregator/captures/capture_data.h"
 #include "aggregator/captures/capture_journal.h"
+#include "aggregator/captures/capture_messages.h"
 #include "aggregator/captures/capture_outcome.h"
 #include "aggregator/captures/capture_ranks.h"
-#include "aggregator/captures/daemon_outbox.h"
 #include "aggregator/captures/selection.h"
 #include "aggregator/captures/session_limits.h"
 #include "aggregator/captures/start_plan.h"
@@ -42,9 +43,6 @@
 #include "wire/losses/loss_table.h"
 
 namespace lockstep::aggregator {
-
-// A sample is for `lockstep top`. It gives way to captures, and its folder is removed after its analysis.
-enum class Purpose : uint8_t { kCapture, kSample };
 
 // The parts of the aggregator that a session uses. They outlive it.
 struct SessionEnvironment {
@@ -114,7 +112,6 @@ class CaptureSession {
                  const SessionEnvironment& env, JobTime made_at);
 
   // The phases of Run(), in order.
-  void EmitAccepted(const Emit& emit);
   void Arm(const Emit& emit);
   void Start();
   // Waits until T0; reports the time left if it is long.
@@ -129,12 +126,12 @@ class CaptureSession {
   void WaitFor(const Emit& emit, MonoTime until, const std::function<bool()>& done);
   // Releases the lock while it emits.
   void EmitPending(const Emit& emit, MonoTime until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EmitPhase(const Emit& emit, const char* phase);
   std::vector<DaemonKey> Daemons(CaptureRanks::Of ranks) const;
   // Returns the time after which a message has reached all these daemons.
   Nanos DeliveryTime(const std::vector<DaemonKey>& daemons) const;
-  v1::FromAggregator ArmMessage(const DaemonKey& daemon) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  v1::FromAggregator StartMessage() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // OnDaemonBack sends to the daemons that are away now.
+  void SendAll(const std::vector<DaemonKey>& daemons, const v1::FromAggregator& message) const;
+  void SendStop(StopMode mode);
   void Report(size_t rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetState(size_t rank, v1::RankState::State state, const std::string& text)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -161,15 +158,14 @@ class CaptureSession {
   const v1::TraceRequest request_;
   const SessionEnvironment env_;
   const JobTime made_at_;
-  DaemonOutbox outbox_;                // thread-safe
   std::unique_ptr<CaptureData> data_;  // set before Create and Restore return
 
   mutable Mutex mutex_;
   CondVar changed_;
   CapturePhase phase_ ABSL_GUARDED_BY(mutex_) = CapturePhase::kArming;
-  bool arming_ ABSL_GUARDED_BY(mutex_) = false;  // the daemons' Arms are being sent, or were
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  MonoTime abandoned_ ABSL_GUARDED_BY(mutex_);  // 0: not abandoned
+  std::optional<StopMode> stopped_ ABSL_GUARDED_BY(mutex_);  // of the last Stop that was sent
+  MonoTime abandoned_ ABSL_GUARDED_BY(mutex_);               // 0: not abandoned
   CaptureRanks ranks_ ABSL_GUARDED_BY(mutex_);
   StartPlan plan_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::TraceEvent> events_ ABSL_GUARDED_BY(mutex_);
