@@ -59,27 +59,26 @@ v1::Register Hub::Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonCo
   return reply;
 }
 
-std::optional<uint64_t> Hub::Handle(const DaemonKey& key, const DaemonConnection* connection,
-                                    const v1::FromDaemon& message) {
-  if (!daemons_.IsConnected(key, connection)) return std::nullopt;
+void Hub::Handle(const DaemonKey& key, const DaemonConnection* connection, const v1::FromDaemon& message) {
+  if (!daemons_.IsConnected(key, connection)) return;
   if (message.has_ranks()) {
     daemons_.SetRanks(key, connection, message.ranks());
-    return std::nullopt;
+    return;
   }
   if (message.has_health()) {
     daemons_.SetHealth(key, connection, message.health());
-    return std::nullopt;
+    return;
   }
   if (message.has_states()) {
     if (auto session = captures_.Find(message.states().capture())) session->OnStates(key, message.states());
-    return std::nullopt;
+    return;
   }
   if (message.has_clock()) {
     clocks_.Add(key.node_id, message.clock());
     captures_.OnClock(key.node_id, message.clock());
-    return std::nullopt;
+    return;
   }
-  return HandleData(key, message);
+  HandleData(key, message);
 }
 
 void Hub::Count(const std::function<void(MessageCounts&)>& add) {
@@ -87,7 +86,7 @@ void Hub::Count(const std::function<void(MessageCounts&)>& add) {
   add(counts_);
 }
 
-std::optional<uint64_t> Hub::HandleData(const DaemonKey& key, const v1::FromDaemon& message) {
+void Hub::HandleData(const DaemonKey& key, const v1::FromDaemon& message) {
   if (message.has_batch()) {
     const v1::Batch& batch = message.batch();
     return Sequenced(key, batch.sequence(), batch.sequence(), batch.capture(), [&](CaptureSession& session) {
@@ -130,15 +129,11 @@ std::optional<uint64_t> Hub::HandleData(const DaemonKey& key, const v1::FromDaem
       Count([](MessageCounts& counts) { ++counts.ends; });
     });
   }
-  return std::nullopt;
 }
 
-std::optional<uint64_t> Hub::Sequenced(const DaemonKey& key, uint64_t first, uint64_t last,
-                                       const std::string& capture,
-                                       const std::function<void(CaptureSession&)>& store) {
-  const uint64_t through = StoreSequenced(key, first, last, capture, store);
-  acks_.Add(key, through);
-  return through;
+void Hub::Sequenced(const DaemonKey& key, uint64_t first, uint64_t last, const std::string& capture,
+                    const std::function<void(CaptureSession&)>& store) {
+  acks_.Add(key, StoreSequenced(key, first, last, capture, store));
 }
 
 uint64_t Hub::StoreSequenced(const DaemonKey& key, uint64_t first, uint64_t last, const std::string& capture,

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "aggregator/captures/callers.h"
@@ -61,10 +60,8 @@ class Hub {
   // The calls of a daemon's stream, in this order; the last one is DaemonRegistry::Disconnect. Connect does
   // what the registry's Connect does, and sends the captures' messages that waited for the daemon.
   v1::Register Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonConnection> connection);
-  // Returns the sequence number stored so far if the message is one that is acknowledged.
-  // It is acknowledged once it is on disk.
-  std::optional<uint64_t> Handle(const DaemonKey& daemon, const DaemonConnection* connection,
-                                 const v1::FromDaemon& message);
+  // A numbered message is acknowledged once it is on disk.
+  void Handle(const DaemonKey& daemon, const DaemonConnection* connection, const v1::FromDaemon& message);
 
   // Returns the ranks and captures that the caller may use.
   v1::StatusReply Status(const std::string& job, const Caller& caller) const;
@@ -80,10 +77,9 @@ class Hub {
  private:
   absl::Status Resume(const std::string& id, const std::string& folder);
   // Stores a numbered message once, and counts it in every case.
-  std::optional<uint64_t> HandleData(const DaemonKey& key, const v1::FromDaemon& message);
-  std::optional<uint64_t> Sequenced(const DaemonKey& key, uint64_t first, uint64_t last,
-                                    const std::string& capture,
-                                    const std::function<void(CaptureSession&)>& store);
+  void HandleData(const DaemonKey& key, const v1::FromDaemon& message);
+  void Sequenced(const DaemonKey& key, uint64_t first, uint64_t last, const std::string& capture,
+                 const std::function<void(CaptureSession&)>& store);
   // Returns the newest number that is stored.
   uint64_t StoreSequenced(const DaemonKey& key, uint64_t first, uint64_t last, const std::string& capture,
                           const std::function<void(CaptureSession&)>& store);
