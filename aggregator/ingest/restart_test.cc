@@ -22,6 +22,13 @@ namespace fs = std::filesystem;
 
 class RestartTest : public IngestTest {
  protected:
+  // A capture that runs, with one stored batch of ten kernels.
+  Started StartWithOneBatch(SessionLimits limits = Quick(), Nanos duration = Nanos::Seconds(60)) {
+    Started capture = StartCapture(duration, limits);
+    capture.daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
+    EXPECT_TRUE(capture.daemon.WaitForAck(1));
+    return capture;
+  }
   // The aggregator is killed: what it has written until now is all that remains of it. `damage` may change
   // that.
   void Kill(const std::function<void()>& damage = [] {}) {
@@ -73,10 +80,8 @@ class RestartTest : public IngestTest {
 };
 
 TEST_F(RestartTest, ContinuesACaptureInsideItsWindow) {
-  Started capture = StartCapture(Nanos::Seconds(60));
+  Started capture = StartWithOneBatch();
   FakeDaemon& daemon = capture.daemon;
-  daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
-  ASSERT_TRUE(daemon.WaitForAck(1));
   Kill();
   Restart();
   const v1::Register again = daemon.Connect();
@@ -100,10 +105,8 @@ TEST_F(RestartTest, ContinuesACaptureInsideItsWindow) {
 }
 
 TEST_F(RestartTest, StoresWhatIsSentAgainOnce) {
-  Started capture = StartCapture(Nanos::Seconds(60));
+  Started capture = StartWithOneBatch();
   FakeDaemon& daemon = capture.daemon;
-  daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
-  ASSERT_TRUE(daemon.WaitForAck(1));
   Kill();
   Restart();
   daemon.Connect();
@@ -115,10 +118,8 @@ TEST_F(RestartTest, StoresWhatIsSentAgainOnce) {
 }
 
 TEST_F(RestartTest, NumbersOfOtherCapturesAreNoHole) {
-  Started capture = StartCapture(Nanos::Seconds(60));
+  Started capture = StartWithOneBatch();
   FakeDaemon& daemon = capture.daemon;
-  daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
-  ASSERT_TRUE(daemon.WaitForAck(1));
   Kill();
   Restart();
   daemon.Connect();
@@ -129,10 +130,8 @@ TEST_F(RestartTest, NumbersOfOtherCapturesAreNoHole) {
 }
 
 TEST_F(RestartTest, ClosesACaptureWhoseWindowHasPassed) {
-  Started capture = StartCapture(Nanos::Millis(20));
+  Started capture = StartWithOneBatch(Quick(), Nanos::Millis(20));
   FakeDaemon& daemon = capture.daemon;
-  daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
-  ASSERT_TRUE(daemon.WaitForAck(1));
   Kill();
   SessionLimits limits = Quick();
   limits.quiet = Nanos();
@@ -161,10 +160,8 @@ TEST_F(RestartTest, EndsACaptureThatHadNotBegun) {
 }
 
 TEST_F(RestartTest, CutsOffWhatWasNotAcknowledged) {
-  Started capture = StartCapture(Nanos::Seconds(60));
+  Started capture = StartWithOneBatch();
   FakeDaemon& daemon = capture.daemon;
-  daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
-  ASSERT_TRUE(daemon.WaitForAck(1));
   Kill([&] {
     AppendTo(RecordsOf(capture.id), Kernels(5).substr(0, 20));
     AppendTo(PathOf(capture.id, "journal"), "\x7ftorn");
@@ -256,10 +253,8 @@ TEST_F(RestartTest, ContinuesATraceFileInItsMiddle) {
 TEST_F(RestartTest, TheLimitOfACaptureCountsWhatWasStoredBefore) {
   SessionLimits limits = Quick();
   limits.store.rows = 15;
-  Started capture = StartCapture(Nanos::Seconds(60), limits);
+  Started capture = StartWithOneBatch(limits);
   FakeDaemon& daemon = capture.daemon;
-  daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
-  ASSERT_TRUE(daemon.WaitForAck(1));
   Kill();
   Restart(limits);
   daemon.Connect();
@@ -276,10 +271,8 @@ TEST_F(RestartTest, TheLimitOfACaptureCountsWhatWasStoredBefore) {
 TEST_F(RestartTest, ACaptureThatHadFailedStaysFailed) {
   SessionLimits limits = Quick();
   limits.store.rows = 5;
-  Started capture = StartCapture(Nanos::Seconds(60), limits);
+  Started capture = StartWithOneBatch(limits);
   FakeDaemon& daemon = capture.daemon;
-  daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
-  ASSERT_TRUE(daemon.WaitForAck(1));
   Kill();
   Restart();
   daemon.Connect();
@@ -291,9 +284,7 @@ TEST_F(RestartTest, ACaptureThatHadFailedStaysFailed) {
 }
 
 TEST_F(RestartTest, LeavesACaptureOfAnotherFormatAlone) {
-  Started capture = StartCapture(Nanos::Seconds(60));
-  capture.daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
-  ASSERT_TRUE(capture.daemon.WaitForAck(1));
+  Started capture = StartWithOneBatch();
   Kill([&] { std::ofstream(PathOf(capture.id, "journal"), std::ios::trunc) << "something else"; });
   Restart();
   EXPECT_EQ(Follow(capture.id).status.error_code(), grpc::StatusCode::NOT_FOUND);
@@ -312,10 +303,8 @@ TEST_F(RestartTest, MakesTheReportThatIsMissing) {
 }
 
 TEST_F(RestartTest, ASecondRestartContinuesToo) {
-  Started capture = StartCapture(Nanos::Seconds(60));
+  Started capture = StartWithOneBatch();
   FakeDaemon& daemon = capture.daemon;
-  daemon.SendBatch(1, capture.id, 0, Kernels(10), 10);
-  ASSERT_TRUE(daemon.WaitForAck(1));
   Kill();
   Restart();
   daemon.Connect();
