@@ -534,8 +534,8 @@ size_t CaptureSession::FirstRankOf(const std::string& node_id) const {
 }
 
 void CaptureSession::OnDaemonBack(const DaemonKey& daemon) {
-  // What was sent while it was away, or was on its way when the connection broke. A daemon ignores what it
-  // has.
+  // It missed the messages that were sent while it was away, or were on their way when its connection broke.
+  // A daemon ignores those that it has.
   std::vector<v1::FromAggregator> again;
   {
     MutexLock lock(&mutex_);

@@ -102,7 +102,7 @@ def options():
 def chosen(given):
     rows = [row for row in ROWS if not given.only or any(fnmatch.fnmatchcase(row.name, name) for name in given.only)]
     if not rows:
-        sys.exit(f"soak: there is no row {', '.join(given.only)}; --list lists them")
+        sys.exit(f"soak: no row is named {', '.join(given.only)}; --list shows the names")
     return [row for row in rows if row.short or not given.short]
 
 
