@@ -24,7 +24,7 @@ void Trigger::Set(const TriggerSpec& spec) {
   limit_ = spec.limit;
   earliest_ = spec.earliest;
   range_length_ = static_cast<uint32_t>(spec.range.size() < kRangeBytes ? spec.range.size() : kRangeBytes);
-  std::memcpy(range_, spec.range.data(), range_length_);
+  if (range_length_ > 0) std::memcpy(range_, spec.range.data(), range_length_);
   domain_at_ = 0;
   for (uint32_t i = range_length_; i-- > 1 && domain_at_ == 0;) {
     if (range_[i] == '@' && i + 1 < range_length_) domain_at_ = i + 1;
