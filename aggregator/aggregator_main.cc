@@ -86,6 +86,8 @@ void PrintAddresses(const Server& server, const LogSink& log, LogFormat format) 
 ServerOptions ToServer(const AggregatorOptions& options, const LogSink& log) {
   ServerOptions out;
   out.listen = options.listen;
+  out.security.tls_dir = options.tls_dir;
+  if (options.plaintext) out.security.plaintext = rpc::SecuritySettings::Plaintext::kYes;
   out.state_dir = options.state_dir;
   out.http = options.http;
   out.retention = options.retention;
@@ -107,7 +109,7 @@ int Serve(const AggregatorOptions& options, const LogSink& log, const sigset_t& 
   if (!options.token_file.empty()) {
     auto token = rpc::Token::LoadOrCreate(options.token_file);
     if (!token.ok()) return Fail(log, format, token.status(), kUsage);
-    server_options.token = *std::move(token);
+    server_options.security.token = *std::move(token);
   }
   auto server = Server::Start(std::move(server_options));
   if (!server.ok()) {

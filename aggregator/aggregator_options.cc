@@ -10,7 +10,7 @@
 #include "aggregator/server.h"
 #include "base/metrics/endpoint.h"
 #include "base/rpc/address.h"
-#include "base/rpc/listener.h"
+#include "base/rpc/security.h"
 #include "base/settings/duration.h"
 #include "base/settings/settings.h"
 
@@ -109,12 +109,22 @@ void AddAnalysis(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) 
 void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
   app.add_option(
          "--listen", options.listen,
-         "HOST:PORT (port 0: any free one) or unix:PATH; may be repeated. A TCP port needs --token-file, "
-         "because every user of the machine can reach it; a socket's folder must be closed to others")
+         "HOST:PORT (port 0: any free one) or unix:PATH; may be repeated. A TCP port needs --tls-dir or "
+         "--token-file, because others can reach it; a socket's folder must be closed to others")
       ->required();
   app.add_option(
       "--token-file", options.token_file,
       "File with the secret of the TCP port and of --http; created with mode 0600 if it is missing");
+  app.add_option(
+      "--tls-dir", options.tls_dir,
+      "Folder with the certificates of this aggregator: ca.crt, tls.crt, tls.key, and optionally "
+      "ca.crl. Nodes and users then prove who they are by certificates of ca.crt's authorities "
+      "(`lockstep node --help`). Without it, TCP connections are encrypted with keys that both ends "
+      "derive from the token");
+  app.add_flag(
+      "--insecure-plaintext-tcp", options.plaintext,
+      "Do not encrypt TCP connections. Everybody on the way can then read the token and the records, "
+      "and alter them. Daemons and callers need the same flag");
   app.add_option("--http,--metrics", options.http,
                  "IP:PORT for browsers (an index of jobs and captures, and the captures' reports, "
                  "read-only), Prometheus (/metrics) and health checks (/healthz), as in 127.0.0.1:9465; port "
@@ -144,19 +154,26 @@ std::vector<settings::Conflict> CheckOptions(const AggregatorOptions& options, c
   const auto refuse = [&](std::vector<std::string> keys, const absl::Status& status) {
     if (!status.ok()) add(Weight::kError, std::move(keys), std::string(status.message()));
   };
-  const rpc::HasToken token = options.token_file.empty() ? rpc::HasToken::kNo : rpc::HasToken::kYes;
+  const rpc::GivenSettings given = {.tls_dir = !options.tls_dir.empty(),
+                                    .token = !options.token_file.empty(),
+                                    .munge = options.munge || !options.munge_socket.empty(),
+                                    .plaintext = options.plaintext};
   std::set<std::string> seen;
   bool tcp = false;
   for (const std::string& text : options.listen) {
     const absl::StatusOr<rpc::Address> address = rpc::Address::Parse(text);
-    refuse({"listen"}, address.ok() ? rpc::MayListen(*address, token) : address.status());
+    refuse({"listen"}, !address.ok()        ? address.status()
+                       : address->is_unix() ? absl::OkStatus()
+                                            : rpc::MayListen(given));
     tcp = tcp || (address.ok() && !address->is_unix());
     const bool any_port = address.ok() && !address->is_unix() && address->port() == 0;
     if (!any_port && !seen.insert(text).second)
       add(Weight::kError, {"listen"}, absl::StrCat("--listen ", text, " is given twice: leave one out"));
   }
   if (!options.http.empty()) {
-    refuse({"http", "token-file"}, metrics::MayOpen(options.http, "--http", token));
+    refuse({"http", "token-file"},
+           metrics::MayOpen(options.http, "--http",
+                            given.token ? metrics::HasToken::kYes : metrics::HasToken::kNo));
     if (seen.count(options.http) != 0)
       add(Weight::kError, {"http", "listen"},
           absl::StrCat("--http and --listen are both ", options.http, ": give two ports"));

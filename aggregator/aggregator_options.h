@@ -16,6 +16,8 @@ namespace lockstep::aggregator {
 struct AggregatorOptions {
   std::vector<std::string> listen;
   std::string token_file;
+  std::string tls_dir;
+  bool plaintext = false;  // --insecure-plaintext-tcp
   std::string http;
   std::string state_dir;
   Retention retention;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -67,6 +68,20 @@ absl::Status MakeFolders(const std::string& state_dir) {
   return absl::OkStatus();
 }
 
+bool HasTcp(const std::vector<std::string>& addresses) {
+  return std::any_of(addresses.begin(), addresses.end(), [](const std::string& text) {
+    const absl::StatusOr<rpc::Address> address = rpc::Address::Parse(text);
+    return address.ok() && !address->is_unix();
+  });
+}
+
+rpc::GivenSettings GivenTo(const ServerOptions& options) {
+  return {.tls_dir = !options.security.tls_dir.empty(),
+          .token = !options.security.token.empty(),
+          .munge = options.credentials != nullptr,
+          .plaintext = options.security.plaintext == rpc::SecuritySettings::Plaintext::kYes};
+}
+
 // Keeps the reason beside the records, for the pages.
 absl::Status KeepReason(const std::string& folder, const std::string& reason) {
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> sink,
@@ -91,7 +106,9 @@ void NoteIncomplete(const std::vector<IncompleteReason>& ranks, v1::TraceFinishe
 
 class GrpcServer final : public Server {
  public:
-  GrpcServer(ServerOptions options, std::unique_ptr<LineSink> audit_lines)
+  // `security` is null if the server has no TCP port.
+  GrpcServer(ServerOptions options, std::shared_ptr<rpc::Security> security,
+             std::unique_ptr<LineSink> audit_lines)
       : options_(std::move(options)),
         audit_(MakeAuditOptions(options_), std::move(audit_lines), host_clock_),
         hub_(MakeHubOptions(options_), clock_),
@@ -101,8 +118,9 @@ class GrpcServer final : public Server {
              .log = options_.log},
             clock_, use_, [this](const std::string& id) { return hub_.captures().IsWriting(id); }, audit_,
             metrics_),
-        callers_(options_.token, options_.credentials, gate_),
-        ingest_(hub_, calls_, audit_, clock_, options_.token, gate_),
+        security_(std::move(security)),
+        callers_({options_.security.token, options_.credentials, security_}, gate_),
+        ingest_(hub_, calls_, audit_, clock_, callers_),
         samplers_(hub_.captures(), {.read =
                                         [this](const std::string& folder, uid_t owner) {
                                           return options_.analyst->Sample({folder, owner});
@@ -121,10 +139,10 @@ class GrpcServer final : public Server {
         [this](const std::string& folder, v1::TraceFinished& finished) { AfterCapture(folder, finished); });
     grpc::ServerBuilder builder;
     rpc::Configure(builder, {});
-    gate_.Attach(builder);
+    gate_.Attach(builder, security_.get());
     for (const std::string& text : options_.listen) {
       LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(text));
-      LOCKSTEP_ASSIGN_OR_RETURN(const int port, gate_.Listen(address, options_.token));
+      LOCKSTEP_ASSIGN_OR_RETURN(const int port, gate_.Listen(address));
       addresses_.push_back(address.is_unix() ? absl::StrCat("unix:", address.path())
                            : address.host().find(':') != std::string::npos
                                ? absl::StrCat("[", address.host(), "]:", port)
@@ -144,7 +162,7 @@ class GrpcServer final : public Server {
     HttpServerOptions http;
     http.address = options_.http;
     http.flag = "--http";
-    http.token = options_.token;
+    http.token = options_.security.token;
     http.answer_time = kAnswerTimeout;
     LOCKSTEP_ASSIGN_OR_RETURN(aggregator::SignIn sign_in, aggregator::SignIn::Make());
     LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(options_.http));
@@ -211,7 +229,8 @@ class GrpcServer final : public Server {
 
   void Describe(v1::AggregatorStatus& status) const {
     for (const std::string& address : addresses_) status.add_listen(address);
-    status.set_token(!options_.token.empty());
+    status.set_token(!options_.security.token.empty());
+    if (security_ != nullptr) status.set_protection(rpc::ProtectionName(security_->kind()));
     status.set_munge(options_.credentials != nullptr);
     if (endpoint_ != nullptr) status.set_http(endpoint_->address());
     std::error_code error;
@@ -276,6 +295,7 @@ class GrpcServer final : public Server {
   ServerMetrics metrics_;
   Housekeeper housekeeper_;
   rpc::ConnectionGate gate_;
+  const std::shared_ptr<rpc::Security> security_;
   aggregator::Callers callers_;
   aggregator::IngestService ingest_;
   aggregator::Samplers samplers_;
@@ -296,7 +316,13 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   if (!options.audit_file.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(audit_lines, LineFile::Open(options.audit_file));
   }
-  auto server = std::make_unique<GrpcServer>(std::move(options), std::move(audit_lines));
+  std::shared_ptr<rpc::Security> security;
+  if (HasTcp(options.listen)) {
+    LOCKSTEP_RETURN_IF_ERROR(rpc::MayListen(GivenTo(options)));
+    LOCKSTEP_ASSIGN_OR_RETURN(security,
+                              rpc::Security::ForServer(options.security, std::make_shared<SystemClock>()));
+  }
+  auto server = std::make_unique<GrpcServer>(std::move(options), std::move(security), std::move(audit_lines));
   LOCKSTEP_RETURN_IF_ERROR(server->Listen());
   LOCKSTEP_RETURN_IF_ERROR(server->OpenHttp());
   server->StartHousekeeping();

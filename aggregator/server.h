@@ -13,7 +13,7 @@
 #include "aggregator/retention.h"
 #include "base/log/log.h"
 #include "base/rpc/munge.h"
-#include "base/rpc/token.h"
+#include "base/rpc/security.h"
 
 namespace lockstep::aggregator {
 
@@ -26,9 +26,10 @@ inline constexpr char kProgramVersion[] = "lockstep-aggregator " LOCKSTEP_VERSIO
 enum class ServerAnalysis { kHere, kByTheCaller };
 
 struct ServerOptions {
-  // HOST:PORT (only with a token) or unix:PATH (in a folder that only this user can enter).
+  // HOST:PORT or unix:PATH (in a folder that only this user can enter).
   std::vector<std::string> listen;
-  rpc::Token token;
+  // Protects TCP connections and identifies callers. Its token gives access to all jobs.
+  rpc::SecuritySettings security;
   // Identifies the callers of Control, so that each reaches only their own jobs. Null: callers are not
   // identified, and the token alone gives access.
   std::shared_ptr<const rpc::CallerCredentials> credentials;

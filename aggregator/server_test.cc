@@ -44,13 +44,14 @@ class ServerTest : public ::testing::Test {
   // Records one rank's capture of a few kernels and returns its id.
   std::string CaptureOnce(Server& server, v1::TraceFinished* end = nullptr) {
     aggregator::FakeDaemon daemon(*rpc::Connect(server.addresses()[0]), "node", ++session_);
-    daemon.Connect(options_.token.text());
+    daemon.Connect(options_.security.token.text());
     daemon.SendRanks(0, 1, 1);
     EXPECT_TRUE(server.WaitForDaemon(Nanos::Seconds(5)));
     auto traced = std::async(std::launch::async, [&] {
       auto stub = v1::Control::NewStub(*rpc::Connect(server.addresses()[0]));
       grpc::ClientContext context;
-      if (!options_.token.empty()) context.AddMetadata(rpc::kTokenMetadata, options_.token.text());
+      if (!options_.security.token.empty())
+        context.AddMetadata(rpc::kTokenMetadata, options_.security.token.text());
       v1::TraceRequest request;
       request.set_duration_ns(Nanos::Millis(20).ns());
       auto reader = stub->Trace(&context, request);
@@ -88,7 +89,7 @@ TEST_F(ServerTest, OpensNoTcpPortWithoutAToken) {
   const auto server = Server::Start(options_);
   ASSERT_FALSE(server.ok());
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("--token-file"));
-  options_.token = *rpc::Token::Random();
+  options_.security.token = *rpc::Token::Random();
   const auto with_token = Server::Start(options_);
   ASSERT_TRUE(with_token.ok()) << with_token.status();
   EXPECT_THAT((*with_token)->addresses(), ElementsAre(MatchesRegex("127\\.0\\.0\\.1:[1-9][0-9]+")));
@@ -103,7 +104,7 @@ TEST_F(ServerTest, RefusesASocketInAFolderOpenToOthers) {
 }
 
 TEST_F(ServerTest, NamesAnAddressInUse) {
-  options_.token = *rpc::Token::Random();
+  options_.security.token = *rpc::Token::Random();
   options_.listen = {"127.0.0.1:0"};
   const auto first = Server::Start(options_);
   ASSERT_TRUE(first.ok());
@@ -195,13 +196,13 @@ TEST_F(ServerTest, RetiresAndReportsOldCaptures) {
 }
 
 TEST_F(ServerTest, MetricsCountCallsAndShowEachJobsLastReport) {
-  options_.token = *rpc::Token::Random();
+  options_.security.token = *rpc::Token::Random();
   options_.http = "127.0.0.1:0";
   const auto server = Server::Start(options_);
   ASSERT_TRUE(server.ok()) << server.status();
   CaptureOnce(**server);
   EXPECT_THAT(Get((*server)->http_address(), "/metrics"), HasSubstr("401 Unauthorized"));
-  const std::string bearer = "Authorization: Bearer " + options_.token.text() + "\r\n";
+  const std::string bearer = "Authorization: Bearer " + options_.security.token.text() + "\r\n";
   EXPECT_THAT(BodyOf(Get((*server)->http_address(), "/healthz", bearer)), MatchesRegex("ok daemons=[01]\n"));
   const std::string page = Get((*server)->http_address(), "/metrics", bearer);
   for (const char* line :
@@ -225,13 +226,13 @@ TEST_F(ServerTest, WritesAPageIfThePortIsOpen) {
   EXPECT_FALSE(
       fs::exists(CapturesFolder(options_.state_dir) + "/" + CaptureOnce(**without) + "/report.html"));
   (*without)->Shutdown();
-  options_.token = *rpc::Token::Random();
+  options_.security.token = *rpc::Token::Random();
   options_.http = "127.0.0.1:0";
   options_.listen = {"unix:" + folder_ + "/s2"};
   const auto server = Server::Start(options_);
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string id = CaptureOnce(**server),
-                    bearer = "Authorization: Bearer " + options_.token.text() + "\r\n";
+                    bearer = "Authorization: Bearer " + options_.security.token.text() + "\r\n";
   const std::string index = BodyOf(Get((*server)->http_address(), "/api/index.json", bearer));
   EXPECT_THAT(index, HasSubstr("\"id\": \"" + id + "\""));
   EXPECT_THAT(index, HasSubstr("\"report.html\""));

@@ -124,7 +124,8 @@ std::string OfEnvironment(const std::string& value, const char* variable) {
 std::vector<Candidate> JobsNow(const ValueOfOption& option) {
   constexpr std::chrono::milliseconds kLongest{250};
   const AggregatorFlags aggregator{OfEnvironment(option("--aggregator"), "LOCKSTEP_AGGREGATOR"),
-                                   OfEnvironment(option("--token-file"), "LOCKSTEP_TOKEN_FILE")};
+                                   OfEnvironment(option("--token-file"), "LOCKSTEP_TOKEN_FILE"),
+                                   OfEnvironment(option("--tls-dir"), "LOCKSTEP_TLS_DIR")};
   rpc::PrepareProcess();
   std::promise<std::vector<Candidate>> promise;
   std::future<std::vector<Candidate>> answer = promise.get_future();

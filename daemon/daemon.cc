@@ -9,10 +9,12 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/kineto_folder.h"
 #include "base/log/clean_text.h"
 #include "base/random_number.h"
 #include "base/rpc/status_macros.h"
+#include "base/tls/tls_folder.h"
 #include "daemon/node/process.h"
 #include "daemon/node/socket.h"
 #include "daemon/node/version.h"
@@ -38,17 +40,31 @@ ClientServerOptions MakeClientOptions(const Options& options, uid_t owner) {
   return client;
 }
 
+// The certificate binds the daemon to a node.
+absl::Status TakeNodeOfCertificate(Options& options) {
+  if (options.tls_dir.empty()) return absl::OkStatus();
+  const tls::TlsFolder folder(options.tls_dir, std::make_shared<SystemClock>());
+  if (!folder.has_certificate()) return absl::OkStatus();
+  LOCKSTEP_ASSIGN_OR_RETURN(const tls::CheckedCertificate own, folder.Check(tls::Holder::kNode));
+  if (options.node_id.empty()) options.node_id = own.identity.name;
+  if (options.node_id == own.identity.name) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("--node-id ", options.node_id, ": the certificate in ",
+                                                    options.tls_dir, " is of node ", own.identity.name,
+                                                    "; leave --node-id out"));
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options, const Clock& clock,
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(Options options, const Clock& clock,
                                                        const ProcessTable& processes, Log& log) {
+  LOCKSTEP_RETURN_IF_ERROR(TakeNodeOfCertificate(options));
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> loop, EventLoop::Create(clock));
   std::unique_ptr<LineSink> audit_lines;
   if (!options.audit_file.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(audit_lines, LineFile::Open(options.audit_file));
   }
   std::unique_ptr<Daemon> daemon(
-      new Daemon(options, clock, processes, log, std::move(loop), std::move(audit_lines)));
+      new Daemon(std::move(options), clock, processes, log, std::move(loop), std::move(audit_lines)));
   LOCKSTEP_RETURN_IF_ERROR(daemon->OpenSockets(processes));
   LOCKSTEP_RETURN_IF_ERROR(daemon->AddConfiguredAggregators());
   LOCKSTEP_RETURN_IF_ERROR(daemon->OpenMetrics());
@@ -118,14 +134,22 @@ absl::Status Daemon::OpenKineto(const ProcessTable& processes) {
   return options_.dyno_port ? kineto_path_.OpenDyno(*options_.dyno_port) : absl::OkStatus();
 }
 
+absl::StatusOr<rpc::SecuritySettings> Daemon::LoadSecurity() const {
+  LOCKSTEP_ASSIGN_OR_RETURN(rpc::Token token, LoadToken());
+  return rpc::SecuritySettings{.tls_dir = options_.tls_dir,
+                               .token = std::move(token),
+                               .plaintext = options_.plaintext ? rpc::SecuritySettings::Plaintext::kYes
+                                                               : rpc::SecuritySettings::Plaintext::kNo};
+}
+
 absl::StatusOr<rpc::Token> Daemon::LoadToken() const {
   return options_.token_file.empty() ? rpc::Token() : rpc::Token::Load(options_.token_file);
 }
 
 absl::Status Daemon::AddConfiguredAggregators() {
-  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Token token, LoadToken());
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::SecuritySettings settings, LoadSecurity());
   for (const std::string& address : options_.aggregators) {
-    LOCKSTEP_RETURN_IF_ERROR(links_.AddConfigured(address, token));
+    LOCKSTEP_RETURN_IF_ERROR(links_.AddConfigured(address, settings));
   }
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/log/audit_log.h"
 #include "base/log/log.h"
+#include "base/rpc/security.h"
 #include "base/rpc/token.h"
 #include "base/time.h"
 #include "daemon/captures/captures.h"
@@ -37,7 +38,7 @@ namespace lockstep::daemon {
 class Daemon {
  public:
   // Opens the sockets. kAlreadyExists: another daemon holds them. All references outlive the daemon.
-  static absl::StatusOr<std::unique_ptr<Daemon>> Create(const Options& options, const Clock& clock,
+  static absl::StatusOr<std::unique_ptr<Daemon>> Create(Options options, const Clock& clock,
                                                         const ProcessTable& processes, Log& log);
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -62,6 +63,7 @@ class Daemon {
   absl::Status AddConfiguredAggregators();
   absl::Status OpenMetrics();
   absl::StatusOr<rpc::Token> LoadToken() const;
+  absl::StatusOr<rpc::SecuritySettings> LoadSecurity() const;
 
   void OnRanksChanged();
   void OnCapturesChanged();

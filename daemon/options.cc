@@ -54,7 +54,18 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
                  "File with the secret of the aggregators and of --metrics. Only you may be able to read it "
                  "(mode 0600), or root owns it and its group is one of yours")
       ->envname("LOCKSTEP_TOKEN_FILE");
-  app.add_option("--node-id", options.node_id, "Identifies this node; default: the machine's boot id")
+  app.add_option(
+         "--tls-dir", options.tls_dir,
+         "Folder with this node's certificate: ca.crt, tls.crt, tls.key (`lockstep node --help`). The "
+         "daemon then needs no token, and its aggregator is checked against ca.crt. Without it, TCP "
+         "connections are encrypted with keys that both ends derive from the token")
+      ->envname("LOCKSTEP_TLS_DIR");
+  app.add_flag("--insecure-plaintext-tcp", options.plaintext,
+               "Do not encrypt connections to the aggregators of --aggregator. Everybody on the way can then "
+               "read the token and the records, and alter them. The aggregator needs the same flag")
+      ->envname("LOCKSTEP_INSECURE_PLAINTEXT_TCP");
+  app.add_option("--node-id", options.node_id,
+                 "Identifies this node; default: the node of its certificate, else the machine's boot id")
       ->envname("LOCKSTEP_NODE_ID");
   app.add_option(
          "--node-name", options.node_name,
@@ -110,19 +121,22 @@ std::vector<settings::Conflict> CheckOptions(const Options& options) {
   const auto add = [&](Weight weight, std::vector<std::string> keys, const std::string& text) {
     conflicts.push_back({weight, std::move(keys), text});
   };
-  const rpc::HasToken token = options.token_file.empty() ? rpc::HasToken::kNo : rpc::HasToken::kYes;
+  const bool token = !options.token_file.empty();
   if (!options.metrics.empty()) {
-    if (const absl::Status s = metrics::MayOpen(options.metrics, "--metrics", token); !s.ok())
+    if (const absl::Status s = metrics::MayOpen(options.metrics, "--metrics",
+                                                token ? metrics::HasToken::kYes : metrics::HasToken::kNo);
+        !s.ok())
       add(Weight::kError, {"metrics", "token-file"}, std::string(s.message()));
   }
   for (const std::string& text : options.aggregators) {
     const absl::StatusOr<rpc::Address> address = rpc::Address::Parse(text);
     if (!address.ok()) {
       add(Weight::kError, {"aggregator"}, std::string(address.status().message()));
-    } else if (!address->is_unix() && token == rpc::HasToken::kNo) {
-      add(Weight::kWarning, {"aggregator"},
+    } else if (!address->is_unix() && !token && options.tls_dir.empty()) {
+      add(Weight::kError, {"aggregator"},
           absl::StrCat("--aggregator ", text,
-                       ": an aggregator at a TCP port requires its token; give --token-file"));
+                       ": an aggregator at a TCP port requires a proof of who calls; give --tls-dir or "
+                       "--token-file"));
     }
   }
   if (options.thread_ring_bytes > options.ring_bytes) {

@@ -16,6 +16,8 @@ struct Options {
   std::string socket;  // the clients' socket; control.sock is in the same folder
   std::vector<std::string> aggregators;
   std::string token_file;
+  std::string tls_dir;
+  bool plaintext = false;  // --insecure-plaintext-tcp
   std::string node_id;
   std::string node_name;  // shown for this node; empty: the host's name
   uint64_t ring_bytes = 8u << 20;

@@ -152,10 +152,10 @@ std::optional<Options> Parse(std::vector<const char*> argv, int* exit_code) {
 
 TEST(OptionsTest, ReadSizesDurationsAndLists) {
   int code = 0;
-  const auto options =
-      Parse({"--socket", "/x/client.sock", "--aggregator", "a:1", "--aggregator", "unix:/b", "--ring-bytes",
-             "64KiB", "--spool-bytes", "1MiB", "--idle-exit", "10s", "--log-level", "debug"},
-            &code);
+  const auto options = Parse(
+      {"--socket", "/x/client.sock", "--aggregator", "a:1", "--aggregator", "unix:/b", "--token-file", "/t",
+       "--ring-bytes", "64KiB", "--spool-bytes", "1MiB", "--idle-exit", "10s", "--log-level", "debug"},
+      &code);
   ASSERT_TRUE(options.has_value());
   EXPECT_EQ(options->socket, "/x/client.sock");
   EXPECT_EQ(options->aggregators, (std::vector<std::string>{"a:1", "unix:/b"}));

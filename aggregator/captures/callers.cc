@@ -5,7 +5,12 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/rpc/status_macros.h"
 
 namespace lockstep::aggregator {
@@ -16,7 +21,7 @@ AuditCaller CallerAt(const grpc::ServerContextBase& context) {
   return who;
 }
 
-absl::StatusOr<Caller> Callers::Of(const grpc::ServerContextBase& context) {
+absl::StatusOr<Caller> Callers::Of(const grpc::ServerContext& context) {
   absl::StatusOr<Caller> caller = Identify(context);
   if (!caller.ok()) {
     peers_.NoteRefused(context.peer());
@@ -27,30 +32,95 @@ absl::StatusOr<Caller> Callers::Of(const grpc::ServerContextBase& context) {
   return caller;
 }
 
-absl::StatusOr<Caller> Callers::Identify(const grpc::ServerContextBase& context) {
+absl::StatusOr<DaemonCaller> Callers::DaemonOf(const grpc::ServerContext& context) {
+  absl::StatusOr<DaemonCaller> daemon = IdentifyDaemon(context);
+  if (!daemon.ok()) {
+    peers_.NoteRefused(context.peer());
+    return daemon;
+  }
+  LOCKSTEP_RETURN_IF_ERROR(peers_.Trust(context.peer(), std::nullopt));
+  return daemon;
+}
+
+bool Callers::IsOwn(const grpc::ServerContext& context) const {
+  return proofs_.token.empty() && absl::StartsWith(context.peer(), "unix:");
+}
+
+absl::StatusOr<std::optional<rpc::PeerCertificate>> Callers::CertificateOf(
+    const grpc::ServerContext& context) const {
+  if (proofs_.security == nullptr) return std::nullopt;
+  return proofs_.security->CheckClient(context);
+}
+
+std::string Callers::Wanted(const char* credential) const {
+  std::vector<std::string> ways;
+  if (proofs_.security != nullptr && proofs_.security->kind() == rpc::Security::Kind::kCertificates)
+    ways.push_back(absl::StrCat("a ", credential, "'s certificate in --tls-dir"));
+  if (!proofs_.token.empty()) ways.emplace_back("--token-file (or LOCKSTEP_TOKEN_FILE)");
+  if (proofs_.credentials != nullptr && std::string_view(credential) == "user")
+    ways.emplace_back("a machine of the cluster on which munged runs");
+  return absl::StrCat("the call proves no ", credential, ": this aggregator needs ",
+                      absl::StrJoin(ways, ", or "));
+}
+
+absl::StatusOr<Caller> Callers::Identify(const grpc::ServerContext& context) {
   const auto& metadata = context.client_metadata();
-  const auto credential = metadata.find(rpc::kMungeMetadata);
-  const bool by_token = metadata.find(rpc::kTokenMetadata) != metadata.end();
-  if (credentials_ == nullptr || by_token) {
-    LOCKSTEP_RETURN_IF_ERROR(token_.Check(context));
-    AuditCaller who = CallerAt(context);
-    who.by = token_.empty() ? "folder" : "token";
-    // Only this user can enter the socket's folder.
-    if (token_.empty()) who.uid = ::geteuid();
+  AuditCaller who = CallerAt(context);
+  if (metadata.find(rpc::kTokenMetadata) != metadata.end() && !proofs_.token.empty()) {
+    LOCKSTEP_RETURN_IF_ERROR(proofs_.token.Check(context));
+    who.by = "token";
     return Caller::All().KnownAs(std::move(who));
   }
-  if (credential == metadata.end()) {
-    return absl::UnauthenticatedError(
-        "this aggregator identifies its callers by MUNGE, and the call had no credential: call it from a "
-        "machine of the cluster on which munged runs, or give --token-file");
+  if (const auto credential = metadata.find(rpc::kMungeMetadata);
+      credential != metadata.end() && proofs_.credentials != nullptr) {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const uid_t uid, CheckCredential(peers_.SourceOf(context.peer()),
+                                         std::string(credential->second.data(), credential->second.size())));
+    who.by = "munge";
+    who.uid = uid;
+    return Caller::User(uid).KnownAs(std::move(who));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const uid_t uid, CheckCredential(peers_.SourceOf(context.peer()),
-                                       std::string(credential->second.data(), credential->second.size())));
-  AuditCaller who = CallerAt(context);
-  who.by = "munge";
-  who.uid = uid;
-  return Caller::User(uid).KnownAs(std::move(who));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<rpc::PeerCertificate> certificate, CertificateOf(context));
+  if (certificate && certificate->identity.holder == tls::Holder::kUser) {
+    const std::optional<uid_t> uid = SystemUserId(certificate->identity.name);
+    if (!uid) {
+      return absl::PermissionDeniedError(absl::StrCat("the certificate is of user ",
+                                                      certificate->identity.name,
+                                                      ", whom the aggregator's system does not know"));
+    }
+    who.by = "certificate";
+    who.uid = *uid;
+    return Caller::User(*uid).KnownAs(std::move(who));
+  }
+  if (IsOwn(context)) {
+    who.by = "folder";
+    who.uid = ::geteuid();
+    return Caller::All().KnownAs(std::move(who));
+  }
+  if (certificate) {
+    return absl::PermissionDeniedError(absl::StrCat("the certificate is of ",
+                                                    tls::TextOf(certificate->identity),
+                                                    ", which may not make this call; ", Wanted("user")));
+  }
+  return absl::UnauthenticatedError(Wanted("user"));
+}
+
+absl::StatusOr<DaemonCaller> Callers::IdentifyDaemon(const grpc::ServerContext& context) const {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<rpc::PeerCertificate> certificate, CertificateOf(context));
+  // A certificate binds its holder even if a token comes with it.
+  if (certificate && certificate->identity.holder == tls::Holder::kNode)
+    return DaemonCaller{certificate->identity.name};
+  if (!proofs_.token.empty() && context.client_metadata().count(rpc::kTokenMetadata) != 0) {
+    LOCKSTEP_RETURN_IF_ERROR(proofs_.token.Check(context));
+    return DaemonCaller{};
+  }
+  if (IsOwn(context)) return DaemonCaller{};
+  if (certificate) {
+    return absl::PermissionDeniedError(absl::StrCat("the certificate is of ",
+                                                    tls::TextOf(certificate->identity),
+                                                    ", which has no daemon; ", Wanted("node")));
+  }
+  return absl::UnauthenticatedError(Wanted("node"));
 }
 
 absl::StatusOr<uid_t> Callers::CheckCredential(const std::string& source, const std::string& credential) {
@@ -61,7 +131,7 @@ absl::StatusOr<uid_t> Callers::CheckCredential(const std::string& source, const 
           "the aggregator is checking too many MUNGE credentials at once: try again in a second");
     checks_.insert(source);
   }
-  absl::StatusOr<uid_t> user = credentials_->Read(credential);
+  absl::StatusOr<uid_t> user = proofs_.credentials->Read(credential);
   MutexLock lock(&mutex_);
   checks_.erase(checks_.find(source));
   return user;

@@ -171,6 +171,10 @@ class FakeDaemon {
     return WaitFor([&](const v1::FromAggregator& m) { return m.has_ack() && m.ack().through() >= through; })
         .has_ack();
   }
+  bool ended() {
+    MutexLock lock(&mutex_);
+    return ended_;
+  }
   bool WaitForEnd() {
     MutexLock lock(&mutex_);
     return changed_.WaitFor(&mutex_, Nanos::Seconds(5),

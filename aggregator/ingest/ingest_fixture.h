@@ -103,8 +103,8 @@ class IngestTest : public ::testing::Test {
     hub_ = std::make_unique<Hub>(options, clock_);
     rpc::Token secret;
     if (!token.empty()) secret = *rpc::Token::FromText(token);
-    ingest_ = std::make_unique<IngestService>(*hub_, calls_, audit_, clock_, secret, peers_);
-    callers_ = std::make_unique<Callers>(secret, std::move(credentials), peers_);
+    callers_ = std::make_unique<Callers>(Proofs{secret, std::move(credentials), nullptr}, peers_);
+    ingest_ = std::make_unique<IngestService>(*hub_, calls_, audit_, clock_, *callers_);
     control_ = std::make_unique<ControlService>(
         *hub_, samples_, calls_, use_, audit_, *callers_, "test", [](v1::AggregatorStatus&) {},
         [](const std::string&, v1::TraceFinished&) {});

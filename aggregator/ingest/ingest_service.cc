@@ -79,22 +79,17 @@ class Connection final : public DaemonConnection {
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// One stream of a daemon. It begins if `admit` returns OK.
+// One stream of a daemon. The daemon is identified before its first message is read, and again with every
+// message, because a certificate may be revoked while the stream lasts.
 class DaemonStream final : public AsyncStream {
  public:
-  using Admit = std::function<absl::Status(const grpc::ServerContext& context)>;
-
-  DaemonStream(Hub& hub, RpcCounts& calls, Admit admit)
-      : hub_(hub), admit_(std::move(admit)), connection_(std::make_shared<Connection>(this, calls)) {}
+  DaemonStream(Hub& hub, RpcCounts& calls, AuditLog& audit, Callers& callers)
+      : hub_(hub), audit_(audit), callers_(callers), connection_(std::make_shared<Connection>(this, calls)) {}
 
  private:
   void OnBegin(const grpc::ServerContext& context) override {
-    const absl::Status admitted = admit_(context);
-    if (admitted.ok()) {
-      connection_->Read(&message_);
-    } else {
-      connection_->Finish(rpc::ToGrpc(admitted));
-    }
+    context_ = &context;
+    if (Identified()) connection_->Read(&message_);
   }
 
   void OnReadDone(bool ok) override {
@@ -102,6 +97,7 @@ class DaemonStream final : public AsyncStream {
       connection_->Finish(grpc::Status::OK);
       return;
     }
+    if (!Identified()) return;
     if (!registered_) {
       Register();
     } else {
@@ -116,7 +112,28 @@ class DaemonStream final : public AsyncStream {
     if (registered_) hub_.daemons().Disconnect(key_, connection_.get());
   }
 
+  // Returns false if it has refused the daemon.
+  bool Identified() {
+    const absl::StatusOr<DaemonCaller> daemon = callers_.DaemonOf(*context_);
+    if (daemon.ok()) {
+      node_ = daemon->node;
+    } else {
+      Refuse(daemon.status());
+    }
+    return daemon.ok();
+  }
+
+  void Refuse(const absl::Status& why) {
+    audit_.Refused("connect", CallerAt(*context_), {why.message().data(), why.message().size()});
+    connection_->Finish(rpc::ToGrpc(why));
+  }
+
   void Register() {
+    if (message_.has_hello() && node_ && message_.hello().node_id() != *node_) {
+      return Refuse(absl::PermissionDeniedError(
+          absl::StrCat("the certificate is of node ", *node_, ", and the daemon says that it is node ",
+                       message_.hello().node_id(), ": start it without --node-id")));
+    }
     if (!message_.has_hello()) {
       connection_->Finish(
           {grpc::StatusCode::INVALID_ARGUMENT, "the first message must be the daemon's hello"});
@@ -130,8 +147,11 @@ class DaemonStream final : public AsyncStream {
   }
 
   Hub& hub_;
-  const Admit admit_;
+  AuditLog& audit_;
+  Callers& callers_;
+  const grpc::ServerContext* context_ = nullptr;  // from OnBegin on
   const std::shared_ptr<Connection> connection_;
+  std::optional<std::string> node_;  // for which the daemon speaks
   v1::FromDaemon message_;
   DaemonKey key_;
   bool registered_ = false;
@@ -145,14 +165,7 @@ void IngestService::Attach(grpc::ServerBuilder& builder) {
 }
 
 void IngestService::Start() {
-  threads_.Start(*this, [this] {
-    return new DaemonStream(hub_, calls_, [this](const grpc::ServerContext& context) {
-      absl::Status allowed = CheckDaemon(context);
-      if (!allowed.ok())
-        audit_.Refused("connect", CallerAt(context), {allowed.message().data(), allowed.message().size()});
-      return allowed;
-    });
-  });
+  threads_.Start(*this, [this] { return new DaemonStream(hub_, calls_, audit_, callers_); });
 }
 
 void IngestService::Stop() { threads_.Stop(); }
@@ -160,8 +173,8 @@ void IngestService::Stop() { threads_.Stop(); }
 grpc::Status IngestService::StreamedPing(grpc::ServerContext* context,
                                          grpc::ServerUnaryStreamer<v1::PingRequest, v1::PingReply>* call) {
   const JobTime received = clock_.Now();
-  if (absl::Status allowed = CheckDaemon(*context); !allowed.ok())
-    return calls_.Ended(RpcMethod::kPing, rpc::ToGrpc(allowed));
+  if (const auto daemon = callers_.DaemonOf(*context); !daemon.ok())
+    return calls_.Ended(RpcMethod::kPing, rpc::ToGrpc(daemon.status()));
   v1::PingRequest request;
   if (!call->Read(&request))
     return calls_.Ended(RpcMethod::kPing, {grpc::StatusCode::INVALID_ARGUMENT, "the call has no request"});
@@ -171,14 +184,6 @@ grpc::Status IngestService::StreamedPing(grpc::ServerContext* context,
   reply.set_t3_ns(clock_.Now().ns());
   call->Write(reply);
   return calls_.Ended(RpcMethod::kPing, grpc::Status::OK);
-}
-
-absl::Status IngestService::CheckDaemon(const grpc::ServerContextBase& context) {
-  if (absl::Status allowed = token_.Check(context); !allowed.ok()) {
-    peers_.NoteRefused(context.peer());
-    return allowed;
-  }
-  return peers_.Trust(context.peer(), std::nullopt);
 }
 
 }  // namespace lockstep::aggregator

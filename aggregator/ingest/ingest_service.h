@@ -4,13 +4,12 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "aggregator/captures/callers.h"
 #include "aggregator/ingest/async_stream.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/rpc_counts.h"
 #include "aggregator/nodes/clock.h"
 #include "base/log/audit_log.h"
-#include "base/rpc/connection_gate.h"
-#include "base/rpc/token.h"
 #include "lockstep/v1/ingest.grpc.pb.h"
 
 namespace lockstep::aggregator {
@@ -21,9 +20,8 @@ namespace lockstep::aggregator {
 // message, which a client cannot distinguish.
 class IngestService final : public StreamThreads::Service {
  public:
-  IngestService(Hub& hub, RpcCounts& calls, AuditLog& audit, const JobClock& clock, rpc::Token token,
-                rpc::Peers& peers)
-      : hub_(hub), calls_(calls), audit_(audit), clock_(clock), token_(std::move(token)), peers_(peers) {}
+  IngestService(Hub& hub, RpcCounts& calls, AuditLog& audit, const JobClock& clock, Callers& callers)
+      : hub_(hub), calls_(calls), audit_(audit), clock_(clock), callers_(callers) {}
 
   // One thread calls these once each, in this order: Attach before the server starts, Start after it, and
   // Stop after it was shut down.
@@ -35,14 +33,11 @@ class IngestService final : public StreamThreads::Service {
                             grpc::ServerUnaryStreamer<v1::PingRequest, v1::PingReply>* call) override;
 
  private:
-  absl::Status CheckDaemon(const grpc::ServerContextBase& context);
-
   Hub& hub_;
   RpcCounts& calls_;
   AuditLog& audit_;
   const JobClock& clock_;
-  const rpc::Token token_;
-  rpc::Peers& peers_;
+  Callers& callers_;
   StreamThreads threads_;
 };
 

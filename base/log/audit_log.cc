@@ -130,4 +130,13 @@ std::string SystemUserName(uid_t uid) {
                                                                                               : "";
 }
 
+std::optional<uid_t> SystemUserId(const std::string& name) {
+  passwd entry = {};
+  passwd* found = nullptr;
+  std::vector<char> text(16u << 10);
+  if (::getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr)
+    return std::nullopt;
+  return found->pw_uid;
+}
+
 }  // namespace lockstep

@@ -27,7 +27,7 @@ namespace lockstep {
 // The caller, as far as it is known.
 struct AuditCaller {
   // Source of this identity; "" means unknown.
-  //   "token", "munge"
+  //   "token", "munge", "certificate"
   //   "kernel": the peer of the socket
   //   "folder": a socket that only its user can reach
   //   "session": the session of a browser
@@ -113,6 +113,8 @@ class AuditLog {
 
 // Returns the system's name of a user, empty if there is none.
 std::string SystemUserName(uid_t uid);
+// Returns the user with that name, if the system has one.
+std::optional<uid_t> SystemUserId(const std::string& name);
 
 }  // namespace lockstep
 

@@ -22,8 +22,8 @@ HttpResponse Line(int status, absl::string_view text) {
 
 }  // namespace
 
-absl::Status MayOpen(const std::string& address, const std::string& flag, rpc::HasToken token) {
-  if (token == rpc::HasToken::kNo) {
+absl::Status MayOpen(const std::string& address, const std::string& flag, HasToken token) {
+  if (token == HasToken::kNo) {
     return absl::FailedPreconditionError(absl::StrCat(flag, " ", address,
                                                       ": every user of the machine can reach a TCP port, so "
                                                       "it needs a token; give --token-file"));
@@ -33,8 +33,8 @@ absl::Status MayOpen(const std::string& address, const std::string& flag, rpc::H
 
 absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(HttpServerOptions options, std::string prefix,
                                                           EndpointSource source) {
-  LOCKSTEP_RETURN_IF_ERROR(MayOpen(options.address, options.flag,
-                                   options.token.empty() ? rpc::HasToken::kNo : rpc::HasToken::kYes));
+  LOCKSTEP_RETURN_IF_ERROR(
+      MayOpen(options.address, options.flag, options.token.empty() ? HasToken::kNo : HasToken::kYes));
   std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(prefix), std::move(source)));
   LOCKSTEP_ASSIGN_OR_RETURN(
       endpoint->server_,

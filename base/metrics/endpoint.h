@@ -28,7 +28,8 @@ struct EndpointSource {
 
 // Checks whether an endpoint may be opened at that address. Start and the check of the settings apply the
 // same rule. `flag` is the flag with the address, for messages.
-absl::Status MayOpen(const std::string& address, const std::string& flag, rpc::HasToken token);
+enum class HasToken : uint8_t { kNo, kYes };
+absl::Status MayOpen(const std::string& address, const std::string& flag, HasToken token);
 
 class Endpoint {
  public:

@@ -49,9 +49,14 @@ void PrepareProcess() {
   grpc_init();
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address) {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address, const Security* tcp) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Address parsed, Address::Parse(address));
-  return grpc::CreateCustomChannel(parsed.target(), grpc::InsecureChannelCredentials(), Arguments());
+  if (parsed.is_unix())
+    return grpc::CreateCustomChannel(parsed.target(), grpc::InsecureChannelCredentials(), Arguments());
+  if (tcp == nullptr)
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a connection to ", address, " needs protection: give --token-file, or --tls-dir with certificates"));
+  return grpc::CreateCustomChannel(parsed.target(), tcp->channel_credentials(), Arguments());
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectOver(Fd socket) {

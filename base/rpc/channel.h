@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/fd.h"
+#include "base/rpc/security.h"
 #include "base/rpc/token.h"
 #include "base/time.h"
 
@@ -25,9 +26,11 @@ inline constexpr int kMaxMessageBytes = 16 << 20;
 // the process ends, and has no fork handlers. It logs only as GRPC_VERBOSITY permits.
 void PrepareProcess();
 
-// `address` is HOST:PORT, unix:/path or unix:relative; anything else returns kInvalidArgument. The channel
-// connects at its first use. Channels do not share connections.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address);
+// `address` is HOST:PORT, unix:/path or unix:relative; anything else returns kInvalidArgument. `tcp` protects
+// the connection to HOST:PORT and may end before the channel; null: Unix sockets only, else
+// kFailedPrecondition. The channel connects at its first use. Channels do not share connections.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
+                                                       const Security* tcp = nullptr);
 // Uses a connected stream socket. The channel ends with that socket.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectOver(Fd socket);
 // Returns a socket that is connected to the Unix socket at `path`, non-blocking, for ConnectOver and checks

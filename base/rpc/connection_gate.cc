@@ -87,14 +87,21 @@ std::string PeerText(const std::string& peer) {
 ConnectionGate::ConnectionGate()
     : wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), peers_(LimitsOfProcess()) {}
 
-void ConnectionGate::Attach(grpc::ServerBuilder& builder) {
-  using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
-  acceptor_ =
-      builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, grpc::InsecureServerCredentials());
+void ConnectionGate::Attach(grpc::ServerBuilder& builder, const Security* tcp) {
+  const auto add = [&builder](const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+    using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+    return builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, credentials);
+  };
+  unix_acceptor_ = add(grpc::InsecureServerCredentials());
+  if (tcp != nullptr) tcp_acceptor_ = add(tcp->server_credentials());
 }
 
-absl::StatusOr<int> ConnectionGate::Listen(const Address& address, const Token& token) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Listener> opened, Listener::Open(address, token));
+absl::StatusOr<int> ConnectionGate::Listen(const Address& address) {
+  if (!address.is_unix() && tcp_acceptor_ == nullptr)
+    return absl::FailedPreconditionError(absl::StrCat(
+        "TCP port ", address.target(),
+        " needs protection, because others can reach it: give --token-file, or --tls-dir with certificates"));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Listener> opened, Listener::Open(address));
   const int port = opened.front().port();
   for (Listener& listener : opened) listeners_.push_back(std::move(listener));
   return port;
@@ -114,7 +121,8 @@ void ConnectionGate::Stop() {
     thread_.join();
   }
   listeners_.clear();
-  acceptor_.reset();
+  unix_acceptor_.reset();
+  tcp_acceptor_.reset();
 }
 
 void ConnectionGate::Run() {
@@ -151,7 +159,7 @@ bool ConnectionGate::AcceptWaiting(const Listener& listener) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.listener_fd = listener.fd();
     connection.fd = socket.release();
-    acceptor_->HandleNewConnection(&connection);
+    (listener.is_unix() ? unix_acceptor_ : tcp_acceptor_)->HandleNewConnection(&connection);
   }
   return true;
 }

@@ -23,7 +23,7 @@
 #include "base/rpc/address.h"
 #include "base/rpc/listener.h"
 #include "base/rpc/peer_table.h"
-#include "base/rpc/token.h"
+#include "base/rpc/security.h"
 
 namespace lockstep::rpc {
 
@@ -65,10 +65,12 @@ class ConnectionGate final : public Peers {
   ConnectionGate(const ConnectionGate&) = delete;
   ConnectionGate& operator=(const ConnectionGate&) = delete;
 
-  // The server of `builder` will serve the gate's connections.
-  void Attach(grpc::ServerBuilder& builder);
+  // The server of `builder` will serve the gate's connections. `tcp` protects those over TCP; null: Unix
+  // sockets only.
+  void Attach(grpc::ServerBuilder& builder, const Security* tcp);
   // Opens sockets by the rules of Listener::Open. Returns their port, or 0 for a Unix socket.
-  absl::StatusOr<int> Listen(const Address& address, const Token& token);
+  // kFailedPrecondition: TCP without protection.
+  absl::StatusOr<int> Listen(const Address& address);
   // Begins to accept. The server has started, and exists until Stop.
   absl::Status Start();
   // Accepts no further connection and closes the listening sockets. A second call does nothing.
@@ -87,7 +89,9 @@ class ConnectionGate final : public Peers {
   bool AddStranger(int socket);
 
   // thread: owner, and between Start and Stop the gate's own
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> unix_acceptor_;
+  // thread: as before
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> tcp_acceptor_;  // null: no TCP
   std::vector<Listener> listeners_;
   const Fd wakeup_;
   std::thread thread_;

@@ -40,8 +40,8 @@ class ConnectionGateTest : public testing::Test {
   ConnectionGateTest() : token_(*Token::Random()), service_(token_, gate_) {
     grpc::ServerBuilder builder;
     Configure(builder, {});
-    gate_.Attach(builder);
-    port_ = *gate_.Listen(*Address::Parse("127.0.0.1:0"), token_);
+    gate_.Attach(builder, security_.get());
+    port_ = *gate_.Listen(*Address::Parse("127.0.0.1:0"));
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     EXPECT_TRUE(gate_.Start().ok());
@@ -51,7 +51,7 @@ class ConnectionGateTest : public testing::Test {
     server_->Shutdown();
   }
   std::shared_ptr<grpc::Channel> Channel() const {
-    return *rpc::Connect("127.0.0.1:" + std::to_string(port_));
+    return *rpc::Connect("127.0.0.1:" + std::to_string(port_), security_.get());
   }
   static grpc::StatusCode Ping(const std::shared_ptr<grpc::Channel>& channel, const Token& token) {
     grpc::ClientContext context;
@@ -70,6 +70,8 @@ class ConnectionGateTest : public testing::Test {
   }
 
   const Token token_;
+  const std::shared_ptr<Security> security_ =
+      *Security::ForServer({.token = token_}, std::make_shared<SystemClock>());
   ConnectionGate gate_;
   TrustingPonger service_;
   std::unique_ptr<grpc::Server> server_;

@@ -87,15 +87,7 @@ Fd ListenAt(const sockaddr_storage& address, socklen_t length) {
 
 }  // namespace
 
-absl::Status MayListen(const Address& address, HasToken token) {
-  if (address.is_unix() || token == HasToken::kYes) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("TCP port ", address.target(),
-                   " needs a token, because every user of the machine can reach it; give --token-file"));
-}
-
-absl::StatusOr<std::vector<Listener>> Listener::Open(const Address& address, const Token& token) {
-  LOCKSTEP_RETURN_IF_ERROR(MayListen(address, token.empty() ? HasToken::kNo : HasToken::kYes));
+absl::StatusOr<std::vector<Listener>> Listener::Open(const Address& address) {
   if (!address.is_unix()) return OpenTcp(address);
   LOCKSTEP_ASSIGN_OR_RETURN(Listener listener, OpenUnix(address.path()));
   std::vector<Listener> one;

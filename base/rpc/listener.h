@@ -11,24 +11,17 @@
 #include "absl/status/statusor.h"
 #include "base/fd.h"
 #include "base/rpc/address.h"
-#include "base/rpc/token.h"
 
 namespace lockstep::rpc {
-
-// Checks whether a server may listen at that address. Listener::Open and the check of the settings apply the
-// same rule. kFailedPrecondition has the remedy.
-enum class HasToken { kNo, kYes };
-absl::Status MayListen(const Address& address, HasToken token);
 
 class Listener {
  public:
   // Opens a socket for each address of a name, all with one port.
   //
-  // A TCP port, also on loopback, is open to every user of the machine: without a token the call returns
-  // kFailedPrecondition. The folder of a Unix socket must belong to this user and be closed to others (else
-  // kPermissionDenied). A dead socket file of this user is removed. kUnavailable: the port is in use, or the
-  // address is another machine's.
-  static absl::StatusOr<std::vector<Listener>> Open(const Address& address, const Token& token);
+  // The folder of a Unix socket must belong to this user and be closed to others (else kPermissionDenied). A
+  // dead socket file of this user is removed. kUnavailable: the port is in use, or the address is another
+  // machine's.
+  static absl::StatusOr<std::vector<Listener>> Open(const Address& address);
 
   Listener(Listener&&) = default;
   Listener& operator=(Listener&&) = delete;

@@ -109,8 +109,9 @@ class GatedServer {
   absl::Status Start(const Address& address, const Token& token, grpc::Service& service) {
     grpc::ServerBuilder builder;
     Configure(builder, {});
-    gate_.Attach(builder);
-    LOCKSTEP_ASSIGN_OR_RETURN(port_, gate_.Listen(address, token));
+    const auto security = Security::ForServer({.token = token}, std::make_shared<SystemClock>());
+    gate_.Attach(builder, security.ok() ? security->get() : nullptr);
+    LOCKSTEP_ASSIGN_OR_RETURN(port_, gate_.Listen(address));
     builder.RegisterService(&service);
     server_ = builder.BuildAndStart();
     return gate_.Start();
@@ -136,7 +137,9 @@ TEST(Servers, AnswerOnlyCallsWithTheirToken) {
   GatedServer server;
   ASSERT_TRUE(server.Start(*Address::Parse("127.0.0.1:0"), token, service).ok());
   ASSERT_GT(server.port(), 0);
-  auto channel = Connect("127.0.0.1:" + std::to_string(server.port()));
+  const auto security =
+      *Security::ForClient({.token = token}, tls::Holder::kUser, std::make_shared<SystemClock>());
+  auto channel = Connect("127.0.0.1:" + std::to_string(server.port()), security.get());
   ASSERT_TRUE(channel.ok());
   EXPECT_TRUE(PingOver(*channel, token).ok());
   EXPECT_EQ(PingOver(*channel, Token()).code(), absl::StatusCode::kUnauthenticated);

@@ -10,12 +10,15 @@
 #include "absl/strings/str_cat.h"
 #include "aggregator/reports/local_analyst.h"
 #include "aggregator/server.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/rpc/address.h"
 #include "base/rpc/channel.h"
 #include "base/rpc/munge.h"
+#include "base/rpc/security.h"
 #include "base/rpc/status.h"
 #include "base/rpc/status_macros.h"
+#include "base/tls/tls_folder.h"
 #include "cli/common/capture_folder.h"
 #include "cli/common/command.h"
 #include "lockstep/v1/control.grpc.pb.h"
@@ -205,6 +208,41 @@ absl::Status Dial(const std::string& control_socket, const std::string& address,
   return absl::OkStatus();
 }
 
+// An administrator installs the certificate of the site's authority in this folder.
+constexpr char kSystemTlsDir[] = "/etc/lockstep/tls";
+
+absl::StatusOr<std::shared_ptr<rpc::Security>> SecurityOf(const AggregatorFlags& flags,
+                                                          const rpc::Token& token) {
+  rpc::SecuritySettings settings = {.tls_dir = flags.tls_dir, .token = token};
+  if (flags.plaintext) settings.plaintext = rpc::SecuritySettings::Plaintext::kYes;
+  std::error_code error;
+  if (settings.tls_dir.empty() && token.empty() &&
+      std::filesystem::exists(absl::StrCat(kSystemTlsDir, "/", tls::kAuthoritiesFile), error))
+    settings.tls_dir = kSystemTlsDir;
+  return rpc::Security::ForClient(settings, tls::Holder::kUser, std::make_shared<SystemClock>());
+}
+
+// `security` is null for a Unix socket.
+absl::Status WaitForConnection(const std::string& address, const rpc::Security* security,
+                               grpc::Channel& channel) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kAnswerWithin.ns());
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (channel.WaitForConnected(std::chrono::system_clock::now() + std::chrono::milliseconds(50)))
+      return absl::OkStatus();
+    const std::string problem = security == nullptr ? "" : security->server_problem();
+    if (!problem.empty())
+      return absl::UnauthenticatedError(absl::StrCat("aggregator ", address, ": ", problem));
+  }
+  const char* how = "";
+  if (security != nullptr) {
+    how = security->kind() == rpc::Security::Kind::kPlaintext ? ", with --insecure-plaintext-tcp"
+                                                              : ", without --insecure-plaintext-tcp";
+  }
+  return absl::DeadlineExceededError(absl::StrCat("no aggregator answers at ", address, " within ",
+                                                  kAnswerWithin.seconds(),
+                                                  " s: check that lockstep-aggregator runs there", how));
+}
+
 }  // namespace
 
 void AddAggregatorFlags(CLI::App& app, AggregatorFlags& flags) {
@@ -216,6 +254,14 @@ void AddAggregatorFlags(CLI::App& app, AggregatorFlags& flags) {
                  "with --munge")
       ->type_name(kFileValue)
       ->envname("LOCKSTEP_TOKEN_FILE");
+  app.add_option("--tls-dir", flags.tls_dir,
+                 "Folder with the certificate of the aggregator's authority (ca.crt) and optionally your own "
+                 "(tls.crt, tls.key). Default without --token-file: /etc/lockstep/tls")
+      ->type_name(kFolderValue)
+      ->envname("LOCKSTEP_TLS_DIR");
+  app.add_flag("--insecure-plaintext-tcp", flags.plaintext,
+               "Connect without encryption, to an aggregator that runs with the same flag")
+      ->envname("LOCKSTEP_INSECURE_PLAINTEXT_TCP");
 }
 
 absl::StatusOr<std::unique_ptr<TemporaryFolder>> TemporaryFolder::Make() {
@@ -239,17 +285,17 @@ absl::StatusOr<std::unique_ptr<AggregatorClient>> ConnectAggregator(const Aggreg
   if (!flags.token_file.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(token, rpc::Token::Load(flags.token_file));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(auto channel, rpc::Connect(flags.address));
-  const auto deadline = std::chrono::system_clock::now() + std::chrono::nanoseconds(kAnswerWithin.ns());
-  if (!channel->WaitForConnected(deadline)) {
-    return absl::DeadlineExceededError(absl::StrCat("no aggregator answers at ", flags.address, " within ",
-                                                    kAnswerWithin.seconds(),
-                                                    " s: check that lockstep-aggregator runs there"));
-  }
-  // A TCP connection without a token authenticates the user by MUNGE. A socket needs neither.
-  std::unique_ptr<rpc::CallerCredentials> credentials;
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(flags.address));
-  if (token.empty() && !address.is_unix()) {
+  std::shared_ptr<rpc::Security> security;
+  if (!address.is_unix()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(security, SecurityOf(flags, token));
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(auto channel, rpc::Connect(flags.address, security.get()));
+  LOCKSTEP_RETURN_IF_ERROR(WaitForConnection(flags.address, security.get(), *channel));
+  // A TCP connection without a token authenticates the user by MUNGE, unless a certificate does. A socket
+  // needs none of them.
+  std::unique_ptr<rpc::CallerCredentials> credentials;
+  if (token.empty() && !address.is_unix() && !security->has_certificate()) {
     credentials = std::make_unique<rpc::MungePrograms>(rpc::MungePrograms::Settings{});
   }
   return std::make_unique<GrpcClient>(std::move(channel), std::move(token), std::move(credentials));
@@ -286,7 +332,8 @@ absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std:
                                                     " did not connect within ", kDaemonWithin.seconds(),
                                                     " s: see its log in the socket's folder"));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<AggregatorClient> client, ConnectAggregator({address, ""}));
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<AggregatorClient> client,
+                            ConnectAggregator({.address = address}));
   return std::make_unique<InProcess>(std::move(folder), std::move(server), std::move(client));
 }
 

@@ -25,6 +25,8 @@ namespace lockstep::cli {
 struct AggregatorFlags {
   std::string address;     // --aggregator, else $LOCKSTEP_AGGREGATOR; empty: none
   std::string token_file;  // --token-file, else $LOCKSTEP_TOKEN_FILE
+  std::string tls_dir;     // --tls-dir, else $LOCKSTEP_TLS_DIR
+  bool plaintext = false;  // --insecure-plaintext-tcp
   bool given() const { return !address.empty(); }
 };
 void AddAggregatorFlags(CLI::App& app, AggregatorFlags& flags);

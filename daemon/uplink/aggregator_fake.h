@@ -17,6 +17,7 @@
 #include "base/read_clock.h"
 #include "base/rpc/address.h"
 #include "base/rpc/connection_gate.h"
+#include "base/rpc/security.h"
 #include "base/rpc/server.h"
 #include "base/rpc/status.h"
 #include "base/rpc/token.h"
@@ -40,8 +41,10 @@ class FakeAggregator final : private v1::Ingest::Service {
     grpc::ServerBuilder builder;
     rpc::Configure(builder, {});
     const rpc::Address address = *rpc::Address::Parse(options_.address);
-    gate_.Attach(builder);
-    const absl::StatusOr<int> port = gate_.Listen(address, options_.token);
+    if (!address.is_unix())
+      security_ = *rpc::Security::ForServer({.token = options_.token}, std::make_shared<SystemClock>());
+    gate_.Attach(builder, security_.get());
+    const absl::StatusOr<int> port = gate_.Listen(address);
     if (!port.ok()) throw std::runtime_error(std::string(port.status().message()));
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
@@ -273,6 +276,7 @@ class FakeAggregator final : private v1::Ingest::Service {
   grpc::ServerContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
   uint64_t session_ ABSL_GUARDED_BY(mutex_) = 0;
   Seen seen_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<rpc::Security> security_;  // null: a Unix socket
   rpc::ConnectionGate gate_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -31,7 +31,6 @@ AggregatorLinks::AggregatorLinks(NodeInfo node, size_t spool_bytes, EventLoop& l
 UplinkOptions AggregatorLinks::MakeUplinkOptions(const std::string& address, const rpc::Token& token) const {
   UplinkOptions options;
   options.id = next_uplink_;
-  options.connect = [address] { return rpc::Connect(address); };
   options.name = address;
   options.token = token;
   options.node_id = node_.id;
@@ -61,10 +60,18 @@ const AggregatorLinks::Link* AggregatorLinks::Find(UplinkId uplink) const {
 
 // ---- New connections
 
-absl::Status AggregatorLinks::AddConfigured(const std::string& address, const rpc::Token& token) {
-  LOCKSTEP_RETURN_IF_ERROR(rpc::Address::Parse(address).status());
-  Link& link =
-      Add(MakeUplinkOptions(address, token), RankFilter::All(), std::make_shared<SpoolBudget>(spool_bytes_));
+absl::Status AggregatorLinks::AddConfigured(const std::string& address,
+                                            const rpc::SecuritySettings& settings) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address parsed, rpc::Address::Parse(address));
+  UplinkOptions options = MakeUplinkOptions(address, settings.token);
+  std::shared_ptr<rpc::Security> security;
+  if (!parsed.is_unix()) {
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        security, rpc::Security::ForClient(settings, tls::Holder::kNode, std::make_shared<SystemClock>()));
+    options.server_problem = [security] { return security->server_problem(); };
+  }
+  options.connect = [address, security] { return rpc::Connect(address, security.get()); };
+  Link& link = Add(std::move(options), RankFilter::All(), std::make_shared<SpoolBudget>(spool_bytes_));
   link.who = {"aggregator", std::nullopt, address};
   link.uplink->Start();
   return absl::OkStatus();
@@ -170,6 +177,19 @@ absl::Status AggregatorLinks::AddJobAggregator(uid_t caller, const v1::DialReque
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Token token, rpc::Token::FromText(request.token()));
   UplinkOptions options = MakeUplinkOptions(request.address(), token);
   options.mode = UplinkOptions::Mode::kWhileReachable;
+  auto security = std::make_shared<std::shared_ptr<rpc::Security>>();  // of the uplink's thread
+  options.connect = [address = request.address(), token,
+                     security]() -> absl::StatusOr<std::shared_ptr<grpc::Channel>> {
+    // It takes 50 ms, which the main thread must not spend.
+    if (*security == nullptr) {
+      LOCKSTEP_ASSIGN_OR_RETURN(*security, rpc::Security::ForClient({.token = token}, tls::Holder::kNode,
+                                                                    std::make_shared<SystemClock>()));
+    }
+    return rpc::Connect(address, security->get());
+  };
+  options.server_problem = [security] {
+    return *security == nullptr ? std::string() : (*security)->server_problem();
+  };
   Link& link = Add(std::move(options), RankFilter::Of(caller), BudgetOf(caller));
   link.passed_by = caller;
   link.who = LocalCaller(caller);

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/log/audit_log.h"
 #include "base/log/log.h"
+#include "base/rpc/security.h"
 #include "base/rpc/token.h"
 #include "base/time.h"
 #include "daemon/captures/capture_uplinks.h"
@@ -61,7 +62,7 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
                   Captures& captures, losses::LossTable& losses, AuditLog& audit, Log& log);
 
   // Connects to an aggregator of the daemon's settings, for all ranks.
-  absl::Status AddConfigured(const std::string& address, const rpc::Token& token);
+  absl::Status AddConfigured(const std::string& address, const rpc::SecuritySettings& settings);
   // Connects to an aggregator for the ranks of `caller`: at a Unix socket for one capture, at a port for a
   // job. `done` is called once on the main thread, but not after the end of its loop.
   void Dial(uid_t caller, const v1::DialRequest& request, std::function<void(std::string error)> done);

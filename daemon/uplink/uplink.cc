@@ -135,6 +135,7 @@ bool Uplink::WaitConnected(grpc::Channel& channel) {
   while (clock_.Monotonic() < until) {
     if (channel.WaitForConnected(std::chrono::system_clock::now() + std::chrono::milliseconds(100)))
       return true;
+    if (!options_.server_problem().empty()) return false;
     MutexLock lock(&mutex_);
     if (stopping_) return false;
   }
@@ -151,7 +152,10 @@ absl::Status Uplink::RunStream(bool* registered) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options_.connect());
   // A channel made from a socket has no connectivity state to watch.
   const bool connected = options_.mode == UplinkOptions::Mode::kOnce || WaitConnected(*channel);
-  if (!connected) return absl::UnavailableError("cannot connect");
+  if (!connected) {
+    const std::string problem = options_.server_problem();
+    return problem.empty() ? absl::UnavailableError("cannot connect") : absl::UnauthenticatedError(problem);
+  }
 
   grpc::ClientContext context;
   rpc::Prepare(context, options_.token, Nanos::Max());

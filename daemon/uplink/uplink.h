@@ -49,6 +49,8 @@ struct UplinkOptions {
   UplinkId id = 0;
   // Makes a new channel for each attempt. Called on the uplink's thread.
   std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>()> connect;
+  // Returns why the aggregator's certificate was refused; empty if it was not. On the same thread.
+  std::function<std::string()> server_problem = [] { return std::string(); };
   std::string name;  // for the log
   rpc::Token token;
   // kReconnect: reconnects without end. kOnce: the channel is already connected, and the uplink ends when it

@@ -28,7 +28,12 @@ class UplinkTest : public testing::Test, private UplinkEvents {
     options.name = address;
     options.node_id = "node";
     options.session = 77;
-    options.connect = [address] { return rpc::Connect(address); };
+    std::shared_ptr<rpc::Security> security;
+    if (!options.token.empty())
+      security = *rpc::Security::ForClient({.token = options.token}, tls::Holder::kNode,
+                                           std::make_shared<SystemClock>());
+    options.connect = [address, security] { return rpc::Connect(address, security.get()); };
+    if (security != nullptr) options.server_problem = [security] { return security->server_problem(); };
     UplinkEvents& events = *this;
     uplink_ = std::make_unique<Uplink>(options, spool_, clock_, events, log_);
     uplink_->Start();
@@ -170,10 +175,13 @@ TEST_F(UplinkTest, ReportsAWrongToken) {
   options.address = "127.0.0.1:0";
   options.token = *rpc::Token::Random();
   auto aggregator = MakeAggregator("a", options);
-  Open(aggregator->address());
+  UplinkOptions with;
+  with.token = *rpc::Token::Random();
+  Open(aggregator->address(), with);
   ASSERT_TRUE(Eventually([&] { return downs_ > 0; }));
   MutexLock lock(&mutex_);
   EXPECT_EQ(down_.code(), absl::StatusCode::kUnauthenticated) << down_;
+  EXPECT_NE(std::string(down_.message()).find("does not have this token"), std::string::npos) << down_;
   EXPECT_FALSE(last_);
 }
 

@@ -168,12 +168,18 @@ class Operations(unittest.TestCase):
             done = self.doctor(job, address)
             self.assertEqual(done.returncode, 1)
             self.assert_shown("token-doctor", done.stdout)
-        self.wait(lambda: self.audited(what="connect", result="refused"))
+        # Neither program sent its token to a server that it could not check. One that has the right server
+        # and the wrong token does send it.
+        self.assertEqual(self.audited(result="refused"), [])
+        self.assertEqual(job.cli("node", "authority", self.work / "tls", "--token-file", right).returncode, 0)
+        wrong = job.cli("status", "--aggregator", address, "--tls-dir", self.work / "tls", "--token-file", self.work / "other")
+        self.assertEqual(wrong.returncode, 5)
+        self.assertIn("wrong token", wrong.stderr)
         self.wait(lambda: self.audited(what="status", result="refused"))
         kept = (self.work / "state" / "audit.jsonl").read_text()
         self.assertNotIn(self.token, kept)
         self.assertNotIn(other, kept)
-        self.wait(lambda: self.metric(metrics, 'lockstep_aggregator_rpc_requests_total{method="Ingest.Stream",code="UNAUTHENTICATED"}') > 0)
+        self.wait(lambda: self.metric(metrics, 'lockstep_aggregator_rpc_requests_total{method="Control.Status",code="UNAUTHENTICATED"}') > 0)
 
     def test_records_are_lost(self):
         address, _ = self.aggregator()

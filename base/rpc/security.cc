@@ -1,0 +1,135 @@
+#include "base/rpc/security.h"
+
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/rpc/status_macros.h"
+#include "base/rpc/tls_security.h"
+#include "base/tls/authority.h"
+#include "base/tls/tls_folder.h"
+
+namespace lockstep::rpc {
+namespace {
+
+using grpc::experimental::FileWatcherCertificateProvider;
+using grpc::experimental::IdentityKeyCertPair;
+using grpc::experimental::StaticDataCertificateProvider;
+
+constexpr unsigned kLookForNewFilesSeconds = 1;
+// Of the certificate that a server makes for itself. It is in no file and ends with the server.
+constexpr Nanos kOwnLifetime = Nanos::Seconds(86'400) * 3650;
+
+class Plain final : public Security {
+ public:
+  std::shared_ptr<grpc::ServerCredentials> server_credentials() const override {
+    return grpc::InsecureServerCredentials();
+  }
+  std::shared_ptr<grpc::ChannelCredentials> channel_credentials() const override {
+    return grpc::InsecureChannelCredentials();
+  }
+  absl::StatusOr<std::optional<PeerCertificate>> CheckClient(
+      const grpc::ServerContext& /*context*/) const override {
+    return std::nullopt;
+  }
+  std::string server_problem() const override { return ""; }
+  bool has_certificate() const override { return false; }
+  Kind kind() const override { return Kind::kPlaintext; }
+};
+
+absl::Status NoSecurity() {
+  return absl::FailedPreconditionError(
+      "a TCP connection needs protection: give --token-file, or --tls-dir with certificates");
+}
+
+absl::StatusOr<std::shared_ptr<Security>> OfFolder(const std::string& path, tls::Holder holder,
+                                                   std::shared_ptr<const Clock> clock) {
+  auto folder = std::make_shared<tls::TlsFolder>(path, clock);
+  LOCKSTEP_RETURN_IF_ERROR(folder->CurrentTrust().status());
+  TlsParts parts;
+  parts.kind = Security::Kind::kCertificates;
+  parts.trust = [folder] { return folder->CurrentTrust(); };
+  parts.client_certificates = TlsParts::ClientCertificates::kRequested;
+  const std::string authorities = folder->PathOf(tls::kAuthoritiesFile);
+  // A user may name their node's folder, whose certificate is of no use to them, for its ca.crt.
+  const bool use_own =
+      holder == tls::Holder::kUser ? folder->HolderOfCertificate() == holder : folder->has_certificate();
+  if (use_own || holder == tls::Holder::kAggregator) {
+    LOCKSTEP_RETURN_IF_ERROR(folder->Check(holder).status());
+    parts.own_certificate = TlsParts::OwnCertificate::kYes;
+    parts.provider = std::make_shared<FileWatcherCertificateProvider>(folder->PathOf(tls::kKeyFile),
+                                                                      folder->PathOf(tls::kCertificateFile),
+                                                                      authorities, kLookForNewFilesSeconds);
+  } else {
+    parts.provider = std::make_shared<FileWatcherCertificateProvider>(authorities, kLookForNewFilesSeconds);
+  }
+  return std::make_shared<TlsSecurity>(std::move(parts), std::move(clock));
+}
+
+absl::StatusOr<std::shared_ptr<Security>> OfToken(const Token& token, TlsParts::OwnCertificate own,
+                                                  std::shared_ptr<const Clock> clock) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const tls::Authority authority, tls::Authority::OfSecret(token.text()));
+  LOCKSTEP_ASSIGN_OR_RETURN(const tls::Trust trust, tls::Trust::Of(authority.certificate(), ""));
+  std::vector<IdentityKeyCertPair> pairs;
+  if (own == TlsParts::OwnCertificate::kYes) {
+    LOCKSTEP_ASSIGN_OR_RETURN(const tls::KeyAndRequest made, tls::MakeRequest());
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const tls::SignedCertificate certificate,
+        authority.Sign(made.request, {tls::Holder::kAggregator, ""}, {}, clock->Realtime(), kOwnLifetime));
+    pairs.push_back({made.key, certificate.pem});
+  }
+  TlsParts parts;
+  parts.kind = Security::Kind::kToken;
+  parts.trust = [trust] { return trust; };
+  parts.own_certificate = own;
+  parts.provider = std::make_shared<StaticDataCertificateProvider>(authority.certificate(), pairs);
+  return std::make_shared<TlsSecurity>(std::move(parts), std::move(clock));
+}
+
+}  // namespace
+
+const char* ProtectionName(Security::Kind kind) {
+  switch (kind) {
+    case Security::Kind::kCertificates:
+      return "certificates";
+    case Security::Kind::kToken:
+      return "token";
+    case Security::Kind::kPlaintext:
+      return "plaintext";
+  }
+  return "";
+}
+
+absl::Status MayListen(const GivenSettings& given) {
+  if (given.tls_dir || given.token) return absl::OkStatus();
+  if (!given.plaintext) {
+    return absl::FailedPreconditionError(
+        "others can reach a TCP port, so it needs protection: give --token-file, or --tls-dir with "
+        "certificates");
+  }
+  if (given.munge) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "others can reach a TCP port, so callers must prove who they are: give --token-file or --munge");
+}
+
+absl::StatusOr<std::shared_ptr<Security>> Security::ForServer(const SecuritySettings& settings,
+                                                              std::shared_ptr<const Clock> clock) {
+  if (settings.plaintext == SecuritySettings::Plaintext::kYes) return std::make_shared<Plain>();
+  if (!settings.tls_dir.empty())
+    return OfFolder(settings.tls_dir, tls::Holder::kAggregator, std::move(clock));
+  if (settings.token.empty()) return NoSecurity();
+  return OfToken(settings.token, TlsParts::OwnCertificate::kYes, std::move(clock));
+}
+
+absl::StatusOr<std::shared_ptr<Security>> Security::ForClient(const SecuritySettings& settings,
+                                                              tls::Holder holder,
+                                                              std::shared_ptr<const Clock> clock) {
+  if (settings.plaintext == SecuritySettings::Plaintext::kYes) return std::make_shared<Plain>();
+  if (!settings.tls_dir.empty()) return OfFolder(settings.tls_dir, holder, std::move(clock));
+  if (settings.token.empty()) return NoSecurity();
+  return OfToken(settings.token, TlsParts::OwnCertificate::kNo, std::move(clock));
+}
+
+}  // namespace lockstep::rpc

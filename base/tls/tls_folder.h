@@ -1,0 +1,66 @@
+// TlsFolder is a folder with a program's certificates. Its files have the names of a Kubernetes secret for
+// TLS:
+//   ca.crt    certificates of the authorities that this program trusts
+//   tls.crt   the program's own certificate, and intermediate ones
+//   tls.key   its private key, readable for the program's user only
+//   ca.crl    optional: the authorities' lists of revoked certificates
+// A client that proves its user in another way (a token, MUNGE) needs only ca.crt.
+//
+// The files may be replaced while the program runs, as certificates are renewed.
+#ifndef LOCKSTEP_BASE_TLS_TLS_FOLDER_H_
+#define LOCKSTEP_BASE_TLS_TLS_FOLDER_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/tls/trust.h"
+
+namespace lockstep::tls {
+
+inline constexpr char kAuthoritiesFile[] = "ca.crt";
+inline constexpr char kCertificateFile[] = "tls.crt";
+inline constexpr char kKeyFile[] = "tls.key";
+inline constexpr char kRevokedFile[] = "ca.crl";
+
+// Any thread.
+class TlsFolder {
+ public:
+  TlsFolder(std::string path, std::shared_ptr<const Clock> clock)
+      : path_(std::move(path)), clock_(std::move(clock)) {}
+
+  std::string PathOf(const char* file) const { return path_ + "/" + file; }
+  // Returns whether the folder has a certificate of its own or a key.
+  bool has_certificate() const;
+  // Returns the kind of the certificate's holder; nothing if there is none or it cannot be read.
+  std::optional<Holder> HolderOfCertificate() const;
+  // Checks the own certificate and its key, whose certificate must be for `holder`. The message has the path
+  // and the remedy.
+  absl::StatusOr<CheckedCertificate> Check(Holder holder) const;
+
+  // Returns the trust in the authorities of ca.crt, without the certificates of ca.crl. The files are read
+  // again if they have changed, at most once per second. If the new ones cannot be used, the earlier ones
+  // stay in use, and `problem` says why.
+  absl::StatusOr<Trust> CurrentTrust();
+  std::string problem() const;
+
+ private:
+  absl::StatusOr<Trust> Read() const;
+  // Changes when one of the files changes.
+  std::string Version() const;
+
+  const std::string path_;
+  const std::shared_ptr<const Clock> clock_;
+  mutable Mutex mutex_;
+  absl::StatusOr<Trust> trust_ ABSL_GUARDED_BY(mutex_) = absl::UnknownError("not read yet");
+  std::string version_ ABSL_GUARDED_BY(mutex_);
+  MonoTime looked_ ABSL_GUARDED_BY(mutex_);
+  std::string problem_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace lockstep::tls
+
+#endif  // LOCKSTEP_BASE_TLS_TLS_FOLDER_H_
