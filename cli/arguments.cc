@@ -66,6 +66,7 @@ void AddCommands(CLI::App& app, Chosen& chosen) {
   AddProfile(app, chosen);
   AddDoctor(app, chosen);
   AddHealth(app, chosen);
+  AddNode(app, chosen);
   AddConfig(app, chosen);
   AddJob(app, chosen);
   AddCompletion(app, chosen);
