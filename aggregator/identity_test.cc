@@ -49,7 +49,7 @@ class IdentityTest : public ::testing::Test {
   }
 
   std::string Folder(const std::string& name, const std::optional<tls::Identity>& identity) {
-    const std::string path = folder_ + "/" + name;
+    std::string path = folder_ + "/" + name;
     fs::create_directory(path);
     std::ofstream(path + "/ca.crt") << authority_.certificate();
     if (!identity) return path;

@@ -71,7 +71,7 @@ absl::StatusOr<std::shared_ptr<Security>> OfFolder(const std::string& path, tls:
 absl::StatusOr<std::shared_ptr<Security>> OfToken(const Token& token, TlsParts::OwnCertificate own,
                                                   std::shared_ptr<const Clock> clock) {
   LOCKSTEP_ASSIGN_OR_RETURN(const tls::Authority authority, tls::Authority::OfSecret(token.text()));
-  LOCKSTEP_ASSIGN_OR_RETURN(const tls::Trust trust, tls::Trust::Of(authority.certificate(), ""));
+  LOCKSTEP_ASSIGN_OR_RETURN(tls::Trust trust, tls::Trust::Of(authority.certificate(), ""));
   std::vector<IdentityKeyCertPair> pairs;
   if (own == TlsParts::OwnCertificate::kYes) {
     LOCKSTEP_ASSIGN_OR_RETURN(const tls::KeyAndRequest made, tls::MakeRequest());

@@ -53,7 +53,7 @@ class SecurityTest : public ::testing::Test {
   // Returns a folder with the certificate of `identity`.
   std::string Folder(const std::string& name, const tls::Authority& authority,
                      const std::optional<tls::Identity>& identity, HostTime from = ReadRealtime()) {
-    const std::string path = root_ + "/" + name;
+    std::string path = root_ + "/" + name;
     std::filesystem::create_directory(path);
     std::ofstream(path + "/ca.crt") << authority.certificate();
     if (!identity) return path;
@@ -90,7 +90,7 @@ class SecurityTest : public ::testing::Test {
     grpc::ClientContext context;
     Prepare(context, settings.token, Nanos::Millis(700));
     v1::PingReply reply;
-    const absl::Status pinged = FromGrpc(stub->Ping(&context, v1::PingRequest(), &reply));
+    absl::Status pinged = FromGrpc(stub->Ping(&context, v1::PingRequest(), &reply));
     problem_ = client->server_problem();
     return pinged;
   }
