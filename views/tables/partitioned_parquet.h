@@ -7,8 +7,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/files/byte_sink.h"
 #include "views/tables/parquet_sink.h"
 #include "views/tables/table.h"
