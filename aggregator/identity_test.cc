@@ -1,6 +1,5 @@
 // Tests a server whose clients prove themselves by certificates, over real TLS.
 #include <grpcpp/grpcpp.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -14,7 +13,7 @@
 #include "base/files/read_files.h"
 #include "base/rpc/channel.h"
 #include "base/rpc/status.h"
-#include "base/tls/authority.h"
+#include "base/tls/tls_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lockstep/v1/control.grpc.pb.h"
@@ -24,8 +23,6 @@ namespace {
 
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
-
-constexpr Nanos kDay = Nanos::Seconds(86'400);
 
 class IdentityTest : public ::testing::Test {
  protected:
@@ -50,23 +47,15 @@ class IdentityTest : public ::testing::Test {
 
   std::string Folder(const std::string& name, const std::optional<tls::Identity>& identity) {
     std::string path = folder_ + "/" + name;
-    fs::create_directory(path);
-    std::ofstream(path + "/ca.crt") << authority_.certificate();
-    if (!identity) return path;
-    const tls::KeyAndRequest made = *tls::MakeRequest();
-    const tls::SignedCertificate certificate =
-        *authority_.Sign(made.request, *identity, {}, ReadRealtime(), kDay);
-    serials_[name] = certificate.serial;
-    std::ofstream(path + "/tls.crt") << certificate.pem;
-    std::ofstream(path + "/tls.key") << made.key;
-    chmod((path + "/tls.key").c_str(), 0600);
+    serials_[name] = tls::WriteTlsFolder(path, authority_, identity, ReadRealtime());
     return path;
   }
   std::shared_ptr<grpc::Channel> Channel(const std::string& name,
                                          const std::optional<tls::Identity>& identity) {
     const std::string path = Folder(name, identity);
-    const auto security = rpc::Security::ForClient(
-        {.tls_dir = path}, identity ? identity->holder : tls::Holder::kUser, std::make_shared<SystemClock>());
+    const auto security =
+        rpc::Security::ForClient({.tls_dir = path}, identity ? identity->holder : tls::Holder::kUser,
+                                 std::make_shared<SystemClock>(), &LogNothing);
     EXPECT_TRUE(security.ok()) << security.status();
     return *rpc::Connect(server_->addresses()[0], security->get());
   }

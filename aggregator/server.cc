@@ -319,8 +319,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   std::shared_ptr<rpc::Security> security;
   if (HasTcp(options.listen)) {
     LOCKSTEP_RETURN_IF_ERROR(rpc::MayListen(GivenTo(options)));
-    LOCKSTEP_ASSIGN_OR_RETURN(security,
-                              rpc::Security::ForServer(options.security, std::make_shared<SystemClock>()));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        security, rpc::Security::ForServer(options.security, std::make_shared<SystemClock>(), options.log));
   }
   auto server = std::make_unique<GrpcServer>(std::move(options), std::move(security), std::move(audit_lines));
   LOCKSTEP_RETURN_IF_ERROR(server->Listen());

@@ -43,7 +43,7 @@ ClientServerOptions MakeClientOptions(const Options& options, uid_t owner) {
 // The certificate binds the daemon to a node.
 absl::Status TakeNodeOfCertificate(Options& options) {
   if (options.tls_dir.empty()) return absl::OkStatus();
-  const tls::TlsFolder folder(options.tls_dir, std::make_shared<SystemClock>());
+  const tls::TlsFolder folder(options.tls_dir, std::make_shared<SystemClock>(), &LogNothing);
   if (!folder.has_certificate()) return absl::OkStatus();
   LOCKSTEP_ASSIGN_OR_RETURN(const tls::CheckedCertificate own, folder.Check(tls::Holder::kNode));
   if (options.node_id.empty()) options.node_id = own.identity.name;

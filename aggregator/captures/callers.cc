@@ -46,8 +46,7 @@ bool Callers::IsOwn(const grpc::ServerContext& context) const {
   return proofs_.token.empty() && absl::StartsWith(context.peer(), "unix:");
 }
 
-absl::StatusOr<std::optional<rpc::PeerCertificate>> Callers::CertificateOf(
-    const grpc::ServerContext& context) const {
+absl::StatusOr<std::optional<tls::Identity>> Callers::HolderOf(const grpc::ServerContext& context) const {
   if (proofs_.security == nullptr) return std::nullopt;
   return proofs_.security->CheckClient(context);
 }
@@ -80,12 +79,11 @@ absl::StatusOr<Caller> Callers::Identify(const grpc::ServerContext& context) {
     who.uid = uid;
     return Caller::User(uid).KnownAs(std::move(who));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<rpc::PeerCertificate> certificate, CertificateOf(context));
-  if (certificate && certificate->identity.holder == tls::Holder::kUser) {
-    const std::optional<uid_t> uid = SystemUserId(certificate->identity.name);
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<tls::Identity> holder, HolderOf(context));
+  if (holder && holder->holder == tls::Holder::kUser) {
+    const std::optional<uid_t> uid = SystemUserId(holder->name);
     if (!uid) {
-      return absl::PermissionDeniedError(absl::StrCat("the certificate is of user ",
-                                                      certificate->identity.name,
+      return absl::PermissionDeniedError(absl::StrCat("the certificate is of user ", holder->name,
                                                       ", whom the aggregator's system does not know"));
     }
     who.by = "certificate";
@@ -97,27 +95,24 @@ absl::StatusOr<Caller> Callers::Identify(const grpc::ServerContext& context) {
     who.uid = ::geteuid();
     return Caller::All().KnownAs(std::move(who));
   }
-  if (certificate) {
-    return absl::PermissionDeniedError(absl::StrCat("the certificate is of ",
-                                                    tls::TextOf(certificate->identity),
+  if (holder) {
+    return absl::PermissionDeniedError(absl::StrCat("the certificate is of ", tls::TextOf(*holder),
                                                     ", which may not make this call; ", Wanted("user")));
   }
   return absl::UnauthenticatedError(Wanted("user"));
 }
 
 absl::StatusOr<DaemonCaller> Callers::IdentifyDaemon(const grpc::ServerContext& context) const {
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<rpc::PeerCertificate> certificate, CertificateOf(context));
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<tls::Identity> holder, HolderOf(context));
   // A certificate binds its holder even if a token comes with it.
-  if (certificate && certificate->identity.holder == tls::Holder::kNode)
-    return DaemonCaller{certificate->identity.name};
+  if (holder && holder->holder == tls::Holder::kNode) return DaemonCaller{holder->name};
   if (!proofs_.token.empty() && context.client_metadata().count(rpc::kTokenMetadata) != 0) {
     LOCKSTEP_RETURN_IF_ERROR(proofs_.token.Check(context));
     return DaemonCaller{};
   }
   if (IsOwn(context)) return DaemonCaller{};
-  if (certificate) {
-    return absl::PermissionDeniedError(absl::StrCat("the certificate is of ",
-                                                    tls::TextOf(certificate->identity),
+  if (holder) {
+    return absl::PermissionDeniedError(absl::StrCat("the certificate is of ", tls::TextOf(*holder),
                                                     ", which has no daemon; ", Wanted("node")));
   }
   return absl::UnauthenticatedError(Wanted("node"));

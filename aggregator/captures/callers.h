@@ -88,7 +88,7 @@ class Callers {
 
   absl::StatusOr<Caller> Identify(const grpc::ServerContext& context);
   absl::StatusOr<DaemonCaller> IdentifyDaemon(const grpc::ServerContext& context) const;
-  absl::StatusOr<std::optional<rpc::PeerCertificate>> CertificateOf(const grpc::ServerContext& context) const;
+  absl::StatusOr<std::optional<tls::Identity>> HolderOf(const grpc::ServerContext& context) const;
   // Returns whether the call came over a socket in a folder that only this user can enter.
   bool IsOwn(const grpc::ServerContext& context) const;
   // Lists the proofs that a caller can have.

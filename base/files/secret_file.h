@@ -25,8 +25,8 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path, std::string_
 // it is.
 absl::Status CreateSecretFile(const std::string& path, std::string_view what, std::string_view bytes);
 
-// Writes the file (mode `mode`) in place of one that may exist. A reader sees the old or the new content.
-// The new content is on the disk when the call returns.
+// Writes a small file (mode `mode`, whatever the umask) in place of one that may exist. A reader sees the old
+// or the new content. The new content is on the disk when the call returns.
 absl::Status ReplaceFile(const std::string& path, std::string_view what, std::string_view bytes,
                          unsigned mode);
 

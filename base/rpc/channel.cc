@@ -53,9 +53,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
   LOCKSTEP_ASSIGN_OR_RETURN(const Address parsed, Address::Parse(address));
   if (parsed.is_unix())
     return grpc::CreateCustomChannel(parsed.target(), grpc::InsecureChannelCredentials(), Arguments());
-  if (tcp == nullptr)
-    return absl::FailedPreconditionError(absl::StrCat(
-        "a connection to ", address, " needs protection: give --token-file, or --tls-dir with certificates"));
+  if (tcp == nullptr) return NotProtected(absl::StrCat("a connection to ", address));
   return grpc::CreateCustomChannel(parsed.target(), tcp->channel_credentials(), Arguments());
 }
 

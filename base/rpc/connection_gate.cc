@@ -98,9 +98,7 @@ void ConnectionGate::Attach(grpc::ServerBuilder& builder, const Security* tcp) {
 
 absl::StatusOr<int> ConnectionGate::Listen(const Address& address) {
   if (!address.is_unix() && tcp_acceptor_ == nullptr)
-    return absl::FailedPreconditionError(absl::StrCat(
-        "TCP port ", address.target(),
-        " needs protection, because others can reach it: give --token-file, or --tls-dir with certificates"));
+    return NotProtected(absl::StrCat("TCP port ", address.target()));
   LOCKSTEP_ASSIGN_OR_RETURN(std::vector<Listener> opened, Listener::Open(address));
   const int port = opened.front().port();
   for (Listener& listener : opened) listeners_.push_back(std::move(listener));

@@ -71,7 +71,7 @@ class ConnectionGateTest : public testing::Test {
 
   const Token token_;
   const std::shared_ptr<Security> security_ =
-      *Security::ForServer({.token = token_}, std::make_shared<SystemClock>());
+      *Security::ForServer({.token = token_}, std::make_shared<SystemClock>(), &LogNothing);
   ConnectionGate gate_;
   TrustingPonger service_;
   std::unique_ptr<grpc::Server> server_;

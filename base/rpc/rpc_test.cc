@@ -109,7 +109,7 @@ class GatedServer {
   absl::Status Start(const Address& address, const Token& token, grpc::Service& service) {
     grpc::ServerBuilder builder;
     Configure(builder, {});
-    const auto security = Security::ForServer({.token = token}, std::make_shared<SystemClock>());
+    const auto security = Security::ForServer({.token = token}, std::make_shared<SystemClock>(), &LogNothing);
     gate_.Attach(builder, security.ok() ? security->get() : nullptr);
     LOCKSTEP_ASSIGN_OR_RETURN(port_, gate_.Listen(address));
     builder.RegisterService(&service);
@@ -137,8 +137,8 @@ TEST(Servers, AnswerOnlyCallsWithTheirToken) {
   GatedServer server;
   ASSERT_TRUE(server.Start(*Address::Parse("127.0.0.1:0"), token, service).ok());
   ASSERT_GT(server.port(), 0);
-  const auto security =
-      *Security::ForClient({.token = token}, tls::Holder::kUser, std::make_shared<SystemClock>());
+  const auto security = *Security::ForClient({.token = token}, tls::Holder::kUser,
+                                             std::make_shared<SystemClock>(), &LogNothing);
   auto channel = Connect("127.0.0.1:" + std::to_string(server.port()), security.get());
   ASSERT_TRUE(channel.ok());
   EXPECT_TRUE(PingOver(*channel, token).ok());

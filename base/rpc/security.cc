@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/rpc/status_macros.h"
 #include "base/rpc/tls_security.h"
 #include "base/tls/authority.h"
@@ -30,7 +31,7 @@ class Plain final : public Security {
   std::shared_ptr<grpc::ChannelCredentials> channel_credentials() const override {
     return grpc::InsecureChannelCredentials();
   }
-  absl::StatusOr<std::optional<PeerCertificate>> CheckClient(
+  absl::StatusOr<std::optional<tls::Identity>> CheckClient(
       const grpc::ServerContext& /*context*/) const override {
     return std::nullopt;
   }
@@ -39,14 +40,9 @@ class Plain final : public Security {
   Kind kind() const override { return Kind::kPlaintext; }
 };
 
-absl::Status NoSecurity() {
-  return absl::FailedPreconditionError(
-      "a TCP connection needs protection: give --token-file, or --tls-dir with certificates");
-}
-
 absl::StatusOr<std::shared_ptr<Security>> OfFolder(const std::string& path, tls::Holder holder,
-                                                   std::shared_ptr<const Clock> clock) {
-  auto folder = std::make_shared<tls::TlsFolder>(path, clock);
+                                                   std::shared_ptr<const Clock> clock, LogSink log) {
+  auto folder = std::make_shared<tls::TlsFolder>(path, clock, std::move(log));
   LOCKSTEP_RETURN_IF_ERROR(folder->CurrentTrust().status());
   TlsParts parts;
   parts.kind = Security::Kind::kCertificates;
@@ -90,6 +86,13 @@ absl::StatusOr<std::shared_ptr<Security>> OfToken(const Token& token, TlsParts::
 
 }  // namespace
 
+absl::Status NotProtected(const std::string& what) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(what,
+                   " needs protection, because others can reach it: give --token-file, or --tls-dir with "
+                   "certificates"));
+}
+
 const char* ProtectionName(Security::Kind kind) {
   switch (kind) {
     case Security::Kind::kCertificates:
@@ -103,32 +106,33 @@ const char* ProtectionName(Security::Kind kind) {
 }
 
 absl::Status MayListen(const GivenSettings& given) {
-  if (given.tls_dir || given.token) return absl::OkStatus();
-  if (!given.plaintext) {
-    return absl::FailedPreconditionError(
-        "others can reach a TCP port, so it needs protection: give --token-file, or --tls-dir with "
-        "certificates");
-  }
+  if (given.token) return absl::OkStatus();
+  if (!given.plaintext) return given.tls_dir ? absl::OkStatus() : NotProtected("a TCP port");
+  // Nobody presents a certificate without TLS.
   if (given.munge) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "others can reach a TCP port, so callers must prove who they are: give --token-file or --munge");
+      "others can reach a TCP port without encryption, so callers must prove who they are: give --token-file "
+      "or "
+      "--munge");
 }
 
 absl::StatusOr<std::shared_ptr<Security>> Security::ForServer(const SecuritySettings& settings,
-                                                              std::shared_ptr<const Clock> clock) {
+                                                              std::shared_ptr<const Clock> clock,
+                                                              LogSink log) {
   if (settings.plaintext == SecuritySettings::Plaintext::kYes) return std::make_shared<Plain>();
   if (!settings.tls_dir.empty())
-    return OfFolder(settings.tls_dir, tls::Holder::kAggregator, std::move(clock));
-  if (settings.token.empty()) return NoSecurity();
+    return OfFolder(settings.tls_dir, tls::Holder::kAggregator, std::move(clock), std::move(log));
+  if (settings.token.empty()) return NotProtected("a TCP connection");
   return OfToken(settings.token, TlsParts::OwnCertificate::kYes, std::move(clock));
 }
 
 absl::StatusOr<std::shared_ptr<Security>> Security::ForClient(const SecuritySettings& settings,
                                                               tls::Holder holder,
-                                                              std::shared_ptr<const Clock> clock) {
+                                                              std::shared_ptr<const Clock> clock,
+                                                              LogSink log) {
   if (settings.plaintext == SecuritySettings::Plaintext::kYes) return std::make_shared<Plain>();
-  if (!settings.tls_dir.empty()) return OfFolder(settings.tls_dir, holder, std::move(clock));
-  if (settings.token.empty()) return NoSecurity();
+  if (!settings.tls_dir.empty()) return OfFolder(settings.tls_dir, holder, std::move(clock), std::move(log));
+  if (settings.token.empty()) return NotProtected("a TCP connection");
   return OfToken(settings.token, TlsParts::OwnCertificate::kNo, std::move(clock));
 }
 

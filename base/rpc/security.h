@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/log/log.h"
 #include "base/rpc/token.h"
 #include "base/tls/identity.h"
 
@@ -41,12 +42,6 @@ struct SecuritySettings {
   Plaintext plaintext = Plaintext::kNo;
 };
 
-// A certificate that a client has presented.
-struct PeerCertificate {
-  tls::Identity identity;
-  std::string serial;
-};
-
 // Any thread.
 class Security {
  public:
@@ -55,28 +50,31 @@ class Security {
   // kFailedPrecondition: there is neither a folder nor a token nor a wish for plaintext; the message has the
   // remedy. Other errors are those of the folder's files. `holder` is the owner of the folder's certificate.
   // A client
-  // may have none.
+  // may have none. `log` is that of tls::TlsFolder.
   static absl::StatusOr<std::shared_ptr<Security>> ForServer(const SecuritySettings& settings,
-                                                             std::shared_ptr<const Clock> clock);
+                                                             std::shared_ptr<const Clock> clock, LogSink log);
   static absl::StatusOr<std::shared_ptr<Security>> ForClient(const SecuritySettings& settings,
                                                              tls::Holder holder,
-                                                             std::shared_ptr<const Clock> clock);
+                                                             std::shared_ptr<const Clock> clock, LogSink log);
 
   virtual std::shared_ptr<grpc::ServerCredentials> server_credentials() const = 0;
   virtual std::shared_ptr<grpc::ChannelCredentials> channel_credentials() const = 0;
 
-  // Returns the certificate of a call's client; nothing if it presented none. kUnauthenticated: it is not
-  // valid (tls::Trust::Check).
-  virtual absl::StatusOr<std::optional<PeerCertificate>> CheckClient(
+  // Returns the holder of the certificate of a call's client; nothing if it presented none.
+  // kUnauthenticated: the certificate is not valid (tls::Trust::Check).
+  virtual absl::StatusOr<std::optional<tls::Identity>> CheckClient(
       const grpc::ServerContext& context) const = 0;
-  // Returns why the certificate of a server was refused most recently, empty if none was. gRPC itself only
-  // reports that it is not connected.
+  // Returns why the certificate of a server was refused since the last channel_credentials(); empty if none
+  // was. gRPC itself only reports that it is not connected.
   virtual std::string server_problem() const = 0;
   // Returns whether a client proves its identity with a certificate.
   virtual bool has_certificate() const = 0;
   enum class Kind : uint8_t { kCertificates, kToken, kPlaintext };
   virtual Kind kind() const = 0;
 };
+
+// The error for a TCP connection or port without protection, with the remedy. `what` begins the sentence.
+absl::Status NotProtected(const std::string& what);
 
 // For `lockstep status`: "certificates", "token" or "plaintext".
 const char* ProtectionName(Security::Kind kind);

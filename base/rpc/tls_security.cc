@@ -35,6 +35,10 @@ class TlsSecurity::ServerCheck {
     problem_ = good.ok() ? "" : std::string(good.message());
     return good;
   }
+  void Forget() {
+    MutexLock lock(&mutex_);
+    problem_.clear();
+  }
   std::string problem() const {
     MutexLock lock(&mutex_);
     return problem_;
@@ -103,6 +107,7 @@ std::shared_ptr<grpc::ServerCredentials> TlsSecurity::server_credentials() const
 }
 
 std::shared_ptr<grpc::ChannelCredentials> TlsSecurity::channel_credentials() const {
+  server_check_->Forget();  // an earlier refusal says nothing about the new channel
   grpc::experimental::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(parts_.provider);
   options.watch_root_certs();
@@ -115,14 +120,14 @@ std::shared_ptr<grpc::ChannelCredentials> TlsSecurity::channel_credentials() con
   return grpc::experimental::TlsCredentials(options);
 }
 
-absl::StatusOr<PeerCertificate> TlsSecurity::Check(const std::string& chain) const {
+absl::StatusOr<tls::Identity> TlsSecurity::Check(const std::string& chain) const {
   LOCKSTEP_ASSIGN_OR_RETURN(const tls::Trust trust, parts_.trust());
   LOCKSTEP_ASSIGN_OR_RETURN(const tls::CheckedCertificate checked,
                             trust.Check(chain, tls::Part::kClient, clock_->Realtime()));
-  return PeerCertificate{checked.identity, checked.serial};
+  return checked.identity;
 }
 
-absl::StatusOr<std::optional<PeerCertificate>> TlsSecurity::CheckClient(
+absl::StatusOr<std::optional<tls::Identity>> TlsSecurity::CheckClient(
     const grpc::ServerContext& context) const {
   if (parts_.client_certificates == TlsParts::ClientCertificates::kIgnored) return std::nullopt;
   // On a server the chain does not contain the client's own certificate.
@@ -136,13 +141,13 @@ absl::StatusOr<std::optional<PeerCertificate>> TlsSecurity::CheckClient(
   {
     MutexLock lock(&mutex_);
     const auto known = results_.find(chain);
-    if (known != results_.end() && now - known->second.at < kResultsLast) return known->second.peer;
+    if (known != results_.end() && now - known->second.at < kResultsLast) return known->second.holder;
   }
-  absl::StatusOr<PeerCertificate> peer = Check(chain);
+  absl::StatusOr<tls::Identity> holder = Check(chain);
   MutexLock lock(&mutex_);
   if (results_.size() >= kMostResults) results_.clear();
-  results_.insert_or_assign(chain, Result{now, peer});
-  return peer;
+  results_.insert_or_assign(chain, Result{now, holder});
+  return holder;
 }
 
 std::string TlsSecurity::server_problem() const { return server_check_->problem(); }

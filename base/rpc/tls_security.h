@@ -37,8 +37,7 @@ class TlsSecurity final : public Security {
 
   std::shared_ptr<grpc::ServerCredentials> server_credentials() const override;
   std::shared_ptr<grpc::ChannelCredentials> channel_credentials() const override;
-  absl::StatusOr<std::optional<PeerCertificate>> CheckClient(
-      const grpc::ServerContext& context) const override;
+  absl::StatusOr<std::optional<tls::Identity>> CheckClient(const grpc::ServerContext& context) const override;
   std::string server_problem() const override;
   bool has_certificate() const override { return parts_.own_certificate == TlsParts::OwnCertificate::kYes; }
   Kind kind() const override { return parts_.kind; }
@@ -47,10 +46,10 @@ class TlsSecurity final : public Security {
   class ServerCheck;
   struct Result {
     MonoTime at;
-    absl::StatusOr<PeerCertificate> peer;
+    absl::StatusOr<tls::Identity> holder;
   };
 
-  absl::StatusOr<PeerCertificate> Check(const std::string& chain) const;
+  absl::StatusOr<tls::Identity> Check(const std::string& chain) const;
 
   const TlsParts parts_;
   const std::shared_ptr<const Clock> clock_;

@@ -99,15 +99,11 @@ absl::StatusOr<Trust> TlsFolder::CurrentTrust() {
   if (std::string version = Version(); version != version_) {
     version_ = std::move(version);
     absl::StatusOr<Trust> trust = Read();
-    problem_ = trust.ok() ? "" : std::string(trust.status().message());
+    if (!trust.ok() && trust_.ok())
+      log_(LogLevel::kError, "tls_folder_refused", {{"folder", path_}, {"reason", trust.status().message()}});
     if (trust.ok() || !trust_.ok()) trust_ = std::move(trust);
   }
   return trust_;
-}
-
-std::string TlsFolder::problem() const {
-  MutexLock lock(&mutex_);
-  return problem_;
 }
 
 }  // namespace lockstep::tls

@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/log/log.h"
 #include "base/mutex.h"
 #include "base/tls/trust.h"
 
@@ -29,8 +30,8 @@ inline constexpr char kRevokedFile[] = "ca.crl";
 // Any thread.
 class TlsFolder {
  public:
-  TlsFolder(std::string path, std::shared_ptr<const Clock> clock)
-      : path_(std::move(path)), clock_(std::move(clock)) {}
+  TlsFolder(std::string path, std::shared_ptr<const Clock> clock, LogSink log)
+      : path_(std::move(path)), clock_(std::move(clock)), log_(std::move(log)) {}
 
   std::string PathOf(const char* file) const { return path_ + "/" + file; }
   // Returns whether the folder has a certificate of its own or a key.
@@ -43,9 +44,8 @@ class TlsFolder {
 
   // Returns the trust in the authorities of ca.crt, without the certificates of ca.crl. The files are read
   // again if they have changed, at most once per second. If the new ones cannot be used, the earlier ones
-  // stay in use, and `problem` says why.
+  // stay in use, and the log says why ("tls_folder_refused").
   absl::StatusOr<Trust> CurrentTrust();
-  std::string problem() const;
 
  private:
   absl::StatusOr<Trust> Read() const;
@@ -54,11 +54,11 @@ class TlsFolder {
 
   const std::string path_;
   const std::shared_ptr<const Clock> clock_;
-  mutable Mutex mutex_;
+  const LogSink log_;
+  Mutex mutex_;
   absl::StatusOr<Trust> trust_ ABSL_GUARDED_BY(mutex_) = absl::UnknownError("not read yet");
   std::string version_ ABSL_GUARDED_BY(mutex_);
   MonoTime looked_ ABSL_GUARDED_BY(mutex_);
-  std::string problem_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::tls

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "base/tls/authority.h"
 #include "base/tls/tls_fixture.h"
@@ -45,12 +46,16 @@ class TlsFolderTest : public ::testing::Test {
 
   std::string path_;
   const std::shared_ptr<StepClock> clock_ = std::make_shared<StepClock>();
+  std::vector<std::string> events_;
+  const LogSink log_ = [this](LogLevel, const char* event, std::initializer_list<LogField>) {
+    events_.emplace_back(event);
+  };
   const Authority authority_ = *Authority::Make(kNow);
   SignedCertificate node_;
 };
 
 TEST_F(TlsFolderTest, ChecksItsOwnCertificate) {
-  const TlsFolder folder(path_, clock_);
+  const TlsFolder folder(path_, clock_, log_);
   const auto own = folder.Check(Holder::kNode);
   ASSERT_TRUE(own.ok()) << own.status();
   EXPECT_EQ(own->identity.name, "n1");
@@ -58,7 +63,7 @@ TEST_F(TlsFolderTest, ChecksItsOwnCertificate) {
 }
 
 TEST_F(TlsFolderTest, RefusesAKeyThatOthersCanReadOrThatIsAnothers) {
-  const TlsFolder folder(path_, clock_);
+  const TlsFolder folder(path_, clock_, log_);
   ASSERT_EQ(chmod(folder.PathOf(kKeyFile).c_str(), 0644), 0);
   EXPECT_EQ(folder.Check(Holder::kNode).status().code(), absl::StatusCode::kPermissionDenied);
   Write(kKeyFile, MakeRequest()->key);
@@ -68,14 +73,14 @@ TEST_F(TlsFolderTest, RefusesAKeyThatOthersCanReadOrThatIsAnothers) {
 
 TEST_F(TlsFolderTest, NamesAMissingFile) {
   std::filesystem::remove(path_ + "/" + kAuthoritiesFile);
-  TlsFolder folder(path_, clock_);
+  TlsFolder folder(path_, clock_, log_);
   const absl::Status status = folder.CurrentTrust().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_NE(std::string(status.message()).find(path_ + "/ca.crt"), std::string::npos);
 }
 
 TEST_F(TlsFolderTest, ARevocationTakesEffectWithinASecond) {
-  TlsFolder folder(path_, clock_);
+  TlsFolder folder(path_, clock_, log_);
   EXPECT_TRUE(Trusts(folder));
   Write(kRevokedFile, *authority_.Revoke({{node_.serial, kNow}}, kNow));
   clock_->now += Nanos::Millis(500);
@@ -85,16 +90,16 @@ TEST_F(TlsFolderTest, ARevocationTakesEffectWithinASecond) {
 }
 
 TEST_F(TlsFolderTest, AFileThatCannotBeUsedLeavesTheEarlierOneInUse) {
-  TlsFolder folder(path_, clock_);
+  TlsFolder folder(path_, clock_, log_);
   EXPECT_TRUE(Trusts(folder));
   Write(kAuthoritiesFile, "nonsense");
   clock_->now += Nanos::Seconds(2);
   EXPECT_TRUE(Trusts(folder));
-  EXPECT_NE(folder.problem(), "");
+  EXPECT_TRUE(Trusts(folder));
+  EXPECT_EQ(events_, std::vector<std::string>{"tls_folder_refused"});
   Write(kAuthoritiesFile, Authority::Make(kNow)->certificate());
   clock_->now += Nanos::Seconds(2);
   EXPECT_FALSE(Trusts(folder));
-  EXPECT_EQ(folder.problem(), "");
 }
 
 }  // namespace

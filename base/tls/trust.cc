@@ -30,15 +30,6 @@ std::string DayOf(const ASN1_TIME* time) {
   return text;
 }
 
-std::string SerialOf(const X509* certificate) {
-  const OwnNumber number(ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr));
-  if (number == nullptr) return "";
-  char* hex = BN_bn2hex(number.get());
-  std::string text = hex == nullptr ? "" : hex;
-  OPENSSL_free(hex);
-  return text;
-}
-
 absl::StatusOr<Identity> IdentityOf(const X509* certificate) {
   const OwnNames names(
       static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
@@ -58,7 +49,7 @@ absl::StatusOr<Identity> IdentityOf(const X509* certificate) {
 }
 
 CheckedCertificate FactsOf(const X509* certificate, Identity identity) {
-  return {std::move(identity), SerialOf(certificate), TimeOf(X509_get0_notAfter(certificate))};
+  return {std::move(identity), TimeOf(X509_get0_notAfter(certificate))};
 }
 
 // `whose` begins the sentence.

@@ -20,7 +20,6 @@ enum class Part : uint8_t { kServer, kClient };
 
 struct CheckedCertificate {
   Identity identity;
-  std::string serial;  // hexadecimal
   HostTime not_after;  // end of its validity
 };
 

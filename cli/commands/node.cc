@@ -159,7 +159,7 @@ absl::Status Enrol(const NodeFlags& flags) {
 }
 
 absl::Status Rotate(const NodeFlags& flags) {
-  const tls::TlsFolder folder(flags.tls_dir, std::make_shared<SystemClock>());
+  const tls::TlsFolder folder(flags.tls_dir, std::make_shared<SystemClock>(), &LogNothing);
   const std::optional<tls::Holder> holder = folder.HolderOfCertificate();
   if (!holder) {
     return absl::NotFoundError(absl::StrCat(folder.PathOf(tls::kCertificateFile),

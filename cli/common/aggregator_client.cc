@@ -219,7 +219,7 @@ absl::StatusOr<std::shared_ptr<rpc::Security>> SecurityOf(const AggregatorFlags&
   if (settings.tls_dir.empty() && token.empty() &&
       std::filesystem::exists(absl::StrCat(kSystemTlsDir, "/", tls::kAuthoritiesFile), error))
     settings.tls_dir = kSystemTlsDir;
-  return rpc::Security::ForClient(settings, tls::Holder::kUser, std::make_shared<SystemClock>());
+  return rpc::Security::ForClient(settings, tls::Holder::kUser, std::make_shared<SystemClock>(), &LogNothing);
 }
 
 // `security` is null for a Unix socket.

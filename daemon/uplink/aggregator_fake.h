@@ -42,7 +42,8 @@ class FakeAggregator final : private v1::Ingest::Service {
     rpc::Configure(builder, {});
     const rpc::Address address = *rpc::Address::Parse(options_.address);
     if (!address.is_unix())
-      security_ = *rpc::Security::ForServer({.token = options_.token}, std::make_shared<SystemClock>());
+      security_ =
+          *rpc::Security::ForServer({.token = options_.token}, std::make_shared<SystemClock>(), &LogNothing);
     gate_.Attach(builder, security_.get());
     const absl::StatusOr<int> port = gate_.Listen(address);
     if (!port.ok()) throw std::runtime_error(std::string(port.status().message()));

@@ -67,7 +67,11 @@ absl::Status AggregatorLinks::AddConfigured(const std::string& address,
   std::shared_ptr<rpc::Security> security;
   if (!parsed.is_unix()) {
     LOCKSTEP_ASSIGN_OR_RETURN(
-        security, rpc::Security::ForClient(settings, tls::Holder::kNode, std::make_shared<SystemClock>()));
+        security, rpc::Security::ForClient(
+                      settings, tls::Holder::kNode, std::make_shared<SystemClock>(),
+                      [this](LogLevel level, const char* event, std::initializer_list<LogField> fields) {
+                        log_.Write(level, event, fields);
+                      }));
     options.server_problem = [security] { return security->server_problem(); };
   }
   options.connect = [address, security] { return rpc::Connect(address, security.get()); };
@@ -182,8 +186,9 @@ absl::Status AggregatorLinks::AddJobAggregator(uid_t caller, const v1::DialReque
                      security]() -> absl::StatusOr<std::shared_ptr<grpc::Channel>> {
     // It takes 50 ms, which the main thread must not spend.
     if (*security == nullptr) {
-      LOCKSTEP_ASSIGN_OR_RETURN(*security, rpc::Security::ForClient({.token = token}, tls::Holder::kNode,
-                                                                    std::make_shared<SystemClock>()));
+      LOCKSTEP_ASSIGN_OR_RETURN(*security,
+                                rpc::Security::ForClient({.token = token}, tls::Holder::kNode,
+                                                         std::make_shared<SystemClock>(), &LogNothing));
     }
     return rpc::Connect(address, security->get());
   };

@@ -31,7 +31,7 @@ class UplinkTest : public testing::Test, private UplinkEvents {
     std::shared_ptr<rpc::Security> security;
     if (!options.token.empty())
       security = *rpc::Security::ForClient({.token = options.token}, tls::Holder::kNode,
-                                           std::make_shared<SystemClock>());
+                                           std::make_shared<SystemClock>(), &LogNothing);
     options.connect = [address, security] { return rpc::Connect(address, security.get()); };
     if (security != nullptr) options.server_problem = [security] { return security->server_problem(); };
     UplinkEvents& events = *this;

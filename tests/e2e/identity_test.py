@@ -58,11 +58,7 @@ class Identity(unittest.TestCase):
         self.jobs = []
 
     def tearDown(self):
-        for job in self.jobs:
-            job.kill()
-            job.wait(10)
-        for node in self.nodes.nodes.values():
-            node.clear()
+        self.nodes.end(self.jobs)
 
     def start(self, site=SITE, aggregator="aggregator", nodes=("a", "b")):
         """Starts the aggregator, the daemons, and a rank of alice's job on each node."""

@@ -70,11 +70,7 @@ class Mpiexec(unittest.TestCase):
         self.jobs = []
 
     def tearDown(self):
-        for job in self.jobs:
-            job.kill()
-            job.wait(10)
-        for node in self.nodes.nodes.values():
-            node.clear()
+        self.nodes.end(self.jobs)
 
     def start(self, script, user="alice", node=None):
         job = (node or self.head).start(user, script, self.output)

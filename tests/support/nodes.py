@@ -187,6 +187,14 @@ class Nodes:
         """Shows a folder of this machine on every node at the path `at`. It must be called before `start`."""
         self.given.append((pathlib.Path(folder), at))
 
+    def end(self, jobs):
+        """Ends the processes that `Node.start` returned, and everything else on all nodes."""
+        for job in jobs:
+            job.kill()
+            job.wait(10)
+        for node in self.nodes.values():
+            node.clear()
+
     def leftovers(self):
         return {name: found for name, node in self.nodes.items() if (found := node.processes())}
 
