@@ -94,6 +94,7 @@ ServerOptions ToServer(const AggregatorOptions& options, const LogSink& log) {
   out.analyst = std::make_shared<ChildAnalyst>(ChildAnalystOptions{
       .program = OwnProgram(kProgram), .version = kProgramVersion, .limits = options.analysis, .log = log});
   out.audit_file = options.audit_file;
+  if (options.audit_syslog) out.audit_copy = AuditCopy::kSyslog;
   out.limits.store = options.store;
   out.log = log;
   if (options.munge || !options.munge_socket.empty()) {

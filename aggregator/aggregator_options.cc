@@ -78,6 +78,9 @@ void AddKeeping(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
   app.add_option("--audit-log", texts.audit,
                  "File for the audit log of captures, stops, fetches, reads and refusals: one JSON object "
                  "per line, appended, mode 0600; off: none. Default: audit.jsonl in --state-dir");
+  app.add_flag("--audit-syslog", options.audit_syslog,
+               "Copy each line of the audit log to syslog (authpriv.info), from where it can go to another "
+               "host");
 }
 
 void AddAnalysis(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {

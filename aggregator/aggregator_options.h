@@ -29,6 +29,7 @@ struct AggregatorOptions {
   bool quiet = false;
   settings::LogOptions log;
   std::string audit_file;  // empty: no audit log
+  bool audit_syslog = false;
 };
 
 // Returns nothing if the program is to end now with `*exit_code`: 0 for --help and similar, 2 for a wrong

@@ -314,7 +314,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   LOCKSTEP_RETURN_IF_ERROR(MakeFolders(options.state_dir));
   std::unique_ptr<LineSink> audit_lines;
   if (!options.audit_file.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(audit_lines, LineFile::Open(options.audit_file));
+    LOCKSTEP_ASSIGN_OR_RETURN(audit_lines, OpenAuditFile(options.audit_file, options.audit_copy,
+                                                         "lockstep-aggregator", options.log));
   }
   std::shared_ptr<rpc::Security> security;
   if (HasTcp(options.listen)) {

@@ -11,6 +11,7 @@
 #include "aggregator/captures/session_limits.h"
 #include "aggregator/reports/analyst.h"
 #include "aggregator/retention.h"
+#include "base/log/audit_log.h"
 #include "base/log/log.h"
 #include "base/rpc/munge.h"
 #include "base/rpc/security.h"
@@ -44,6 +45,7 @@ struct ServerOptions {
   aggregator::SessionLimits limits;
   // File of the audit log (base/log/audit_log.h), created if it is missing. Empty: no audit log.
   std::string audit_file;
+  AuditCopy audit_copy = AuditCopy::kNone;
   LogSink log = &LogNothing;
 };
 

@@ -61,7 +61,13 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(Options options, const Cl
   LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> loop, EventLoop::Create(clock));
   std::unique_ptr<LineSink> audit_lines;
   if (!options.audit_file.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(audit_lines, LineFile::Open(options.audit_file));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        audit_lines,
+        OpenAuditFile(options.audit_file, options.audit_syslog ? AuditCopy::kSyslog : AuditCopy::kNone,
+                      "lockstepd",
+                      [&log](LogLevel level, const char* event, std::initializer_list<LogField> fields) {
+                        log.Write(level, event, fields);
+                      }));
   }
   std::unique_ptr<Daemon> daemon(
       new Daemon(std::move(options), clock, processes, log, std::move(loop), std::move(audit_lines)));

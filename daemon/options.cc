@@ -109,6 +109,9 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
   app.add_option("--audit-log", options.audit_file,
                  "File for the audit log of requests and refusals: one JSON object per line, appended, mode "
                  "0600. Off by default");
+  app.add_flag("--audit-syslog", options.audit_syslog,
+               "Copy each line of the audit log to syslog (authpriv.info), from where it can go to another "
+               "host");
   app.set_version_flag("--version", kDaemonVersion);
   app.footer(kFooter);
 }

@@ -31,6 +31,7 @@ struct Options {
   std::optional<Nanos> idle_exit;     // nothing: never exits when idle
   std::string log_file;               // empty: stderr
   std::string audit_file;             // empty: no audit log
+  bool audit_syslog = false;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
 };

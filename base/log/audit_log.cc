@@ -7,12 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/log/line_hash.h"
 #include "base/log/line_text.h"
+#include "base/log/syslog_lines.h"
 
 namespace lockstep {
 namespace {
 
 constexpr int kVersion = 1;
+constexpr char kSystemLog[] = "/dev/log";
 constexpr size_t kLongestAuditValue = 500;
 
 void AppendField(const char* key, std::string_view value, std::string& line) {
@@ -33,7 +36,10 @@ void AppendFields(std::initializer_list<LogField> fields, std::string& line) {
 }  // namespace
 
 AuditLog::AuditLog(Options options, std::unique_ptr<LineSink> sink, const Clock& clock)
-    : options_(std::move(options)), clock_(clock), sink_(std::move(sink)) {}
+    : options_(std::move(options)), clock_(clock), sink_(std::move(sink)) {
+  const std::string last = sink_ == nullptr ? "" : sink_->LastLine();
+  if (!last.empty()) previous_ = HashOfLine(last);
+}
 
 std::string AuditLog::Head(const char* what, const AuditCaller& caller) {
   const std::string user = caller.uid && options_.user_name ? options_.user_name(*caller.uid) : "";
@@ -63,8 +69,10 @@ void AuditLog::Write(std::string_view head, const char* stage, const char* resul
   AppendFields(fields, line);
   MutexLock lock(&mutex_);
   if (missing_ > 0) absl::StrAppend(&line, ",\"missing_before\":", missing_);
-  const absl::Status written = sink_->Append(line + "}");
+  absl::StrAppend(&line, ",\"prev\":\"", previous_, "\"}");
+  const absl::Status written = sink_->Append(line);
   if (written.ok()) {
+    previous_ = HashOfLine(line);
     ++counts_.written;
     if (failing_) options_.log(LogLevel::kInfo, "audit_works_again", {{"lines_missing", missing_}});
     failing_ = false;
@@ -120,6 +128,14 @@ AuditLog::Call::~Call() { End("unknown", ""); }
 
 void AuditLog::Call::End(const char* result, std::string_view text, std::initializer_list<LogField> fields) {
   if (AuditLog* log = std::exchange(log_, nullptr)) log->Write(head_, "end", result, text, fields);
+}
+
+absl::StatusOr<std::unique_ptr<LineSink>> OpenAuditFile(const std::string& path, AuditCopy copy,
+                                                        const std::string& program, LogSink log) {
+  absl::StatusOr<std::unique_ptr<LineFile>> file = LineFile::Open(path);
+  if (!file.ok()) return file.status();
+  if (copy == AuditCopy::kNone) return *std::move(file);
+  return std::make_unique<SyslogLines>(*std::move(file), program, kSystemLog, std::move(log));
 }
 
 std::string SystemUserName(uid_t uid) {

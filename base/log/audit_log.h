@@ -3,7 +3,8 @@
 //
 // A call is written before its effect, and again under the same id when it ends. A refused call is written
 // once. A line that cannot be written does not stop the caller. It is counted, the log reports it once, and
-// the next line written has the number of missing lines. Callers pass no secrets.
+// the next line written has the number of missing lines. Each line has the hash of the one before
+// (AuditChain). Callers pass no secrets.
 #ifndef LOCKSTEP_BASE_LOG_AUDIT_LOG_H_
 #define LOCKSTEP_BASE_LOG_AUDIT_LOG_H_
 
@@ -107,9 +108,16 @@ class AuditLog {
   uint64_t next_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t missing_ ABSL_GUARDED_BY(mutex_) = 0;  // lines since the last one that was written
   bool failing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string previous_ ABSL_GUARDED_BY(mutex_);  // hash of the last line that was written
   std::optional<MonoTime> minute_ ABSL_GUARDED_BY(mutex_);
   uint64_t refusals_in_minute_ ABSL_GUARDED_BY(mutex_) = 0;
 };
+
+// Opens the file of an audit log for AuditLog. kSyslog copies its lines to the system's log, as those of
+// `program`. Errors are those of LineFile::Open.
+enum class AuditCopy : uint8_t { kNone, kSyslog };
+absl::StatusOr<std::unique_ptr<LineSink>> OpenAuditFile(const std::string& path, AuditCopy copy,
+                                                        const std::string& program, LogSink log);
 
 // Returns the system's name of a user, empty if there is none.
 std::string SystemUserName(uid_t uid);

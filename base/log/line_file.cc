@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -33,6 +34,18 @@ absl::Status LineFile::Reopen() {
   fd_ = std::move(fd);
   torn_ = false;
   return absl::OkStatus();
+}
+
+std::string LineFile::LastLine() const {
+  constexpr size_t kLongestLine = 64 << 10;
+  const Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat info {};
+  if (!fd.ok() || ::fstat(fd.get(), &info) != 0) return "";
+  std::string end(std::min<size_t>(kLongestLine, static_cast<size_t>(info.st_size)), '\0');
+  const ssize_t n = ::pread(fd.get(), end.data(), end.size(), info.st_size - static_cast<off_t>(end.size()));
+  if (n != static_cast<ssize_t>(end.size())) return "";
+  while (!end.empty() && end.back() == '\n') end.pop_back();
+  return end.substr(end.rfind('\n') + 1);  // npos + 1 is 0
 }
 
 bool LineFile::Moved() const {

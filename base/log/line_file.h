@@ -19,6 +19,8 @@ class LineSink {
   // `line` has no line end. An error names the file that could not be written. The whole line then counts as
   // not written.
   virtual absl::Status Append(std::string_view line) = 0;
+  // Returns the last line that the sink had before this object; empty if it had none.
+  virtual std::string LastLine() const { return ""; }
 };
 
 // A new file has mode 0600. The file is opened for appending and each line is one write, so that several
@@ -29,6 +31,7 @@ class LineFile final : public LineSink {
   // An error names the file and the remedy. Open refuses a link, and a file that other users can read.
   static absl::StatusOr<std::unique_ptr<LineFile>> Open(std::string path);
   absl::Status Append(std::string_view line) override;
+  std::string LastLine() const override;
 
  private:
   explicit LineFile(std::string path) : path_(std::move(path)) {}

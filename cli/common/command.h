@@ -53,6 +53,7 @@ void AddProfile(CLI::App& app, Chosen& chosen);
 void AddDoctor(CLI::App& app, Chosen& chosen);
 void AddHealth(CLI::App& app, Chosen& chosen);
 void AddNode(CLI::App& app, Chosen& chosen);
+void AddAudit(CLI::App& app, Chosen& chosen);
 void AddConfig(CLI::App& app, Chosen& chosen);
 void AddJob(CLI::App& app, Chosen& chosen);
 void AddCompletion(CLI::App& app, Chosen& chosen);
