@@ -29,7 +29,9 @@ IMPORTS = {
     "secure_getenv", "sendmsg", "setenv", "sigfillset", "socket", "strchr", "strcmp", "strlen", "strncmp", "strnlen", "strrchr", "strstr",
     "syscall",
     # Weak symbols from the compiler's start files.
-    "__gmon_start__", "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__stack_chk_fail",
+    "__gmon_start__", "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable",
+    # Hardening (docs/install.md). They stop the process if the library has overrun its own memory.
+    "__memcpy_chk", "__stack_chk_fail",
 }
 
 

@@ -96,8 +96,7 @@ for package in libcli11-dev libiberty-dev; do cp "/usr/share/doc/$package/copyri
 cp "$built/web/node_modules/uplot/LICENSE" "$root/licenses/uplot"
 chmod 755 "$root"/lib/*
 
-gcc -O2 -Wall -Wextra -Werror -static -o "$root/bin/lockstep" deploy/bundle/starter.c
-strip "$root/bin/lockstep"
+strip -o "$root/bin/lockstep" "$built/bin/lockstep_starter"
 for program in lockstepd lockstep-aggregator; do ln "$root/bin/lockstep" "$root/bin/$program"; done
 
 mkdir "$root/slurm"

@@ -21,7 +21,7 @@ name=lockstep-$(cat VERSION)-x86_64
 if [ $simulate = 1 ]; then
   install build
   say "building (dev)"
-  configure_and_build dev lockstep lockstepd lockstep-aggregator lockstep_client lockstep_sim_cupti lockstep_sim_cuda lockstep_train_loop \
+  configure_and_build dev lockstep lockstepd lockstep-aggregator lockstep_client lockstep_starter lockstep_sim_cupti lockstep_sim_cuda lockstep_train_loop \
     lockstep_sim_stack_cupti
   link_outputs dev
   more+=(--simulate build/dev/bin)

@@ -74,11 +74,11 @@ configure_and_build() {
 # The programs that are installed. The client library is installed too.
 programs="lockstep lockstepd lockstep-aggregator"
 
-# build_installed PRESET
+# build_installed PRESET: builds the files of a release.
 build_installed() {
   say "building ($1)"
   # shellcheck disable=SC2086
-  configure_and_build "$1" $programs lockstep_client
+  configure_and_build "$1" $programs lockstep_client lockstep_starter
 }
 
 # Open MPI runs as root only with both variables.

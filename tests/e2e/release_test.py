@@ -1,0 +1,147 @@
+"""Tests the files of a release, made from this build: the hardening of each program and library."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+BUILD = BIN.parent
+TARGETS = ("lockstep", "lockstepd", "lockstep-aggregator", "lockstep_client", "lockstep_starter")
+VERSION = (ROOT / "VERSION").read_text().strip()
+
+
+def run(*command, **kwargs):
+    return subprocess.run([str(word) for word in command], text=True, capture_output=True, timeout=300, **kwargs)
+
+
+def output(*command, **kwargs):
+    done = run(*command, **kwargs)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Release:
+    """The bundle and the packages, made once from the programs of this build, and their contents."""
+    work = None
+
+    @classmethod
+    def make(cls):
+        if cls.work:
+            return
+        cls.work = pathlib.Path(tempfile.mkdtemp(prefix="lk-release-"))
+        unittest.addModuleCleanup(shutil.rmtree, cls.work)
+        cls.files = cls.make_files(cls.work / "out")
+        cls.bundle = cls.work / f"out/lockstep-{VERSION}-x86_64"
+        cls.contents = {}
+        for file in cls.files:
+            if file.suffix == ".deb":
+                cls.contents[file] = cls.work / "debs" / file.name
+                cls.contents[file].mkdir(parents=True)
+                output("dpkg-deb", "-x", file, cls.contents[file])
+            elif file.suffix == ".zst":
+                cls.contents[file] = cls.bundle
+
+    @staticmethod
+    def make_files(folder):
+        env = {**os.environ, "DEBEMAIL": "packages@example.org"}
+        for script, args in (("bundle", ("--level", "1")), ("deb", ())):
+            output("bash", ROOT / f"tools/dev/{script}.sh", "--built", BUILD, "--out", folder, *args, cwd=ROOT, env=env)
+        return sorted(p for p in folder.iterdir() if p.is_file())
+
+
+def is_elf(path):
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+class Elf:
+    """The properties of a linked file that protect it."""
+
+    def __init__(self, path):
+        header, dynamic = output("readelf", "-hlW", path), output("readelf", "-dW", path)
+        imports = set(re.findall(r" UND (\w+)", output("readelf", "--dyn-syms", "-W", path)))
+        self.pie = bool(re.search(r"Type:\s+DYN", header))
+        self.relro = "GNU_RELRO" in header
+        self.bind_now = bool(re.search(r"\(FLAGS\).*BIND_NOW|\(FLAGS_1\).*NOW|\(BIND_NOW\)", dynamic))
+        self.stack_protector = "__stack_chk_fail" in imports
+        self.fortify = any(re.fullmatch(r"__\w+_chk", name) for name in imports)
+
+    def lacks(self):
+        return sorted(name for name, present in vars(self).items() if not present)
+
+
+class Hardening(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        Release.make()
+        # Paths of objects, relative to the build folder, and the command that compiled each.
+        inputs = output("ninja", "-C", BUILD, "-t", "inputs", *TARGETS).splitlines()
+        cls.objects = sorted({line for line in inputs if line.endswith(".o")})
+        commands = [entry["command"].split() for entry in json.loads((BUILD / "compile_commands.json").read_text())]
+        cls.commands = {words[words.index("-o") + 1]: words for words in commands}
+
+    def test_each_program_and_library_is_protected(self):
+        checked = 0
+        for artefact, folder in Release.contents.items():
+            for path in sorted(p for p in folder.rglob("*") if p.is_file() and is_elf(p)):
+                if path.parent == Release.bundle / "lib" and path.name != "liblockstep_client.so":
+                    continue
+                if path.name == "train_loop":  # a program of nvcc, for gpu-check
+                    continue
+                lacks = Elf(path).lacks()
+                if path.parent == Release.bundle / "bin":
+                    # A static program imports nothing. Its object shows the rest.
+                    self.assertLessEqual(set(lacks), {"fortify", "stack_protector"}, path)
+                else:
+                    self.assertEqual(lacks, [], f"{artefact.name}: {path}")
+                checked += 1
+        self.assertEqual(checked, 3 + 3 + 1 + 4, "starters, programs, client; the packages' files")
+
+    def test_each_object_was_compiled_with_every_protection(self):
+        self.assertGreater(len(self.objects), 50)
+        for item in self.objects:
+            words = self.commands[item]
+            # The last of several options counts.
+            for kind, wanted in ((r"-f(no-)?stack-protector", "-fstack-protector-strong"), (r"-[DU]_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"),
+                                 (r"-fcf-protection", "-fcf-protection=full")):
+                self.assertEqual([word for word in words if re.match(kind, word)][-1:], [wanted], item)
+            optimisation = [word for word in words if re.match(r"-O", word)][-1:]
+            self.assertIn(optimisation, (["-O1"], ["-O2"], ["-O3"]), f"{item}: without optimisation, _FORTIFY_SOURCE has no effect")
+
+    def test_each_object_claims_control_flow_protection(self):
+        printed = output("readelf", "-nW", *self.objects, cwd=BUILD)
+        claims = {name: notes for name, notes in re.findall(r"File: (\S+)\n(.*?)(?=\nFile: |\Z)", printed, re.S)}
+        self.assertEqual(len(claims), len(self.objects))
+        self.assertEqual([name for name, notes in claims.items() if "x86 feature: IBT, SHSTK" not in notes], [])
+
+    def test_the_starters_object_uses_the_checked_functions(self):
+        starter = next(item for item in self.objects if "lockstep_starter.dir" in item)
+        imports = set(re.findall(r" UND (\w+)", output("readelf", "-sW", BUILD / starter)))
+        self.assertLessEqual({"__stack_chk_fail", "__snprintf_chk"}, imports)
+
+    def test_libraries_of_debian_have_what_install_md_states(self):
+        """They are copies, and Debian compiled them."""
+        libraries = {p.name: Elf(p) for p in (Release.bundle / "lib").iterdir() if p.name != "liblockstep_client.so"}
+        page = re.search(r"^\*\*Libraries of Debian\.\*\*(.*?)^The Slurm plugin", (ROOT / "docs/install.md").read_text(), re.M | re.S).group(1)
+        self.assertEqual(len(libraries), int(re.search(r"All (\d+) are", page).group(1)))
+        self.assertEqual([name for name, library in libraries.items() if not (library.pie and library.relro)], [])
+        lazy = page[page.index("BIND_NOW:"):]
+        self.assertEqual(sorted(name for name, library in libraries.items() if not library.bind_now), sorted(re.findall(r"`([^`]+)`", lazy)))
+
+    @unittest.skipUnless(pathlib.Path("/usr/include/slurm/spank.h").exists(), "Debian: libslurm-dev")
+    def test_the_slurm_plugin_is_protected_as_the_page_builds_it(self):
+        command = re.search(r"<!-- run: admin-build -->\n```sh\n(.*?)```", (ROOT / "docs/slurm.md").read_text(), re.S).group(1)
+        command = command.replace("/opt/lockstep/lib/", f"{Release.work}/").replace("/opt/lockstep/slurm", str(Release.bundle / "slurm"))
+        output("sh", "-ec", command)
+        self.assertEqual(Elf(Release.work / "spank_lockstep.so").lacks(), [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
