@@ -1,4 +1,4 @@
-# ./dev bundle: makes OUT/lockstep-<version>-x86_64/ and its .tar.zst (docs/bundle.md).
+# ./dev bundle: makes OUT/lockstep-<version>-x86_64/, its .tar.zst (docs/bundle.md), and the .spdx.json of that (docs/install.md).
 #
 #   bin/       small static starters (deploy/bundle/starter.c)
 #   libexec/   the programs
@@ -26,6 +26,15 @@ while [ $# -gt 0 ]; do
   shift
 done
 
+equal_surroundings
+
+# archive NAME: makes OUT/NAME.tar.zst of the folder OUT/NAME.
+archive() {
+  chmod -R u=rwX,go=rX "$out/$1"
+  tar -C "$out" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$1" |
+    zstd -q "-$level" -T0 -f -o "$out/$1.tar.zst"
+}
+
 case "$arch" in
   x86_64) ;;
   aarch64)
@@ -39,8 +48,8 @@ case "$arch" in
     cp LICENSE "$out/$name/licenses/lockstep"
     cp README.md VERSION "$out/$name/"
     cp docs/bundle.md docs/triggers.md "$out/$name/docs/"
-    tar -C "$out" --sort=name --owner=0 --group=0 --numeric-owner --mtime='UTC 2026-01-01' -cf - "$name" |
-      zstd -q "-$level" -T0 -f -o "$out/$name.tar.zst"
+    archive "$name"
+    write_sbom "$out/$name.tar.zst" "$out/$name"
     echo "$out/$name.tar.zst: the client only; daemon and CLI for ARM processors have to be built on one (docs/bundle.md)"
     exit ;;
   *) die "--arch $arch: only x86_64 and aarch64 are known" ;;
@@ -61,7 +70,6 @@ mkdir -p "$out"
 # The bundle is made beside its final place and moved there when it is complete.
 root=$(mktemp -d "$out/.$name.XXXXXX")
 trap 'rm -rf "$root"' EXIT
-chmod 755 "$root"
 mkdir -p "$root"/{bin,lib,libexec,licenses,docs,include}
 
 for program in $programs; do
@@ -115,8 +123,10 @@ cp client/lockstep.h "$root/include/"
 
 rm -rf "${out:?}/$name"
 mv "$root" "$out/$name"
-tar -C "$out" --sort=name --owner=0 --group=0 --numeric-owner --mtime='UTC 2026-01-01' -cf - "$name" |
-  zstd -q "-$level" -T0 -f -o "$out/$name.tar.zst"
+archive "$name"
+# shellcheck disable=SC2046
+write_sbom "$out/$name.tar.zst" "$out/$name" --libraries "$out/$name/licenses/LIBRARIES" \
+  --static $(static_everywhere) libcli11-dev libiberty-dev --npm "$built/web/node_modules/uplot/package.json"
 bytes=$(stat -c %s "$out/$name.tar.zst")
 echo "$out/$name.tar.zst: $((bytes / 1000)) kB, unpacks to $out/$name ($(du -s --block-size=1000 "$out/$name" | cut -f 1) kB)"
 [ "$bytes" -le 25000000 ] || die "the bundle may be at most 25 MB"

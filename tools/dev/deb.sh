@@ -1,4 +1,4 @@
-# ./dev deb: makes OUT/lockstep-{client,daemon,aggregator,cli}_<version>_<architecture>.deb (docs/install.md).
+# ./dev deb: makes OUT/lockstep-{client,daemon,aggregator,cli}_<version>_<architecture>.deb, and the .spdx.json of each (docs/install.md).
 #
 # It uses dpkg-deb instead of CPack. CPack's generator writes neither a changelog nor a copyright file, and computes dependencies
 # only for binaries in the build tree. A package contains the files that `cmake --install --component` installs.
@@ -32,8 +32,7 @@ version=$(cat VERSION)-1
 architecture=$(dpkg --print-architecture)
 multiarch=$(dpkg-architecture -q DEB_HOST_MULTIARCH)
 maintainer="${DEBFULLNAME:-Lockstep packages} <${DEBEMAIL:-root@$(hostname -f 2>/dev/null || hostname)}>"
-# The same sources give the same packages, byte by byte.
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y VERSION)}
+equal_surroundings
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
@@ -76,11 +75,20 @@ shared_libraries() {
     die "dpkg-shlibdeps found nothing that ${binaries[*]} need"
 }
 
+# installed_kib ROOT: prints the size as Debian's policy defines it, which does not depend on the file system.
+installed_kib() { find "$1" -path "$1/DEBIAN" -prune -o -printf '%y %s\n' | awk '{kib += $1 == "f" ? int(($2 + 1023) / 1024) : 1} END {print kib}'; }
+
+# code_of_others COMPONENT: prints options of sbom.py for the code of others that its program contains (deploy/deb/copyright.in).
+code_of_others() {
+  echo --static "$(static_everywhere)"
+  case "$1" in daemon) echo libcli11-dev ;; aggregator|cli) echo libcli11-dev libiberty-dev --npm "$built/web/node_modules/uplot/package.json" ;; esac
+}
+
 # control COMPONENT ROOT: prints the package's control stanza with all fields.
 control() {
   local libraries
   libraries=$(shared_libraries "$2")
-  awk -v package="Package: lockstep-$1" -v fields="Version: $version\nArchitecture: $architecture\nMaintainer: $maintainer\nPriority: optional\nSource: lockstep\nInstalled-Size: $(du -sk --exclude=DEBIAN "$2" | cut -f1)" \
+  awk -v package="Package: lockstep-$1" -v fields="Version: $version\nArchitecture: $architecture\nMaintainer: $maintainer\nPriority: optional\nSource: lockstep\nInstalled-Size: $(installed_kib "$2")" \
       -v libraries="$libraries" '
     /^#/ {next} /^$/ {inside = 0} $0 == package {inside = 1; print; print fields; next}
     inside {sub(/@SHLIBS@/, libraries); print}' deploy/deb/control.in
@@ -100,6 +108,9 @@ package() {
   chmod -R u=rwX,go=rX "$root"
   dpkg-deb --root-owner-group -Zxz --build "$root" "$out" >/dev/null
   local file=$out/lockstep-${component}_${version}_$architecture.deb
+  rm -r "$root/DEBIAN"
+  # shellcheck disable=SC2046
+  write_sbom "$file" "$root" $(code_of_others "$component")
   echo "$file: $(($(stat -c %s "$file") / 1000)) kB"
 }
 

@@ -81,6 +81,27 @@ build_installed() {
   configure_and_build "$1" $programs lockstep_client lockstep_starter
 }
 
+# equal_surroundings: makes what follows independent of the time and the user's language. The same sources give the same bytes.
+equal_surroundings() {
+  SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y VERSION)}
+  export SOURCE_DATE_EPOCH LC_ALL=C.UTF-8
+}
+
+# sources: prints words that name the sources.
+sources() {
+  local commit
+  commit=$(git rev-parse HEAD 2>/dev/null) || { echo "sources without a git commit"; return; }
+  echo "git commit $commit$([ -z "$(git status --porcelain)" ] || echo " with further changes")"
+}
+
+# write_sbom ARTEFACT FOLDER [OPTION...]: writes ARTEFACT.spdx.json for the released file with the content in FOLDER.
+write_sbom() {
+  /usr/bin/python3 tools/dev/sbom.py "$1" "$2" --version "$(cat VERSION)" --commit "$(sources)" --created "$SOURCE_DATE_EPOCH" "${@:3}"
+}
+
+# static_everywhere: prints the Debian packages with code in every linked file.
+static_everywhere() { echo "libc6-dev libgcc-$(gcc -dumpversion)-dev"; }
+
 # Open MPI runs as root only with both variables.
 if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
