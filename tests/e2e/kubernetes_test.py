@@ -88,17 +88,11 @@ class Images:
         if cls.made:
             return cls.made
         work = pathlib.Path("/mnt/images")
-        (work / "busybox/bin").mkdir(parents=True)
-        run("cp", "/bin/busybox", work / "busybox/bin")
-        run("/bin/busybox", "--install", "-s", work / "busybox/bin")
-        for link in (work / "busybox/bin").iterdir():
-            if link.is_symlink():
-                link.unlink()
-                link.symlink_to("busybox")
+        work.mkdir()
         run("bash", REPOSITORY / "tools/dev/bundle.sh", "--built", BIN.parent, "--out", work / "build", "--level", "1", cwd=REPOSITORY,
             timeout=300)
-        ours = Image.build(REPOSITORY / "deploy/kubernetes/image/Containerfile", context=work / "build",
-                           bases={"busybox:1.36": work / "busybox"}, into=work / "lockstep")
+        run("bash", REPOSITORY / "tools/dev/image.sh", "--out", work / "build", "--context-only", cwd=REPOSITORY)
+        ours = Image.build(REPOSITORY / "deploy/kubernetes/image/Containerfile", context=work / "build/image", into=work / "lockstep")
         user = work / "user"
         for folder in ("workspace/bin", "workspace/lib", "usr/sbin", "usr/bin", "opt/lockstep", "run", "tmp"):
             (user / folder).mkdir(parents=True)

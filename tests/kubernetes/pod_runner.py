@@ -87,22 +87,22 @@ class Image:
         self.layers, self.env = [str(layer) for layer in layers], env or {}
 
     @staticmethod
-    def build(containerfile, context, bases, into):
+    def build(containerfile, context, into):
         """Builds an image. It supports only the instructions of deploy/kubernetes/image/Containerfile."""
         values, image = {}, None
         for line in containerfile.read_text().splitlines():
             word, _, rest = re.sub(r"\$\{(\w+)\}", lambda m: values[m[1]], line).partition(" ")
             if not word or word.startswith("#"):
                 continue
-            if word == "FROM":
-                shutil.copytree(bases[rest], into, symlinks=True)
+            if word == "FROM" and rest == "scratch":
+                into.mkdir()
                 image = Image(into)
             elif word == "ARG":
                 name, _, default = rest.partition("=")
                 values[name] = default
             elif word == "COPY":
                 source, target = rest.split()
-                shutil.copytree(context / source, into / target.lstrip("/"), symlinks=True)
+                shutil.copytree(context / source, into / target.lstrip("/"), symlinks=True, dirs_exist_ok=True)
             elif word == "ENV":
                 name, _, value = rest.partition("=")
                 image.env[name] = value
