@@ -23,7 +23,9 @@ NEWEST_GLIBC = (2, 28)
 IMPORTS = {
     "__cmsg_nxthdr", "__cxa_atexit", "__cxa_finalize", "__errno_location", "__register_atfork", "clock_gettime", "close", "connect",
     "dladdr", "dlclose", "dlinfo", "dlopen", "dlsym", "fcntl", "getenv", "geteuid", "getpid", "madvise", "memcmp",
-    "memcpy", "memmove", "memset", "mmap", "munmap", "nanosleep", "open", "poll", "prctl", "program_invocation_short_name", "pthread_attr_destroy",
+    "memcpy", "memmove", "memset", "mmap", "munmap", "nanosleep", "open", "poll", "prctl", "program_invocation_short_name",
+    "__progname",  # GNU ld names it instead of program_invocation_short_name
+    "pthread_attr_destroy",
     "pthread_attr_init", "pthread_attr_setdetachstate", "pthread_attr_setstacksize", "pthread_create",
     "pthread_getspecific", "pthread_key_create", "pthread_setspecific", "pthread_sigmask", "read", "recvmsg",
     "secure_getenv", "sendmsg", "setenv", "sigfillset", "socket", "strchr", "strcmp", "strlen", "strncmp", "strnlen", "strrchr", "strstr",
