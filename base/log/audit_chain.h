@@ -35,8 +35,8 @@ class AuditChain {
   size_t torn() const { return torn_; }
   // Returns whether the first line names a line before it, which may be in an older file.
   bool begins_late() const { return begins_late_; }
-  // Returns the hash of the last line, which proves the whole log to somebody who knew it before. Empty if
-  // there is no line.
+  // Returns the hash of the last line; empty if there is no line. A later check for it (Has) shows whether
+  // the log still has all lines up to that one.
   const std::string& head() const { return head_; }
   // Returns whether a line with that hash was read.
   bool Has(const std::string& hash) const { return hashes_.contains(hash); }

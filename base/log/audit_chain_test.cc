@@ -42,7 +42,7 @@ class AuditChainTest : public ::testing::Test {
   SystemClock clock_;
 };
 
-TEST_F(AuditChainTest, WhatProgramsWroteHasNoFault) {
+TEST_F(AuditChainTest, ALogOfProgramsHasNoFault) {
   Run(1, 3);
   Run(2, 2);
   AuditChain chain;
