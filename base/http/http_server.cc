@@ -81,6 +81,8 @@ const char* Reason(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 303:
+      return "See Other";
     case 400:
       return "Bad Request";
     case 401:

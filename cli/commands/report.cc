@@ -45,13 +45,17 @@ ExitCode OpenPage(const capture::Capture& capture, const report::Analysis& analy
   ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   auto server = PageServer::Start(page.text());
   if (!server.ok()) return Fail(server.status());
-  std::printf("%s\n", (*server)->url().c_str());
+  const absl::StatusOr<std::string> address = (*server)->NewAddress();
+  if (!address.ok()) return Fail(address.status());
+  const absl::StatusOr<std::string> opener = (*server)->NewOpener();
+  if (!opener.ok()) return Fail(opener.status());
+  std::printf("%s\n", address->c_str());
   std::fflush(stdout);
-  const bool opened = OpenInBrowser((*server)->url());
   PrintMessage(
-      opened
-          ? "the report is served until Ctrl-C"
-          : "no browser was started ($BROWSER, xdg-open): open that address, which is served until Ctrl-C");
+      OpenInBrowser(*opener)
+          ? "the report is served until Ctrl-C; the address opens it once more, in one browser"
+          : "no browser was started ($BROWSER, xdg-open): open the address, which one browser can do once; "
+            "the report is served until Ctrl-C");
   int signal = 0;
   ::sigwait(&ends, &signal);
   return ExitCode::kDone;

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -97,10 +98,11 @@ class ReportAndDiff(unittest.TestCase):
 
     def test_open_shows_the_page_in_the_browser_and_ends_with_a_signal(self):
         page_file, browser = self.work / "page_file", self.work / "browser"
-        # A fake browser that loads the page and stores it.
-        browser.write_text(f"#!{sys.executable}\nimport sys, urllib.request\n"
-                           "answer = urllib.request.urlopen(sys.argv[1], timeout=60)\n"
-                           f"open({str(page_file) + '.partial'!r}, 'wb').write(sys.argv[1].encode() + b'\\n' + answer.read())\n"
+        # A fake browser that loads the file that it is given, follows it to the page, and stores the page.
+        browser.write_text(f"#!{sys.executable}\nimport re, sys, urllib.request\n"
+                           "url = re.search('url=([^\"]+)', open(sys.argv[1]).read()).group(1)\n"
+                           "answer = urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(url, timeout=60)\n"
+                           f"open({str(page_file) + '.partial'!r}, 'wb').write((sys.argv[1] + ' ' + url).encode() + b'\\n' + answer.read())\n"
                            f"import os; os.rename({str(page_file) + '.partial'!r}, {str(page_file)!r})\n")
         browser.chmod(0o755)
         for end in (signal.SIGINT, signal.SIGTERM):
@@ -112,26 +114,50 @@ class ReportAndDiff(unittest.TestCase):
                 self.assertRegex(url, r"^http://127\.0\.0\.1:\d+/[0-9a-f]{64}/$")
                 wait_until(page_file.exists, "the browser's page")
                 asked, page = page_file.read_text().split("\n", 1)
-                self.assertEqual(asked, url)
+                opener, used = asked.split(" ")
+                # Other users can read the arguments of the browser, but not the file.
+                self.assertRegex(opener, r"/lockstep-page-\w{6}/report\.html$")
+                self.assertEqual(pathlib.Path(opener).stat().st_mode & 0o777, 0o600)
+                self.assertNotEqual(used, url)
                 self.assertTrue(page.startswith("<!doctype html>"))
                 self.assertIn('id="lockstep-data"', page)
                 with self.assertRaises(urllib.error.HTTPError) as refused:
                     urllib.request.urlopen(url.rsplit("/", 2)[0] + "/")
                 self.assertEqual(refused.exception.code, 404)
+                with self.assertRaises(urllib.error.HTTPError) as again:
+                    urllib.request.urlopen(used)
+                self.assertEqual(again.exception.code, 404, "an address works once")
                 self.assertIsNone(process.poll(), "it stays until a signal ends it")
             finally:
                 process.send_signal(end)
                 out, output = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 0, output)
             self.assertIn("until Ctrl-C", output)
+            self.assertFalse(pathlib.Path(opener).exists())
             with self.assertRaises(urllib.error.URLError):
                 urllib.request.urlopen(url, timeout=60)
+
+    @unittest.skipUnless(shutil.which("chromium"), "Debian: chromium")
+    def test_chromium_follows_the_opener(self):
+        browser, page = self.work / "chromium", self.work / "dom.html"
+        browser.write_text(f"#!/bin/sh\nchromium --headless --no-sandbox --disable-gpu --user-data-dir={self.work}/profile "
+                           f"--virtual-time-budget=20000 --dump-dom \"file://$1\" > {page}.partial 2> {self.work}/chromium.log; mv {page}.partial {page}\n")
+        browser.chmod(0o755)
+        process = subprocess.Popen([str(BIN / "lockstep"), "report", "after", "--open"], cwd=self.work, text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env={**os.environ, "BROWSER": str(browser)})
+        try:
+            wait_until(page.exists, "Chromium's page")
+            self.assertIn('id="lockstep-data"', page.read_text(), (self.work / "chromium.log").read_text())
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
 
     def test_open_without_a_browser_prints_the_address(self):
         process = subprocess.Popen([str(BIN / "lockstep"), "report", "after", "--open"], cwd=self.work, text=True, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, env={**os.environ, "BROWSER": "/nowhere/browser"})
         url = process.stdout.readline().strip()
-        self.assertTrue(urllib.request.urlopen(url, timeout=60).read().startswith(b"<!doctype html>"))
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        self.assertTrue(browser.open(url, timeout=60).read().startswith(b"<!doctype html>"))
         process.send_signal(signal.SIGINT)
         _, output = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, output)
