@@ -87,6 +87,7 @@ ServerOptions ToServer(const AggregatorOptions& options, const LogSink& log) {
   ServerOptions out;
   out.listen = options.listen;
   out.security.tls_dir = options.tls_dir;
+  out.roles = options.roles;
   if (options.plaintext) out.security.plaintext = rpc::SecuritySettings::Plaintext::kYes;
   out.state_dir = options.state_dir;
   out.http = options.http;

@@ -12,6 +12,7 @@
 #include "base/rpc/address.h"
 #include "base/rpc/security.h"
 #include "base/settings/duration.h"
+#include "base/settings/role_options.h"
 #include "base/settings/settings.h"
 
 namespace lockstep::aggregator {
@@ -136,6 +137,7 @@ void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
                "Identify callers by MUNGE too: each user of the cluster sees and captures their own jobs "
                "without a token file. Daemons still need the token");
   app.add_option("--munge-socket", options.munge_socket, "munged's socket; default: munge's own default");
+  settings::AddRoleOptions(app, options.roles);
   AddKeeping(app, options, texts);
   AddAnalysis(app, options, texts);
   app.add_option("--until-exit", options.until_exit,
@@ -150,7 +152,7 @@ void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
 // user who runs the aggregator.
 std::vector<settings::Conflict> CheckOptions(const AggregatorOptions& options, const OptionTexts& texts) {
   using Weight = settings::Conflict::Weight;
-  std::vector<settings::Conflict> conflicts;
+  std::vector<settings::Conflict> conflicts = settings::CheckRoleOptions(options.roles);
   const auto add = [&](Weight weight, std::vector<std::string> keys, const std::string& text) {
     conflicts.push_back({weight, std::move(keys), text});
   };
@@ -175,8 +177,9 @@ std::vector<settings::Conflict> CheckOptions(const AggregatorOptions& options, c
   }
   if (!options.http.empty()) {
     refuse({"http", "token-file"},
-           metrics::MayOpen(options.http, "--http",
-                            given.token ? metrics::HasToken::kYes : metrics::HasToken::kNo));
+           metrics::MayOpen(
+               options.http, "--http",
+               HttpHasProofs(options.http, given) ? metrics::HasToken::kYes : metrics::HasToken::kNo));
     if (seen.count(options.http) != 0)
       add(Weight::kError, {"http", "listen"},
           absl::StrCat("--http and --listen are both ", options.http, ": give two ports"));

@@ -9,6 +9,7 @@
 #include "aggregator/captures/session_limits.h"
 #include "aggregator/reports/analysis_limits.h"
 #include "aggregator/retention.h"
+#include "base/access/roles.h"
 #include "base/settings/log_options.h"
 
 namespace lockstep::aggregator {
@@ -25,6 +26,7 @@ struct AggregatorOptions {
   StoreLimits store;
   bool munge = false;
   std::string munge_socket;
+  RoleSettings roles;
   int until_exit = 0;  // the aggregator ends when this pid ends; 0: none
   bool quiet = false;
   settings::LogOptions log;

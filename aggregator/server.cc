@@ -75,6 +75,12 @@ bool HasTcp(const std::vector<std::string>& addresses) {
   });
 }
 
+// Returns whether other machines can reach the HTTP port.
+bool ForOthers(const std::string& http) {
+  const absl::StatusOr<rpc::Address> address = rpc::Address::Parse(http);
+  return address.ok() && !IsLoopbackHost(address->host());
+}
+
 rpc::GivenSettings GivenTo(const ServerOptions& options) {
   return {.tls_dir = !options.security.tls_dir.empty(),
           .token = !options.security.token.empty(),
@@ -119,7 +125,14 @@ class GrpcServer final : public Server {
             clock_, use_, [this](const std::string& id) { return hub_.captures().IsWriting(id); }, audit_,
             metrics_),
         security_(std::move(security)),
-        callers_({options_.security.token, options_.credentials, security_}, gate_),
+        users_(std::make_shared<SystemUsers>()),
+        callers_({.token = options_.security.token,
+                  .credentials = options_.credentials,
+                  .security = security_,
+                  .roles = std::make_shared<Roles>(options_.roles, users_, std::make_shared<SystemClock>()),
+                  .users = users_,
+                  .clock = std::make_shared<SystemClock>()},
+                 gate_),
         ingest_(hub_, calls_, audit_, clock_, callers_),
         samplers_(hub_.captures(), {.read =
                                         [this](const std::string& folder, uid_t owner) {
@@ -162,20 +175,23 @@ class GrpcServer final : public Server {
     HttpServerOptions http;
     http.address = options_.http;
     http.flag = "--http";
-    http.token = options_.security.token;
     http.answer_time = kAnswerTimeout;
-    LOCKSTEP_ASSIGN_OR_RETURN(aggregator::SignIn sign_in, aggregator::SignIn::Make());
-    LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(options_.http));
-    aggregator::SiteOptions pages{.program = kProgramVersion, .listen = addresses_};
-    if (!aggregator::IsLoopbackHost(address.host())) pages.port = aggregator::SiteOptions::Port::kAnywhere;
-    site_ = std::make_unique<aggregator::Site>(std::move(pages), hub_, std::move(sign_in), audit_,
-                                               &aggregator::MonoNow);
-    http.admit = [this](const HttpRequest& request) { return site_->Admits(request); };
-    http.refused = [this](const HttpRequest& request) {
-      // Only the first part of the path: after /s/ it contains half of a session's secret.
-      audit_.Refused("http", {"", std::nullopt, request.peer}, "neither the token nor a session",
-                     {{"path", request.path.substr(0, request.path.find('/', 1))}});
+    http.protect = [this] {
+      return rpc::TlsForHttp(options_.security, tls::Holder::kAggregator, std::make_shared<SystemClock>(),
+                             options_.log);
     };
+    aggregator::SiteOptions pages{.program = kProgramVersion, .listen = addresses_};
+    SignIn::Port port = SignIn::Port::kPlain;
+    if (ForOthers(options_.http)) {
+      pages.port = aggregator::SiteOptions::Port::kAnywhere;
+      if (options_.security.plaintext == rpc::SecuritySettings::Plaintext::kNo)
+        port = SignIn::Port::kEncrypted;
+    }
+    site_ = std::make_unique<aggregator::Site>(std::move(pages), hub_, callers_,
+                                               SignIn(std::make_shared<SystemClock>(), port), audit_,
+                                               &aggregator::MonoNow);
+    if (HttpHasProofs(options_.http, GivenTo(options_)))
+      http.check = [this](const HttpRequest& request) { return site_->Check(request); };
     metrics::EndpointSource source;
     source.fill = [this](metrics::Page& page) {
       metrics_.AddTo(hub_, calls_, gate_.counts(), audit_.counts(), page);
@@ -296,6 +312,7 @@ class GrpcServer final : public Server {
   Housekeeper housekeeper_;
   rpc::ConnectionGate gate_;
   const std::shared_ptr<rpc::Security> security_;
+  const std::shared_ptr<const UserDirectory> users_;
   aggregator::Callers callers_;
   aggregator::IngestService ingest_;
   aggregator::Samplers samplers_;
@@ -318,7 +335,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
                                                          "lockstep-aggregator", options.log));
   }
   std::shared_ptr<rpc::Security> security;
-  if (HasTcp(options.listen)) {
+  if (HasTcp(options.listen) || ForOthers(options.http)) {
     LOCKSTEP_RETURN_IF_ERROR(rpc::MayListen(GivenTo(options)));
     LOCKSTEP_ASSIGN_OR_RETURN(
         security, rpc::Security::ForServer(options.security, std::make_shared<SystemClock>(), options.log));
@@ -328,6 +345,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   LOCKSTEP_RETURN_IF_ERROR(server->OpenHttp());
   server->StartHousekeeping();
   return server;
+}
+
+bool HttpHasProofs(const std::string& http, const rpc::GivenSettings& given) {
+  return given.token || (given.tls_dir && !given.plaintext && ForOthers(http));
 }
 
 std::string DefaultStateDir() {

@@ -11,6 +11,7 @@
 #include "aggregator/captures/session_limits.h"
 #include "aggregator/reports/analyst.h"
 #include "aggregator/retention.h"
+#include "base/access/roles.h"
 #include "base/log/audit_log.h"
 #include "base/log/log.h"
 #include "base/rpc/munge.h"
@@ -34,6 +35,8 @@ struct ServerOptions {
   // Identifies the callers of Control, so that each reaches only their own jobs. Null: callers are not
   // identified, and the token alone gives access.
   std::shared_ptr<const rpc::CallerCredentials> credentials;
+  // Rights of users who are identified by MUNGE or a certificate.
+  RoleSettings roles;
   std::string state_dir;  // created with mode 0700 if it is missing
   Retention retention;
   // Address of the metrics port and the pages (base/http/http_server.h, aggregator/site/site.h); empty: off.
@@ -66,6 +69,10 @@ class Server {
   // Ends running captures, which keep their records, and refuses new requests.
   virtual void Shutdown() = 0;
 };
+
+// Returns whether callers of the HTTP port at that address can prove who they are: by a token, or by a
+// certificate, which needs TLS.
+bool HttpHasProofs(const std::string& http, const rpc::GivenSettings& given);
 
 // Returns $XDG_STATE_HOME/lockstep. If that is not set, /var/lib/lockstep for root and
 // ~/.local/state/lockstep for other users.

@@ -67,6 +67,7 @@ void AddCommands(CLI::App& app, Chosen& chosen) {
   AddDoctor(app, chosen);
   AddHealth(app, chosen);
   AddNode(app, chosen);
+  AddToken(app, chosen);
   AddAudit(app, chosen);
   AddConfig(app, chosen);
   AddJob(app, chosen);

@@ -28,6 +28,7 @@ class ControlServer::NodeService final : public v1::Node::Service {
  public:
   NodeService(uid_t caller, ControlServer& server)
       : caller_(caller),
+        roles_(server.roles_),
         timeout_(server.options_.call_timeout),
         loop_(server.loop_),
         handler_(server.handler_),
@@ -40,7 +41,9 @@ class ControlServer::NodeService final : public v1::Node::Service {
     const Running running(*this);
     auto answer = std::make_shared<std::promise<v1::StatusReply>>();
     auto future = answer->get_future();
-    loop_.Post([this, answer, request = *request] { answer->set_value(handler_.Status(caller_, request)); });
+    loop_.Post([this, answer, caller = Caller(), request = *request] {
+      answer->set_value(handler_.Status(caller, request));
+    });
     return Wait(future, reply);
   }
 
@@ -48,8 +51,8 @@ class ControlServer::NodeService final : public v1::Node::Service {
     const Running running(*this);
     auto answer = std::make_shared<std::promise<v1::DialReply>>();
     auto future = answer->get_future();
-    loop_.Post([this, answer, request = *request] {
-      handler_.Dial(caller_, request, [answer](std::string error) {
+    loop_.Post([this, answer, caller = Caller(), request = *request] {
+      handler_.Dial(caller, request, [answer](std::string error) {
         v1::DialReply dialled;
         dialled.set_error(std::move(error));
         answer->set_value(std::move(dialled));
@@ -99,6 +102,8 @@ class ControlServer::NodeService final : public v1::Node::Service {
     NodeService& service_;
   };
 
+  ControlCaller Caller() const { return {caller_, roles_.Of(caller_)}; }
+
   template <typename Reply>
   grpc::Status Wait(std::future<Reply>& future, Reply* reply) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_.ns());
@@ -112,6 +117,7 @@ class ControlServer::NodeService final : public v1::Node::Service {
   }
 
   const uid_t caller_;
+  const Roles& roles_;
   const Nanos timeout_;
   EventLoop& loop_;
   ControlHandler& handler_;
@@ -127,9 +133,11 @@ struct ControlServer::PerUser {
   std::unique_ptr<grpc::Server> server;
 };
 
-ControlServer::ControlServer(ControlServerOptions options, EventLoop& loop, const Clock& clock,
-                             ControlHandler& handler, SchedulerHandler& scheduler, Log& log)
+ControlServer::ControlServer(ControlServerOptions options, const Roles& roles, EventLoop& loop,
+                             const Clock& clock, ControlHandler& handler, SchedulerHandler& scheduler,
+                             Log& log)
     : options_(options),
+      roles_(roles),
       loop_(loop),
       clock_(clock),
       handler_(handler),

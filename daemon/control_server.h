@@ -16,11 +16,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/access/roles.h"
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/rpc/peer_table.h"
 #include "base/time.h"
 #include "daemon/node/acceptor.h"
+#include "daemon/node/control_caller.h"
 #include "daemon/node/event_loop.h"
 #include "daemon/node/socket.h"
 #include "lockstep/v1/control.pb.h"
@@ -35,9 +37,9 @@ namespace lockstep::daemon {
 class ControlHandler {
  public:
   virtual ~ControlHandler() = default;
-  virtual v1::StatusReply Status(uid_t caller, const v1::StatusRequest& request) = 0;
+  virtual v1::StatusReply Status(const ControlCaller& caller, const v1::StatusRequest& request) = 0;
   // `done` is called once, on any thread. `error` is empty if the aggregator has registered the daemon.
-  virtual void Dial(uid_t caller, const v1::DialRequest& request,
+  virtual void Dial(const ControlCaller& caller, const v1::DialRequest& request,
                     std::function<void(std::string error)> done) = 0;
   // A connection was closed before its first request.
   virtual void ControlRefused(uid_t caller, pid_t pid, const char* reason) = 0;
@@ -62,9 +64,10 @@ struct ControlServerOptions {
 // The main thread, except for gRPC's handlers.
 class ControlServer {
  public:
-  // All references outlive this.
-  ControlServer(ControlServerOptions options, EventLoop& loop, const Clock& clock, ControlHandler& handler,
-                SchedulerHandler& scheduler, Log& log);
+  // All references outlive this. `roles` is called on gRPC's threads, because it may wait for a server of the
+  // site.
+  ControlServer(ControlServerOptions options, const Roles& roles, EventLoop& loop, const Clock& clock,
+                ControlHandler& handler, SchedulerHandler& scheduler, Log& log);
   // Ends all connections. Handlers that wait for the main thread return an error.
   ~ControlServer();
 
@@ -85,6 +88,7 @@ class ControlServer {
   PerUser* ServerFor(uid_t uid, pid_t pid);
 
   const ControlServerOptions options_;
+  const Roles& roles_;
   std::optional<ListeningSocket> socket_;
   EventLoop& loop_;
   const Clock& clock_;

@@ -110,7 +110,8 @@ Daemon::Daemon(Options options, const Clock& clock, const ProcessTable& processe
       captures_timer_(*loop_, clock, [this] { captures_.Tick(); }),
       node_control_(node_, registry_, expected_, attempts_, captures_, kineto_path_, links_, audit_, log),
       scheduler_control_(node_.owner, *loop_, jobs_, registry_, clients_, audit_, log),
-      control_({.owner = node_.owner}, *loop_, clock, node_control_, scheduler_control_, log),
+      roles_(options_.roles, std::make_shared<SystemUsers>(), std::make_shared<SystemClock>()),
+      control_({.owner = node_.owner}, roles_, *loop_, clock, node_control_, scheduler_control_, log),
       last_active_(clock.Monotonic()) {}
 
 absl::Status Daemon::OpenSockets(const ProcessTable& processes) {
@@ -164,7 +165,14 @@ absl::Status Daemon::OpenMetrics() {
   if (options_.metrics.empty()) return absl::OkStatus();
   HttpServerOptions http;
   http.address = options_.metrics;
-  LOCKSTEP_ASSIGN_OR_RETURN(http.token, LoadToken());
+  LOCKSTEP_ASSIGN_OR_RETURN(const rpc::SecuritySettings settings, LoadSecurity());
+  if (!settings.token.empty()) http.check = HttpServer::RequireToken(settings.token);
+  http.protect = [this, settings] {
+    return rpc::TlsForHttp(settings, tls::Holder::kNode, std::make_shared<SystemClock>(),
+                           [this](LogLevel level, const char* event, std::initializer_list<LogField> fields) {
+                             log_.Write(level, event, fields);
+                           });
+  };
   LOCKSTEP_ASSIGN_OR_RETURN(
       metrics_, DaemonMetrics::Start(std::move(http), {.loop = *loop_,
                                                        .registry = registry_,

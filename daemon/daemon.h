@@ -93,6 +93,7 @@ class Daemon {
   DeadlineTimer captures_timer_;
   NodeControl node_control_;
   SchedulerControl scheduler_control_;
+  const Roles roles_;
   ControlServer control_;
   std::unique_ptr<DaemonMetrics> metrics_;  // null if metrics are off
 

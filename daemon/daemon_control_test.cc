@@ -262,5 +262,46 @@ TEST_F(Control, ShowsEachUserOnlyTheirOwnRanks) {
   EXPECT_NE(dialled.error().find("belongs to user"), std::string::npos) << dialled.error();
 }
 
+TEST_F(Control, RolesDecideWhatUsersSeeAndCapture) {
+  if (geteuid() != 0) {
+    std::cout << "only root can act as other users: run this test as root to check roles\n";
+    return;
+  }
+  constexpr uid_t kViewer = 65534, kAdmin = 65533;
+  options_.roles = {.viewers = {"65534"}, .operators = {"root"}, .admins = {"65533"}};
+  ASSERT_EQ(chmod(folder_.path().c_str(), 0755), 0);
+  StartDaemon(With::kNothing);
+  FakeClient roots;
+  ASSERT_TRUE(roots.Connect(options_.socket));
+  ASSERT_TRUE(roots.Register("LOCKSTEP_JOB=roots\n"));
+  const auto shown = [&](uid_t user) {
+    auto stub = v1::Node::NewStub(*rpc::ConnectOver(ConnectAs(user, folder_.path() + "/control.sock")));
+    grpc::ClientContext context;
+    rpc::Prepare(context, rpc::Token(), Nanos::Seconds(10));
+    v1::StatusReply status;
+    EXPECT_TRUE(stub->Status(&context, v1::StatusRequest(), &status).ok());
+    return status.daemons(0).ranks_size();
+  };
+  EXPECT_EQ(shown(kViewer), 1);
+  EXPECT_EQ(shown(kAdmin), 1);
+  EXPECT_EQ(shown(65532), 0);
+  const auto dialled = [&](uid_t user, const std::string& address) {
+    auto stub = v1::Node::NewStub(*rpc::ConnectOver(ConnectAs(user, folder_.path() + "/control.sock")));
+    grpc::ClientContext context;
+    rpc::Prepare(context, rpc::Token(), Nanos::Seconds(10));
+    v1::DialRequest request;
+    request.set_address(address);
+    v1::DialReply reply;
+    EXPECT_TRUE(stub->Dial(&context, request, &reply).ok());
+    return reply.error();
+  };
+  for (const uid_t user : {kViewer, uid_t{65532}})
+    EXPECT_NE(dialled(user, aggregator_->address()).find("--operators do not include you"),
+              std::string::npos);
+  // An admin's own socket would be reached; root's is still root's.
+  ASSERT_EQ(chmod((folder_.path() + "/aggregator.sock").c_str(), 0666), 0);
+  EXPECT_NE(dialled(kAdmin, aggregator_->address()).find("belongs to user"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep::daemon

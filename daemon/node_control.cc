@@ -56,8 +56,8 @@ void NodeControl::AddMissing(uid_t caller, v1::DaemonStatus& daemon) const {
   for (std::string& other : attempts_.Presences(caller)) daemon.add_without_context(std::move(other));
 }
 
-v1::StatusReply NodeControl::Status(uid_t caller, const v1::StatusRequest& request) {
-  const RankFilter filter = RankFilter::Of(caller);
+v1::StatusReply NodeControl::Status(const ControlCaller& caller, const v1::StatusRequest& request) {
+  const RankFilter filter = RankFilter::Of(caller.sees());
   v1::StatusReply reply;
   reply.mutable_version()->set_protocol_min(1);
   reply.mutable_version()->set_protocol_max(1);
@@ -73,8 +73,8 @@ v1::StatusReply NodeControl::Status(uid_t caller, const v1::StatusRequest& reque
     if (selected) *daemon.add_ranks() = std::move(rank);
   }
   AddSharedRanks(daemon);
-  links_.AddStatus(caller, daemon);
-  AddMissing(caller, daemon);
+  links_.AddStatus(caller.sees(), daemon);
+  AddMissing(caller.sees(), daemon);
   for (v1::CaptureStatus& capture : captures_.Status()) {
     const bool visible =
         std::any_of(capture.states().begin(), capture.states().end(), [&](const v1::RankState& state) {
@@ -86,7 +86,7 @@ v1::StatusReply NodeControl::Status(uid_t caller, const v1::StatusRequest& reque
   return reply;
 }
 
-void NodeControl::Dial(uid_t caller, const v1::DialRequest& request,
+void NodeControl::Dial(const ControlCaller& caller, const v1::DialRequest& request,
                        std::function<void(std::string error)> done) {
   links_.Dial(caller, request, std::move(done));
 }

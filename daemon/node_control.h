@@ -1,6 +1,7 @@
 // NodeControl answers the control socket's calls about this node: its state, and connections to aggregators.
 //
-// Each user receives only data about their own processes; root receives all. The main thread.
+// Each user receives data about their own processes only, unless their role is viewer or admin. The main
+// thread.
 #ifndef LOCKSTEP_DAEMON_NODE_CONTROL_H_
 #define LOCKSTEP_DAEMON_NODE_CONTROL_H_
 
@@ -30,8 +31,8 @@ class NodeControl final : public ControlHandler {
               const ConnectionAttempts& attempts, const Captures& captures, const KinetoCapturePath& kineto,
               AggregatorLinks& links, AuditLog& audit, Log& log);
 
-  v1::StatusReply Status(uid_t caller, const v1::StatusRequest& request) override;
-  void Dial(uid_t caller, const v1::DialRequest& request,
+  v1::StatusReply Status(const ControlCaller& caller, const v1::StatusRequest& request) override;
+  void Dial(const ControlCaller& caller, const v1::DialRequest& request,
             std::function<void(std::string error)> done) override;
   void ControlRefused(uid_t caller, pid_t pid, const char* reason) override;
 

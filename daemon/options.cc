@@ -10,6 +10,7 @@
 #include "base/rpc/address.h"
 #include "base/settings/duration.h"
 #include "base/settings/log_options.h"
+#include "base/settings/role_options.h"
 #include "base/settings/settings.h"
 #include "base/socket_path.h"
 #include "daemon/node/version.h"
@@ -71,6 +72,7 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
          "--node-name", options.node_name,
          "Name of this node in reports; default: its host name, which in a container is the container's")
       ->envname("LOCKSTEP_NODE_NAME");
+  settings::AddRoleOptions(app, options.roles);
   app.add_option("--ring-bytes", options.ring_bytes,
                  "Shared memory per rank for GPU records; a larger ring bridges longer pauses of this daemon")
       ->transform(CLI::AsSizeValue(false))
@@ -120,7 +122,7 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
 // user who runs the daemon.
 std::vector<settings::Conflict> CheckOptions(const Options& options) {
   using Weight = settings::Conflict::Weight;
-  std::vector<settings::Conflict> conflicts;
+  std::vector<settings::Conflict> conflicts = settings::CheckRoleOptions(options.roles);
   const auto add = [&](Weight weight, std::vector<std::string> keys, const std::string& text) {
     conflicts.push_back({weight, std::move(keys), text});
   };
@@ -141,6 +143,11 @@ std::vector<settings::Conflict> CheckOptions(const Options& options) {
                        ": an aggregator at a TCP port requires a proof of who calls; give --tls-dir or "
                        "--token-file"));
     }
+  }
+  if (options.dyno_port && options.roles.operators != RoleSettings().operators) {
+    add(Weight::kError, {"dyno-port", "operators"},
+        "a request at --dyno-port proves a user but no role, so all users could capture their jobs there: "
+        "leave one of the two out");
   }
   if (options.thread_ring_bytes > options.ring_bytes) {
     add(Weight::kWarning, {"thread-ring-bytes", "ring-bytes"},

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/access/roles.h"
 #include "base/log/log.h"
 #include "base/time.h"
 
@@ -26,6 +27,7 @@ struct Options {
   // PyTorch's on-demand traces. kOwn: only at our own socket, not under dynolog's name.
   enum class Kineto : uint8_t { kOn, kOwn, kOff };
   Kineto kineto = Kineto::kOn;
+  RoleSettings roles;                 // of the users at the control socket
   std::optional<uint16_t> dyno_port;  // nothing: no port for dynolog's remote calls
   std::string metrics;                // address of the metrics port; empty: off
   std::optional<Nanos> idle_exit;     // nothing: never exits when idle

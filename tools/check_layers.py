@@ -17,7 +17,7 @@ import sys
 
 PROTO = "lockstep/v1"  # generated from proto/
 FOLDERS = [
-    ("base", ["base", "base/files", "base/json", "base/log", "base/settings", "base/tls", "base/rpc", "base/http", "base/metrics"], []),
+    ("base", ["base", "base/files", "base/json", "base/access", "base/log", "base/settings", "base/tls", "base/rpc", "base/http", "base/metrics"], []),
     ("wire", ["wire/foreign", "wire/fields", "wire/ring", "wire/columns", "wire/losses"], ["base"]),
     ("scenario", ["scenario"], ["base"]),
     # The client runs in users' processes. It may therefore use only the header-only part of base.

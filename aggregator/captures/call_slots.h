@@ -41,19 +41,22 @@ class CallSlots {
   // Returns null for a caller that is not limited. kResourceExhausted: the user has too many calls.
   absl::StatusOr<std::unique_ptr<Hold>> Take(const Caller& caller) {
     if (caller.may_use_all()) return nullptr;
+    // Holders of one job's token share the slots of one user.
+    const uid_t user = caller.uid().value_or(kNobody);
     MutexLock lock(&mutex_);
-    size_t& running = running_[caller.uid()];
+    size_t& running = running_[user];
     if (running >= most_per_user_) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("user ", caller.uid(), " has ", running,
+          absl::StrCat("user ", user, " has ", running,
                        " calls in progress, and one user may have no more: wait "
                        "until one has ended"));
     }
     ++running;
-    return std::make_unique<Hold>(*this, caller.uid());
+    return std::make_unique<Hold>(*this, user);
   }
 
  private:
+  static constexpr uid_t kNobody = static_cast<uid_t>(-1);
   const size_t most_per_user_;
   Mutex mutex_;
   std::map<uid_t, size_t> running_ ABSL_GUARDED_BY(mutex_);

@@ -8,9 +8,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/access/roles.h"
+#include "base/clock.h"
 #include "base/log/audit_log.h"
 #include "base/mutex.h"
 #include "base/rpc/connection_gate.h"
@@ -25,14 +28,35 @@ class ServerContextBase;
 
 namespace lockstep::aggregator {
 
+// A job of one user.
+struct OwnedJob {
+  std::string name;
+  uid_t owner = 0;
+};
+
+// An identified caller and their rights. Immutable, apart from KnownAs.
 class Caller {
  public:
-  // A caller with the token, or root.
-  static Caller All() { return Caller(true, 0); }
-  static Caller User(uid_t uid) { return Caller(uid == 0, uid); }
-  bool may_use_all() const { return all_; }
-  bool MayUse(uid_t owner) const { return all_ || owner == uid_; }
-  uid_t uid() const { return uid_; }
+  // A caller with the aggregator's token, or root.
+  static Caller All() { return Caller(std::nullopt, std::nullopt, Rights::All()); }
+  static Caller User(uid_t uid, const Rights& rights) { return Caller(uid, std::nullopt, rights); }
+  // A caller with a token for one job, whose holder acts for the job's owner, in that job only.
+  static Caller OfJob(const OwnedJob& job, const Rights& rights) {
+    return Caller(job.owner, job.name, rights);
+  }
+
+  // Returns whether the caller may see and capture every job.
+  bool may_use_all() const { return !job_ && rights_.capture_all; }
+  // The user whose limits count for the calls; nothing for holders of the aggregator's token.
+  const std::optional<uid_t>& uid() const { return uid_; }
+  // Returns whether the caller may see every job: metrics have all of them.
+  bool may_see_all() const { return !job_ && (rights_.see_all || rights_.capture_all); }
+  bool MaySee(const OwnedJob& job) const;
+  bool MayCapture(const OwnedJob& job) const;
+  // These return kPermissionDenied with the reason. `what` is the object: "job train", "capture 2026…".
+  absl::Status CheckSee(const std::string& what, const OwnedJob& job) const;
+  absl::Status CheckCapture(const std::string& what, const OwnedJob& job) const;
+
   // The caller's name in the audit log.
   const AuditCaller& who() const { return who_; }
   Caller KnownAs(AuditCaller who) const {
@@ -42,9 +66,15 @@ class Caller {
   }
 
  private:
-  Caller(bool all, uid_t uid) : all_(all), uid_(uid) {}
-  bool all_;
-  uid_t uid_;
+  Caller(std::optional<uid_t> uid, std::optional<std::string> job, const Rights& rights)
+      : uid_(uid), job_(std::move(job)), rights_(rights) {}
+  // Returns whether the caller's token, if it is for one job, is for this one.
+  bool Covers(const OwnedJob& job) const;
+  absl::Status Denied(const std::string& what, const OwnedJob& job, const char* action) const;
+
+  std::optional<uid_t> uid_;
+  std::optional<std::string> job_;  // the only job of a token
+  Rights rights_;
   AuditCaller who_;
 };
 
@@ -65,6 +95,18 @@ struct Proofs {
   std::shared_ptr<const rpc::CallerCredentials> credentials;
   // Identifies users and nodes by their certificates; may be null.
   std::shared_ptr<const rpc::Security> security;
+  // Rights of users. Not null.
+  std::shared_ptr<const Roles> roles;
+  // Finds the users of certificates. Not null with `security`.
+  std::shared_ptr<const UserDirectory> users;
+  // Tells whether a token for one job has expired. Not null.
+  std::shared_ptr<const Clock> clock;
+};
+
+// The proofs in one HTTP request; empty: none.
+struct HttpProofs {
+  std::string token;
+  std::string certificate;  // chain in PEM form, of which the client has the key
 };
 
 // Thread-safe.
@@ -78,6 +120,8 @@ class Callers {
   // proof. It returns kResourceExhausted if the caller's source has too many checks of credentials in
   // progress, or if the caller has too many connections.
   absl::StatusOr<Caller> Of(const grpc::ServerContext& context);
+  // Identifies the caller of an HTTP request from `peer`. Errors as above.
+  absl::StatusOr<Caller> OfHttp(const HttpProofs& proofs, const std::string& peer) const;
   // Identifies a daemon in the same way. kUnauthenticated, kPermissionDenied: the proof is another one's.
   absl::StatusOr<DaemonCaller> DaemonOf(const grpc::ServerContext& context);
 
@@ -87,6 +131,9 @@ class Callers {
   static constexpr size_t kMostChecksOfOneSource = 4;
 
   absl::StatusOr<Caller> Identify(const grpc::ServerContext& context);
+  // `who` has the caller's peer.
+  absl::StatusOr<Caller> OfToken(std::string_view token, AuditCaller who) const;
+  absl::StatusOr<Caller> OfHolder(const tls::Identity& holder, AuditCaller who) const;
   absl::StatusOr<DaemonCaller> IdentifyDaemon(const grpc::ServerContext& context) const;
   absl::StatusOr<std::optional<tls::Identity>> HolderOf(const grpc::ServerContext& context) const;
   // Returns whether the call came over a socket in a folder that only this user can enter.

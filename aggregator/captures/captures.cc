@@ -221,10 +221,8 @@ absl::Status Captures::Stop(const std::string& capture, const Caller& caller) {
     return absl::NotFoundError(
         absl::StrCat("no capture ", capture, " runs here; `lockstep status` lists those that do"));
   }
-  if (const uid_t owner = session->selection().uid; !caller.MayUse(owner)) {
-    return absl::PermissionDeniedError(absl::StrCat("capture ", capture, " belongs to user ", owner,
-                                                    "'s job, and you are user ", caller.uid()));
-  }
+  LOCKSTEP_RETURN_IF_ERROR(caller.CheckCapture(absl::StrCat("capture ", capture),
+                                               {session->selection().job, session->selection().uid}));
   session->Stop();
   return absl::OkStatus();
 }
@@ -238,24 +236,22 @@ std::shared_ptr<CaptureSession> Captures::Find(const std::string& capture) const
 absl::Status Captures::Follow(const std::string& capture, const Caller& caller,
                               const std::function<bool(const v1::TraceEvent&)>& write) const {
   std::shared_ptr<CaptureFeed> feed;
-  uid_t owner = 0;
+  OwnedJob job;
   {
     MutexLock lock(&mutex_);
     if (const auto running = sessions_.find(capture); running != sessions_.end()) {
       feed = running->second.feed;
-      owner = running->second.session->selection().uid;
+      const Selection& selection = running->second.session->selection();
+      job = {selection.job, selection.uid};
     }
     for (const FinishedCapture& finished : finished_) {
       if (finished.status.capture() != capture) continue;
       feed = finished.feed;
-      owner = finished.uid;
+      job = {finished.status.job(), finished.uid};
     }
   }
   if (feed == nullptr) return absl::NotFoundError(absl::StrCat("no capture ", capture, " runs here"));
-  if (!caller.MayUse(owner)) {
-    return absl::PermissionDeniedError(absl::StrCat("capture ", capture, " belongs to user ", owner,
-                                                    "'s job, and you are user ", caller.uid()));
-  }
+  LOCKSTEP_RETURN_IF_ERROR(caller.CheckSee(absl::StrCat("capture ", capture), job));
   return feed->Follow(write) ? absl::OkStatus() : absl::CancelledError("the caller has left");
 }
 
@@ -301,7 +297,7 @@ v1::RunningCaptures Captures::RunningOnNode(const std::string& node_id) const {
 
 void Captures::AddTo(v1::StatusReply& reply, const std::string& job, const Caller& caller) const {
   const auto shown = [&](const std::string& name, uid_t owner) {
-    return caller.MayUse(owner) && (job.empty() || name == job);
+    return caller.MaySee({name, owner}) && (job.empty() || name == job);
   };
   // Read first, so that no capture is missing that ends meanwhile.
   const std::vector<std::shared_ptr<CaptureSession>> sessions = Sessions();

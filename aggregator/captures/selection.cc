@@ -112,9 +112,8 @@ std::string OtherUsersJob(const v1::TraceRequest& request, const Caller& caller,
   if ((request.job().empty() && pids.empty()) || std::any_of(own.begin(), own.end(), requested)) return "";
   const auto found = std::find_if(all.begin(), all.end(), requested);
   if (found == all.end()) return "";
-  return absl::StrCat("job ", found->rank.job(), " is user ", found->rank.uid(), "'s, and you are user ",
-                      caller.uid(),
-                      ": only its user, root and holders of the aggregator's token can capture it");
+  const OwnedJob job = {found->rank.job(), found->rank.uid()};
+  return std::string(caller.CheckCapture(absl::StrCat("job ", job.name), job).message());
 }
 
 }  // namespace
@@ -166,7 +165,7 @@ Selection Select(const v1::TraceRequest& request, const Caller& caller, const st
                  size_t daemons) {
   Selection selection;
   std::vector<SeenRank> ranks = seen;
-  std::erase_if(ranks, [&](const SeenRank& s) { return !caller.MayUse(s.rank.uid()); });
+  std::erase_if(ranks, [&](const SeenRank& s) { return !caller.MayCapture({s.rank.job(), s.rank.uid()}); });
   selection.error = OtherUsersJob(request, caller, ranks, seen);
   selection.denied = !selection.error.empty();
   if (selection.denied) return selection;

@@ -96,18 +96,19 @@ TEST(Selection, SelectsAnArrayTaskByEachOfItsNames) {
 
 TEST(Selection, DeniesAnotherUsersJobWithoutDetails) {
   const std::vector<SeenRank> seen = {SlurmRank("123.0", "123", 0, 1000), SlurmRank("124.0", "124", 0, 1001)};
-  const Selection denied = Named("123", seen, Caller::User(1001));
+  const Selection denied = Named("123", seen, Caller::User(1001, {.capture_own = true}));
   EXPECT_TRUE(denied.denied);
   EXPECT_THAT(denied.error, HasSubstr("job 123.0 is user 1000's, and you are user 1001"));
-  EXPECT_EQ(Named("124", seen, Caller::User(1001)).error, "");
-  EXPECT_EQ(Select({}, Caller::User(1001), seen, 1).job, "124.0") << "the only job of that user";
-  const Selection none = Named("125", seen, Caller::User(1001));
+  EXPECT_EQ(Named("124", seen, Caller::User(1001, {.capture_own = true})).error, "");
+  EXPECT_EQ(Select({}, Caller::User(1001, {.capture_own = true}), seen, 1).job, "124.0")
+      << "the only job of that user";
+  const Selection none = Named("125", seen, Caller::User(1001, {.capture_own = true}));
   EXPECT_FALSE(none.denied);
   EXPECT_EQ(none.error.find("123"), std::string::npos) << none.error;
-  EXPECT_EQ(Named("123", seen, Caller::User(0)).error, "") << "root";
+  EXPECT_EQ(Named("123", seen, Caller::User(0, Rights::All())).error, "") << "root";
   v1::TraceRequest by_pid;
   by_pid.add_pids(100);
-  EXPECT_TRUE(Select(by_pid, Caller::User(1002), seen, 1).denied);
+  EXPECT_TRUE(Select(by_pid, Caller::User(1002, {.capture_own = true}), seen, 1).denied);
 }
 
 TEST(Selection, TwoUsersJobsOfOneNameNeverMerge) {

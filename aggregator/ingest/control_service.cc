@@ -233,9 +233,7 @@ absl::Status ControlService::CheckOwner(const Caller& caller, const std::string&
                                                     " is unknown, because it has no readable manifest: only "
                                                     "holders of the aggregator's token can fetch it"));
   }
-  if (caller.MayUse(manifest->uid)) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("capture ", id, " is user ", manifest->uid, "'s, and you are user ", caller.uid()));
+  return caller.CheckSee(absl::StrCat("capture ", id), {manifest->job, manifest->uid});
 }
 
 absl::Status ControlService::SendRecords(const Caller& caller, const std::string& id,

@@ -12,6 +12,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "aggregator/ingest/ingest_fixture.h"
+#include "base/read_clock.h"
+#include "base/rpc/job_token.h"
 
 namespace lockstep::aggregator {
 namespace {
@@ -30,6 +32,7 @@ class Names final : public rpc::CallerCredentials {
   absl::StatusOr<uid_t> Read(const std::string& credential) const override {
     if (credential == "alice") return kAlice;
     if (credential == "bob") return kAlice + 1;
+    if (credential == "carol") return kAlice + 2;
     if (credential == "root") return 0;
     if (credential == "slow") {
       ++checking_;
@@ -137,16 +140,16 @@ TEST_F(ControlServiceTest, LimitsTheCredentialsThatItChecksAtOnce) {
 
 TEST(CallSlotsTest, EachUserHasTheirOwn) {
   CallSlots slots(2);
-  const auto first = slots.Take(Caller::User(1000));
-  auto second = slots.Take(Caller::User(1000));
+  const auto first = slots.Take(Caller::User(1000, {.capture_own = true}));
+  auto second = slots.Take(Caller::User(1000, {.capture_own = true}));
   ASSERT_TRUE(first.ok() && second.ok());
-  const absl::Status third = slots.Take(Caller::User(1000)).status();
+  const absl::Status third = slots.Take(Caller::User(1000, {.capture_own = true})).status();
   EXPECT_EQ(third.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(third.message()), HasSubstr("user 1000 has 2 calls"));
-  EXPECT_TRUE(slots.Take(Caller::User(1001)).ok());
+  EXPECT_TRUE(slots.Take(Caller::User(1001, {.capture_own = true})).ok());
   EXPECT_TRUE(slots.Take(Caller::All()).ok());
   second->reset();
-  EXPECT_TRUE(slots.Take(Caller::User(1000)).ok());
+  EXPECT_TRUE(slots.Take(Caller::User(1000, {.capture_own = true})).ok());
 }
 
 TEST_F(ControlServiceTest, EachUserSeesTheirOwnJobs) {
@@ -191,6 +194,122 @@ TEST_F(ControlServiceTest, OnlyItsOwnerMayUseACapture) {
   std::filesystem::remove(folder_ + "/captures/" + id + "/records/manifest.json");
   EXPECT_EQ(FetchAs("alice", id), grpc::StatusCode::PERMISSION_DENIED) << "whose it is unknown";
   EXPECT_EQ(FetchAs("token", id), grpc::StatusCode::OK);
+}
+
+// Alice may only look, bob sees everything and captures his own jobs, and 1002 may do everything.
+class ControlServiceRolesTest : public ControlServiceTest {
+ protected:
+  void SetUp() override {
+    role_settings_ = {.viewers = {"1001"}, .operators = {"1001"}, .admins = {"1002"}};
+    ControlServiceTest::SetUp();
+  }
+  // Returns the id of a finished capture of the rank.
+  std::string Captured(const std::string& name) {
+    auto running = std::async(std::launch::async, [&] { return TraceAs(name, JobOfTheRank()); });
+    FakeDaemon& daemon = *daemons_[0];
+    std::string id = ArmAll(daemon);
+    WaitForStart(daemon);
+    daemon.SendEnd(1, id, 0);
+    EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
+    return id;
+  }
+};
+
+TEST_F(ControlServiceRolesTest, AViewerSeesWhatOthersOwn) {
+  EXPECT_EQ(Shown("bob"), 1);
+  EXPECT_EQ(Shown("alice"), 1);
+  EXPECT_EQ(Shown("carol"), 1);
+  const std::string id = Captured("carol");
+  for (const char* name : {"alice", "bob", "carol", "root"})
+    EXPECT_EQ(FetchAs(name, id), grpc::StatusCode::OK) << name;
+}
+
+TEST_F(ControlServiceRolesTest, OnlyAnOperatorOrAdminTriggersAndStops) {
+  const TraceRun own = TraceAs("alice", JobOfTheRank());
+  EXPECT_EQ(own.finished.outcome(), v1::TraceFinished::DENIED);
+  EXPECT_THAT(own.finished.text(), HasSubstr("the aggregator's --operators do not include you"));
+  const TraceRun others = TraceAs("bob", JobOfTheRank());
+  EXPECT_EQ(others.finished.outcome(), v1::TraceFinished::DENIED);
+  EXPECT_THAT(others.finished.text(), HasSubstr("is user 1000's, and you are user 1001"));
+  auto running = std::async(std::launch::async, [&] { return TraceAs("carol", JobOfTheRank()); });
+  FakeDaemon& daemon = *daemons_[0];
+  const std::string id = ArmAll(daemon);
+  EXPECT_EQ(StopAs("alice", id), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(StopAs("bob", id), grpc::StatusCode::PERMISSION_DENIED);
+  WaitForStart(daemon);
+  EXPECT_EQ(StopAs("carol", id), grpc::StatusCode::OK);
+  daemon.SendEnd(1, id, 0);
+  EXPECT_EQ(running.get().status.error_code(), grpc::StatusCode::OK);
+}
+
+// The context's "token" for one job. The rank's job belongs to Alice.
+class ControlServiceJobTokenTest : public ControlServiceTest {
+ protected:
+  static std::string TokenFor(const std::string& job, uid_t owner, rpc::JobClaims::Role role,
+                              const char* secret = kToken) {
+    return *rpc::MakeJobToken(secret, {.job = job,
+                                       .owner = owner,
+                                       .role = role,
+                                       .until = ReadRealtime() + Nanos::Seconds(60),
+                                       .authority = ""});
+  }
+  std::unique_ptr<grpc::ClientContext> With(const std::string& token) {
+    auto context = std::make_unique<grpc::ClientContext>();
+    context->AddMetadata(rpc::kTokenMetadata, token);
+    return context;
+  }
+  int ShownWith(const std::string& token) {
+    v1::StatusReply reply;
+    if (!stub_->Status(With(token).get(), {}, &reply).ok()) return -1;
+    return reply.daemons_size() == 1 ? reply.daemons(0).ranks_size() : 0;
+  }
+  v1::TraceFinished TraceWith(const std::string& token, const std::string& job) {
+    v1::TraceRequest request;
+    request.set_job(job);
+    request.set_duration_ns(Nanos::Millis(50).ns());
+    const auto context = With(token);
+    auto reader = stub_->Trace(context.get(), request);
+    v1::TraceEvent event;
+    v1::TraceFinished finished;
+    while (reader->Read(&event)) {
+      if (event.has_finished()) finished = event.finished();
+    }
+    return finished;
+  }
+};
+
+TEST_F(ControlServiceJobTokenTest, ShowsOneJobOfOneUser) {
+  using Role = rpc::JobClaims::Role;
+  const std::string job = JobOfTheRank();
+  EXPECT_EQ(ShownWith(TokenFor(job, kAlice, Role::kViewer)), 1);
+  EXPECT_EQ(ShownWith(TokenFor(job, kAlice, Role::kOperator)), 1);
+  EXPECT_EQ(ShownWith(TokenFor("other", kAlice, Role::kOperator)), 0);
+  EXPECT_EQ(ShownWith(TokenFor(job, kAlice + 1, Role::kOperator)), 0) << "another user's job of that name";
+  EXPECT_EQ(ShownWith(TokenFor(job, kAlice, Role::kViewer, "another-secret-another-secret")), -1);
+}
+
+TEST_F(ControlServiceJobTokenTest, OnlyAnOperatorsTokenCaptures) {
+  using Role = rpc::JobClaims::Role;
+  const std::string job = JobOfTheRank();
+  const v1::TraceFinished looked = TraceWith(TokenFor(job, kAlice, Role::kViewer), job);
+  EXPECT_EQ(looked.outcome(), v1::TraceFinished::DENIED);
+  EXPECT_THAT(looked.text(), HasSubstr("your token does not let you capture it"));
+  const v1::TraceFinished other = TraceWith(TokenFor("other", kAlice, Role::kOperator), job);
+  EXPECT_EQ(other.outcome(), v1::TraceFinished::DENIED);
+  EXPECT_THAT(other.text(), HasSubstr("your token is for job other, to which"));
+
+  auto running =
+      std::async(std::launch::async, [&] { return TraceWith(TokenFor(job, kAlice, Role::kOperator), job); });
+  FakeDaemon& daemon = *daemons_[0];
+  const std::string id = ArmAll(daemon);
+  v1::StopRequest stop;
+  stop.set_capture(id);
+  v1::StopReply reply;
+  EXPECT_EQ(stub_->Stop(With(TokenFor(job, kAlice, Role::kViewer)).get(), stop, &reply).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  WaitForStart(daemon);
+  daemon.SendEnd(1, id, 0);
+  EXPECT_EQ(running.get().outcome(), v1::TraceFinished::COMPLETE);
 }
 
 TEST_F(ControlServiceTest, AuditsCallsWithoutSecrets) {

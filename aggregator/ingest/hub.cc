@@ -172,7 +172,8 @@ v1::StatusReply Hub::Status(const std::string& job, const Caller& caller) const 
   // its job.
   const std::set<JobKey> meant = daemons_.JobsNamed(job);
   daemons_.AddTo(reply, [&](const v1::Rank& rank) {
-    return caller.MayUse(rank.uid()) && (job.empty() || meant.contains({rank.job(), rank.uid()}));
+    return caller.MaySee({rank.job(), rank.uid()}) &&
+           (job.empty() || meant.contains({rank.job(), rank.uid()}));
   });
   for (v1::DaemonStatus& daemon : *reply.mutable_daemons()) clocks_.Describe(daemon.node_id(), daemon);
   captures_.AddTo(reply, job, caller);

@@ -103,7 +103,14 @@ class IngestTest : public ::testing::Test {
     hub_ = std::make_unique<Hub>(options, clock_);
     rpc::Token secret;
     if (!token.empty()) secret = *rpc::Token::FromText(token);
-    callers_ = std::make_unique<Callers>(Proofs{secret, std::move(credentials), nullptr}, peers_);
+    callers_ = std::make_unique<Callers>(
+        Proofs{.token = secret,
+               .credentials = std::move(credentials),
+               .roles = std::make_shared<Roles>(role_settings_, std::make_shared<SystemUsers>(),
+                                                std::make_shared<lockstep::SystemClock>()),
+               .users = std::make_shared<SystemUsers>(),
+               .clock = std::make_shared<lockstep::SystemClock>()},
+        peers_);
     ingest_ = std::make_unique<IngestService>(*hub_, calls_, audit_, clock_, *callers_);
     control_ = std::make_unique<ControlService>(
         *hub_, samples_, calls_, use_, audit_, *callers_, "test", [](v1::AggregatorStatus&) {},
@@ -223,6 +230,8 @@ class IngestTest : public ::testing::Test {
   FakeSamples samples_;
   std::unique_ptr<IngestService> ingest_;
   rpc::ConnectionGate peers_;  // without connections
+  // Rights of callers whom credentials identify.
+  RoleSettings role_settings_;
   std::unique_ptr<Callers> callers_;
   std::unique_ptr<ControlService> control_;
   std::unique_ptr<grpc::Server> server_;

@@ -343,7 +343,7 @@ TEST_F(RestartTest, ACallerThatComesBackKeepsItsCapture) {
 TEST_F(RestartTest, FollowsNoCaptureOfAnotherUser) {
   Started capture = StartCapture(Nanos::Seconds(60));
   const auto nothing = [](const v1::TraceEvent&) { return true; };
-  EXPECT_EQ(hub_->captures().Follow(capture.id, Caller::User(4242), nothing).code(),
+  EXPECT_EQ(hub_->captures().Follow(capture.id, Caller::User(4242, {.capture_own = true}), nothing).code(),
             absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(hub_->captures().Follow("other", Caller::All(), nothing).code(), absl::StatusCode::kNotFound);
   hub_->Shutdown();

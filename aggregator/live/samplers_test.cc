@@ -195,7 +195,8 @@ TEST_F(SamplersTest, RefusesOtherUsers) {
   EXPECT_TRUE(absl::IsNotFound(samplers_->Watch(request, Caller::All(), watcher)));
   EXPECT_TRUE(absl::IsInvalidArgument(samplers_->Watch(Request(Nanos::Millis(30)), Caller::All(), watcher)));
   request.set_job("job");
-  EXPECT_TRUE(absl::IsPermissionDenied(samplers_->Watch(request, Caller::User(4242), watcher)));
+  EXPECT_TRUE(absl::IsPermissionDenied(
+      samplers_->Watch(request, Caller::User(4242, {.capture_own = true}), watcher)));
   samplers_->Shutdown();
   EXPECT_TRUE(absl::IsUnavailable(samplers_->Watch(Request(), Caller::All(), watcher)));
   EXPECT_TRUE(watcher.events.empty());

@@ -2,9 +2,12 @@
 // the reasons for this design.
 //
 //   /                       the page: the same for everyone, without data
-//   /session                exchanges the token for a session, which a browser needs for the rest (sign_in.h)
-//   …/api/index.json        jobs and captures (index.h); below the session's path, or at / with the token
+//   /session                exchanges a proof for a session, which a browser needs for the rest (sign_in.h)
+//   …/api/index.json        jobs and captures (index.h); below the session's path, or at / with a proof
 //   …/captures/ID/FILE      one of KeptCaptures::kFiles; same access
+//
+// A proof is a token or a user's certificate (Callers::OfHttp). Each caller gets the jobs and captures that
+// they may see, as over gRPC. /metrics has all jobs, so it is for those who may see all.
 //
 // ID and FILE are looked up in lists of known captures and files. They are never used to build a path.
 #ifndef LOCKSTEP_AGGREGATOR_SITE_SITE_H_
@@ -15,6 +18,9 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "aggregator/captures/callers.h"
 #include "aggregator/ingest/hub.h"
 #include "aggregator/site/index.h"
 #include "aggregator/site/kept_captures.h"
@@ -40,24 +46,28 @@ struct SiteOptions {
 // One thread: the port's.
 class Site {
  public:
-  // `hub`, `audit` and the objects that `now` uses outlive the site. `now` is a monotonic clock.
-  Site(SiteOptions options, const aggregator::Hub& hub, SignIn sign_in, AuditLog& audit,
-       std::function<MonoTime()> now);
+  // `hub`, `callers`, `audit` and the objects that `now` uses outlive the site. `now` is a monotonic clock.
+  Site(SiteOptions options, const aggregator::Hub& hub, const Callers& callers, SignIn sign_in,
+       AuditLog& audit, std::function<MonoTime()> now);
 
-  // Returns true if the request needs no token.
-  bool Admits(const HttpRequest& request) const;
-  // Answers a request that was admitted or carries the token.
+  // Decides whether a request to the port may be answered, also one for /metrics or /healthz. Refusals are
+  // written to the audit log.
+  absl::Status Check(const HttpRequest& request);
+  // Answers a request that Check has admitted.
   HttpResponse Answer(const HttpRequest& request);
 
  private:
+  absl::StatusOr<Caller> CallerOf(const HttpRequest& request);
   HttpResponse Find(const HttpRequest& request);
-  HttpResponse CaptureFile(const HttpRequest& request, std::string_view below);
+  HttpResponse BeginSession(const HttpRequest& request, const Caller& caller);
+  HttpResponse CaptureFile(const Caller& caller, std::string_view below);
   std::vector<aggregator::RunningCapture> Refresh();
-  Index MakeIndex();
+  Index MakeIndex(const Caller& caller);
 
   const SiteOptions options_;
   const aggregator::Hub& hub_;
-  const SignIn sign_in_;
+  const Callers& callers_;
+  SignIn sign_in_;
   AuditLog& audit_;
   KeptCaptures kept_;
 };

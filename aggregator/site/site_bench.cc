@@ -9,6 +9,7 @@
 
 namespace lockstep::aggregator {
 namespace {
+constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
 
 std::string IdOf(int i) { return absl::StrFormat("20260301-%06d-0a1b2c", i); }
 
@@ -35,7 +36,9 @@ struct Store {
 void BM_Index(benchmark::State& state) {
   Store store(static_cast<int>(state.range(0)));
   const aggregator::Hub hub(store.options, store.clock);
-  Site site({.program = "bench", .listen = {}}, hub, *SignIn::Make(), store.audit, &aggregator::MonoNow);
+  const HttpCallers callers(kToken);
+  Site site({.program = "bench", .listen = {}}, hub, callers.all(),
+            SignIn(std::make_shared<SystemClock>(), SignIn::Port::kPlain), store.audit, &aggregator::MonoNow);
   size_t bytes = 0;
   // The first requests read the stored captures, 100 ms at a time.
   while (site.Answer(IndexRequest()).body.find("\"unread\": 0") == std::string::npos) {

@@ -6,13 +6,38 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 
+#include "aggregator/captures/callers.h"
+#include "base/access/user_directory.h"
 #include "base/files/byte_sink.h"
+#include "base/rpc/connection_gate.h"
 #include "capture/store/records_manifest.h"
 #include "report/report.h"
 
 namespace lockstep::aggregator {
+
+// Callers of an aggregator with that token, which knows the users of the system. Everybody may capture their
+// own jobs.
+class HttpCallers {
+ public:
+  explicit HttpCallers(const std::string& token, const RoleSettings& roles = {})
+      : callers_({.token = *rpc::Token::FromText(token),
+                  .credentials = nullptr,
+                  .security = nullptr,
+                  .roles = std::make_shared<Roles>(roles, users_, clock_),
+                  .users = users_,
+                  .clock = clock_},
+                 gate_) {}
+  const Callers& all() const { return callers_; }
+
+ private:
+  const std::shared_ptr<const UserDirectory> users_ = std::make_shared<SystemUsers>();
+  const std::shared_ptr<const Clock> clock_ = std::make_shared<SystemClock>();
+  rpc::ConnectionGate gate_;
+  const Callers callers_;
+};
 
 class CapturesFolder {
  public:

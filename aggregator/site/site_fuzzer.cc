@@ -15,12 +15,14 @@ using namespace lockstep;
 using namespace lockstep::aggregator;
 
 constexpr char kSecret[] = "secret-of-the-report";
+constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
 constexpr char kIndex[] = "/api/index.json";
 constexpr char kId[] = "20260301-120000-0a1b2c";
 
 // The request of a browser that has signed in, up to the path below the session's.
 HttpRequest SignedIn(Site& site) {
-  const HttpResponse grant = site.Answer({.path = "/session", .host = "localhost"});
+  const HttpResponse grant = site.Answer(
+      {.path = "/session", .authorization = std::string("Bearer ") + kToken, .host = "localhost"});
   HttpRequest request{.host = "localhost"};
   const size_t begin = grant.body.find("/s/");
   request.path = grant.body.substr(begin, grant.body.find("/\"", begin) - begin);
@@ -32,7 +34,7 @@ HttpRequest SignedIn(Site& site) {
 
 void AskAsStranger(FuzzInput& input, Site& site) {
   const auto request = ParseHttpRequest(input.Text(4096));
-  if (!request || request->status != 200 || !site.Admits(*request)) return;
+  if (!request || request->status != 200 || !site.Check(*request).ok()) return;
   const HttpResponse response = site.Answer(*request);
   if (response.file.ok() || response.body.find(kSecret) != std::string::npos) std::abort();
 }
@@ -40,7 +42,7 @@ void AskAsStranger(FuzzInput& input, Site& site) {
 void AskInside(FuzzInput& input, Site& site, HttpRequest request) {
   const bool index = input.Flag();
   request.path += index ? std::string(kIndex) : "/" + std::string(input.Text());
-  if (!site.Admits(request)) std::abort();
+  if (!site.Check(request).ok()) std::abort();
   const HttpResponse response = site.Answer(request);
   if (!index) return;
   simdjson::dom::parser parser;
@@ -67,10 +69,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   HubOptions options;
   options.captures.folder = folder.path();
   Hub hub(options, clock);
-  auto sign_in = SignIn::Make();
-  if (!sign_in.ok()) std::abort();
-  Site site({.program = "fuzz", .listen = {}, .port = SiteOptions::Port::kLoopback}, hub, *std::move(sign_in),
-            audit, &MonoNow);
+  const HttpCallers callers(kToken);
+  Site site({.program = "fuzz", .listen = {}, .port = SiteOptions::Port::kLoopback}, hub, callers.all(),
+            SignIn(std::make_shared<SystemClock>(), SignIn::Port::kPlain), audit, &MonoNow);
   const HttpRequest session = SignedIn(site);
   while (!input.empty()) {
     if (input.Flag()) {

@@ -1,10 +1,14 @@
 #include "aggregator/site/site.h"
 
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "aggregator/site/site_fixture.h"
 #include "base/http/http_client_fake.h"
 #include "base/log/line_sink_fake.h"
+#include "base/read_clock.h"
+#include "base/rpc/job_token.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -31,11 +35,11 @@ class SiteTest : public ::testing::Test {
     hub.captures.folder = folder_.path();
     hub_ = std::make_unique<aggregator::Hub>(hub, clock_);
     site_ = std::make_unique<Site>(SiteOptions{.program = "test", .listen = {"127.0.0.1:7077"}, .port = port},
-                                   *hub_, *SignIn::Make(), audit_, &aggregator::MonoNow);
+                                   *hub_, callers_.all(), SignIn(clock_at_, SignIn::Port::kPlain), audit_,
+                                   &aggregator::MonoNow);
     HttpServerOptions options;
     options.address = "127.0.0.1:0";
-    options.token = *rpc::Token::FromText(kToken);
-    options.admit = [this](const HttpRequest& request) { return site_->Admits(request); };
+    options.check = [this](const HttpRequest& request) { return site_->Check(request); };
     auto server = HttpServer::Start(
         options, [this](const HttpRequest& request, const HttpCounts&) { return site_->Answer(request); });
     ASSERT_TRUE(server.ok()) << server.status();
@@ -58,6 +62,8 @@ class SiteTest : public ::testing::Test {
   }
 
   CapturesFolder folder_;
+  const HttpCallers callers_{kToken};
+  const std::shared_ptr<const Clock> clock_at_ = std::make_shared<SystemClock>();
   aggregator::SystemJobClock clock_;
   SystemClock audit_clock_;
   RecordedLines audited_;
@@ -180,7 +186,7 @@ TEST_F(SiteTest, DamagedRequestsGetNoDataOfACapture) {
     const size_t at = random() % damaged.size();
     damaged[at] = static_cast<char>(random());
     const auto request = ParseHttpRequest(damaged);
-    if (!request || request->status != 200 || !site_->Admits(*request) || request->path == "/") continue;
+    if (!request || request->status != 200 || !site_->Check(*request).ok() || request->path == "/") continue;
     HttpResponse response = site_->Answer(*request);
     if (response.status != 200) continue;
     ++served;
@@ -188,6 +194,50 @@ TEST_F(SiteTest, DamagedRequestsGetNoDataOfACapture) {
     EXPECT_THAT(request->path, ::testing::AnyOf(base_ + "captures/" + kId + "/report.txt")) << damaged;
   }
   EXPECT_GT(served, 0) << "some damage does not matter; else nothing was tested";
+}
+
+// The capture is of job llama-7b, whose user is 1000.
+class SiteJobTokenTest : public SiteTest {
+ protected:
+  static std::string TokenFor(const std::string& job, uid_t owner, Nanos valid = Nanos::Seconds(60)) {
+    return *rpc::MakeJobToken(kToken, {.job = job,
+                                       .owner = owner,
+                                       .role = rpc::JobClaims::Role::kViewer,
+                                       .until = ReadRealtime() + valid,
+                                       .authority = ""});
+  }
+  const std::string report_ = std::string("/captures/") + kId + "/report.txt";
+};
+
+TEST_F(SiteJobTokenTest, ShowsOneJobOfOneUser) {
+  const std::string mine = TokenFor("llama-7b", 1000);
+  EXPECT_THAT(Ask("/api/index.json", Bearer(mine)), HasSubstr(kId));
+  EXPECT_THAT(Ask(report_, Bearer(mine)), HasSubstr("STRAGGLER rank 1"));
+  for (const std::string& other : {TokenFor("other", 1000), TokenFor("llama-7b", 1001)}) {
+    EXPECT_THAT(Ask("/api/index.json", Bearer(other)),
+                AllOf(StartsWith("HTTP/1.1 200 "), Not(HasSubstr(kId)), Not(HasSubstr("llama-7b"))));
+    EXPECT_THAT(Ask(report_, Bearer(other)), AllOf(StartsWith("HTTP/1.1 403 "), HasSubstr("does not belong"),
+                                                   Not(HasSubstr("STRAGGLER"))));
+  }
+  EXPECT_THAT(Ask(report_, Bearer(TokenFor("llama-7b", 1000, -Nanos::Seconds(1)))),
+              AllOf(StartsWith("HTTP/1.1 401 "), HasSubstr("has expired")));
+  EXPECT_THAT(audited_.lines().back(), HasSubstr("\"result\":\"refused\""));
+}
+
+TEST_F(SiteJobTokenTest, MetricsAreForThoseWhoMaySeeAll) {
+  EXPECT_THAT(Ask("/metrics", Bearer(TokenFor("llama-7b", 1000))), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(Ask("/metrics", Bearer()), Not(StartsWith("HTTP/1.1 403 "))) << "the site has none itself";
+}
+
+TEST_F(SiteJobTokenTest, ASessionEndsWithItsToken) {
+  const std::string answer = Ask("/session", Bearer(TokenFor("llama-7b", 1000, Nanos::Millis(1500))));
+  const std::string body = BodyOf(answer);
+  const std::string base = body.substr(body.find("/s/"), 68);
+  const size_t begin = answer.find("lockstep=");
+  const std::string cookie = "Cookie: " + answer.substr(begin, answer.find(';', begin) - begin) + "\r\n";
+  EXPECT_THAT(Ask(base + "api/index.json", cookie), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr(kId)));
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  EXPECT_THAT(Ask(base + "api/index.json", cookie), StartsWith("HTTP/1.1 401 "));
 }
 
 TEST_F(SiteTest, AuditsSessionsAndReads) {

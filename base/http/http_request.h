@@ -22,7 +22,9 @@ struct HttpRequest {
   std::string authorization;
   std::string host;
   std::string cookie;
-  std::string peer;  // the client as IP:PORT; set by the server
+  // The server sets these: the client as IP:PORT, and its certificate (HttpStream::PeerChain).
+  std::string peer;
+  std::string certificate;
 };
 
 // Returns nullopt until the head is complete. It ignores all bytes after the head, because a connection

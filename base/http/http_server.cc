@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -116,23 +115,29 @@ absl::Status HttpServer::CheckAddress(const std::string& address, const std::str
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions options, Answer answer) {
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address parsed, rpc::Address::Parse(options.address));
   LOCKSTEP_ASSIGN_OR_RETURN(SocketAddress address, Resolve(parsed, options.flag));
-  if (!address.loopback && options.token.empty()) {
+  if (!address.loopback && !options.check) {
     return absl::FailedPreconditionError(absl::StrCat(
         options.flag, " ", options.address,
         ": a port that other machines reach needs a token; give --token-file, or listen on 127.0.0.1"));
+  }
+  std::shared_ptr<tls::TlsServer> tls;
+  if (!address.loopback) {
+    LOCKSTEP_ASSIGN_OR_RETURN(tls, options.protect());
   }
   LOCKSTEP_ASSIGN_OR_RETURN(Fd listener, Listen(address, options));
   Fd wakeup(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wakeup.ok())
     return absl::ErrnoToStatus(errno, "cannot create the event descriptor of the metrics thread");
-  return std::unique_ptr<HttpServer>(new HttpServer(std::move(options), std::move(answer),
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(options), std::move(answer), std::move(tls),
                                                     std::move(listener), std::move(wakeup),
                                                     rpc::HostAndPortText(address.bytes)));
 }
 
-HttpServer::HttpServer(HttpServerOptions options, Answer answer, Fd listener, Fd wakeup, std::string address)
+HttpServer::HttpServer(HttpServerOptions options, Answer answer, std::shared_ptr<tls::TlsServer> tls,
+                       Fd listener, Fd wakeup, std::string address)
     : options_(std::move(options)),
       answer_(std::move(answer)),
+      tls_(std::move(tls)),
       listener_(std::move(listener)),
       wakeup_(std::move(wakeup)),
       address_(std::move(address)),
@@ -156,7 +161,10 @@ void HttpServer::Run() {
     polls.assign({{wakeup_.get(), POLLIN, 0}, {accepts ? listener_.get() : -1, POLLIN, 0}});
     for (const Connection& connection : connections_) {
       polls.push_back(
-          {connection.fd.get(), static_cast<short>(connection.answer.empty() ? POLLIN : POLLOUT), 0});
+          {connection.stream->fd(),
+           static_cast<short>(connection.answer.empty() && !connection.stream->wants_to_write() ? POLLIN
+                                                                                                : POLLOUT),
+           0});
     }
     const int wait_ms = until == MonoTime::Max()
                             ? -1
@@ -173,6 +181,12 @@ void HttpServer::Run() {
   }
 }
 
+std::unique_ptr<HttpStream> HttpServer::StreamOver(Fd socket) const {
+  if (tls_ == nullptr) return PlainHttpStream(std::move(socket));
+  absl::StatusOr<std::unique_ptr<tls::TlsConnection>> tls = tls_->Accept(socket.get());
+  return tls.ok() ? TlsHttpStream(std::move(socket), *std::move(tls)) : nullptr;
+}
+
 void HttpServer::Accept() {
   for (int i = 0; i < kBacklog; ++i) {
     SocketAddress peer;
@@ -185,12 +199,14 @@ void HttpServer::Accept() {
         accept_again_ = ReadMonotonic() + kNoDescriptorsPause;
       return;
     }
+    std::unique_ptr<HttpStream> stream = StreamOver(std::move(fd));
+    if (stream == nullptr) continue;
     if (connections_.size() >= options_.most_connections) {
       connections_.erase(connections_.begin());
       ++counts_.displaced;
     }
     Connection& connection = connections_.emplace_back();
-    connection.fd = std::move(fd);
+    connection.stream = std::move(stream);
     connection.peer = rpc::HostAndPortText(peer.bytes);
     connection.until = ReadMonotonic() + options_.request_time;
   }
@@ -212,6 +228,7 @@ bool HttpServer::Turn(Connection& connection) {
   std::optional<HttpRequest> request = ParseHttpRequest(connection.received);
   if (!request) return true;
   request->peer = connection.peer;
+  request->certificate = connection.stream->PeerChain();
   connection.answered = true;
   connection.received.clear();
   Respond(*request, connection);
@@ -220,8 +237,8 @@ bool HttpServer::Turn(Connection& connection) {
 }
 
 bool HttpServer::Receive(Connection& connection) {
-  char part[4096];
-  const ssize_t n = recv(connection.fd.get(), part, sizeof(part), 0);
+  char part[HttpStream::kMostRead];
+  const ssize_t n = connection.stream->Read(part);
   if (n < 0) return errno == EAGAIN || errno == EINTR;
   if (n == 0) return false;
   if (connection.answered) {
@@ -234,17 +251,17 @@ bool HttpServer::Receive(Connection& connection) {
 
 bool HttpServer::Send(Connection& connection) {
   if (const size_t left = connection.answer.size() - connection.sent; left > 0) {
-    const ssize_t n =
-        send(connection.fd.get(), connection.answer.data() + connection.sent, left, MSG_NOSIGNAL);
+    const ssize_t n = connection.stream->Write(connection.answer.data() + connection.sent, left);
     if (n < 0) return errno == EAGAIN || errno == EINTR;
     connection.sent += static_cast<size_t>(n);
     if (connection.sent < connection.answer.size()) return true;
   }
   if (connection.file_left > 0) {
-    const ssize_t n = sendfile(connection.fd.get(), connection.file.get(), nullptr,
-                               std::min(connection.file_left, kMostAtOnce));
+    const ssize_t n = connection.stream->WriteFile(connection.file.get(), connection.file_sent,
+                                                   std::min(connection.file_left, kMostAtOnce));
     if (n < 0) return errno == EAGAIN || errno == EINTR;
     if (n == 0) return false;
+    connection.file_sent += static_cast<uint64_t>(n);
     connection.file_left -= static_cast<uint64_t>(n);
     if (connection.file_left > 0) return true;
   }
@@ -252,27 +269,32 @@ bool HttpServer::Send(Connection& connection) {
   connection.file.reset();
   // An immediate close with unread bytes of the caller would make the kernel discard the response.
   connection.finished = true;
-  return shutdown(connection.fd.get(), SHUT_WR) == 0;
+  return connection.stream->End();
 }
 
-bool HttpServer::Allowed(const HttpRequest& request) const {
+std::string_view HttpServer::TokenOf(const HttpRequest& request) {
   constexpr absl::string_view kScheme = "bearer ";
-  if (options_.token.empty() || (options_.admit && options_.admit(request))) return true;
-  if (!absl::StartsWithIgnoreCase(request.authorization, kScheme)) return false;
-  return options_.token.Matches(std::string_view(request.authorization).substr(kScheme.size()));
+  if (!absl::StartsWithIgnoreCase(request.authorization, kScheme)) return "";
+  return std::string_view(request.authorization).substr(kScheme.size());
+}
+
+std::function<absl::Status(const HttpRequest&)> HttpServer::RequireToken(rpc::Token token) {
+  return [token = std::move(token)](const HttpRequest& request) {
+    return token.Matches(TokenOf(request))
+               ? absl::OkStatus()
+               : absl::UnauthenticatedError("the request needs the token (Authorization: Bearer)");
+  };
 }
 
 void HttpServer::Respond(const HttpRequest& request, Connection& connection) {
   HttpResponse response;
   response.status = request.status;
-  if (response.status == 200 && !Allowed(request)) {
-    response.status = 401;
-    options_.refused(request);
-  }
+  response.body = absl::StrCat(Reason(response.status), "\n");
   if (response.status == 200) {
-    response = answer_(request, counts_);
-  } else {
-    response.body = absl::StrCat(Reason(response.status), "\n");
+    const absl::Status checked = options_.check ? options_.check(request) : absl::OkStatus();
+    const int refusal = absl::IsPermissionDenied(checked) ? 403 : 401;
+    response = checked.ok() ? answer_(request, counts_)
+                            : HttpResponse{.status = refusal, .body = absl::StrCat(checked.message(), "\n")};
   }
   struct stat file {};
   if (response.file.ok() && (fstat(response.file.get(), &file) != 0 || !S_ISREG(file.st_mode))) {

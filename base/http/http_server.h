@@ -4,8 +4,8 @@
 // It limits connections, bytes of a request and time of a connection. When all connections are taken, it
 // closes the oldest, so that idle ones cannot block a scrape. It trusts no byte that it receives.
 //
-// A port that other machines can reach requires a token. With a token, each request must carry it
-// (`Authorization: Bearer`), also on loopback.
+// A port that other machines can reach requires a check of its callers, and has TLS unless plaintext was
+// asked for. With a check, it decides on each request, also on loopback.
 #ifndef LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_
 #define LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_
 
@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,6 +23,8 @@
 #include "absl/status/statusor.h"
 #include "base/fd.h"
 #include "base/http/http_request.h"
+#include "base/http/http_stream.h"
+#include "base/rpc/security.h"
 #include "base/rpc/token.h"
 #include "base/time.h"
 
@@ -40,11 +43,14 @@ struct HttpResponse {
 struct HttpServerOptions {
   std::string address;             // IP:PORT, [IPv6]:PORT or localhost:PORT; port 0 takes a free one
   std::string flag = "--metrics";  // the flag with the address, for messages
-  rpc::Token token;                // empty: loopback only, without a check
-  // Admits a request without the token; null: admits none. The server's thread calls it.
-  std::function<bool(const HttpRequest&)> admit;
-  // Receives each request that is answered with 401. The server's thread calls it.
-  std::function<void(const HttpRequest&)> refused = [](const HttpRequest&) {};
+  // Decides whether a request is answered. kPermissionDenied is answered with 403 and its text, other errors
+  // with 401. Null: loopback only, and every request is answered. The server's thread calls it.
+  std::function<absl::Status(const HttpRequest&)> check;
+  // Start calls it for an address that other machines can reach (rpc::TlsForHttp). Connections over loopback
+  // need no protection.
+  std::function<absl::StatusOr<std::shared_ptr<tls::TlsServer>>()> protect = [] {
+    return absl::StatusOr<std::shared_ptr<tls::TlsServer>>(rpc::NotProtected("an HTTP port"));
+  };
   size_t most_connections = 16;
   Nanos request_time = Nanos::Seconds(5);  // from the connection to the end of the request
   Nanos answer_time = Nanos::Seconds(5);   // from there to the last byte of the response
@@ -66,6 +72,10 @@ class HttpServer {
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options, Answer answer);
   // Returns kInvalidArgument if Start would refuse this kind of address.
   static absl::Status CheckAddress(const std::string& address, const std::string& flag);
+  // Returns the token that a request carries (`Authorization: Bearer`); empty: none.
+  static std::string_view TokenOf(const HttpRequest& request);
+  // Returns a check that admits the requests with that token.
+  static std::function<absl::Status(const HttpRequest&)> RequireToken(rpc::Token token);
   // Waits for the running call of `answer`. No other call follows.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -76,13 +86,14 @@ class HttpServer {
 
  private:
   struct Connection {
-    Fd fd;
+    std::unique_ptr<HttpStream> stream;
     std::string peer;
     MonoTime until;
     std::string received;
     std::string answer;
     size_t sent = 0;  // bytes of `answer`
     Fd file;          // sent after `answer`
+    uint64_t file_sent = 0;
     uint64_t file_left = 0;
     bool answered = false;
     bool finished = false;  // the whole response is sent; up to kMaxDiscardedBytes bytes are still read,
@@ -90,20 +101,23 @@ class HttpServer {
     size_t discarded_bytes = 0;
   };
 
-  HttpServer(HttpServerOptions options, Answer answer, Fd listener, Fd wakeup, std::string address);
+  HttpServer(HttpServerOptions options, Answer answer, std::shared_ptr<tls::TlsServer> tls, Fd listener,
+             Fd wakeup, std::string address);
   void Run();
   void Accept();
+  // Returns null if there is no memory for TLS.
+  std::unique_ptr<HttpStream> StreamOver(Fd socket) const;
   // These three return true if the connection stays open.
   bool Turn(Connection& connection);
   bool Receive(Connection& connection);
   bool Send(Connection& connection);
   // Builds the response of the connection.
   void Respond(const HttpRequest& request, Connection& connection);
-  bool Allowed(const HttpRequest& request) const;
   void CloseOverdue();
 
   const HttpServerOptions options_;
   const Answer answer_;
+  const std::shared_ptr<tls::TlsServer> tls_;  // null: none
   const Fd listener_;
   const Fd wakeup_;
   const std::string address_;

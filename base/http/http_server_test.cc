@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/http/http_client_fake.h"
+#include "base/tls/tls_client_fake.h"
+#include "base/tls/tls_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -36,6 +38,8 @@ class HttpServerTest : public testing::Test {
                         " timed out, " +
                         std::to_string(so_far.answered.count(401) ? so_far.answered.at(401) : 0) +
                         " without token";
+      } else if (path == "/certificate") {
+        response.body = request.certificate;
       } else if (path == "/file") {
         response.file = Fd(open(file_.c_str(), O_RDONLY | O_CLOEXEC));
         response.body = "first\n";
@@ -98,19 +102,20 @@ TEST_F(HttpServerTest, SendsTheFileAfterTheBody) {
   EXPECT_THAT(Ask("/folder"), StartsWith("HTTP/1.1 404 "));
 }
 
-TEST_F(HttpServerTest, AdmittedRequestsNeedNoToken) {
-  options_.token = *rpc::Token::FromText(kToken);
-  options_.admit = [](const HttpRequest& request) {
-    return request.path == "/open" && request.cookie == "a=b" && !request.host.empty();
+TEST_F(HttpServerTest, TheCheckDecidesOnEachRequest) {
+  options_.check = [](const HttpRequest& request) -> absl::Status {
+    if (request.cookie != "a=b" || request.host.empty()) return absl::UnauthenticatedError("no cookie");
+    return request.path == "/open" ? absl::OkStatus() : absl::PermissionDeniedError("not this one");
   };
   Start();
   EXPECT_THAT(Ask("/open", "Cookie: a=b\r\n"), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(Ask("/open"), StartsWith("HTTP/1.1 401 "));
-  EXPECT_THAT(Ask("/other", "Cookie: a=b\r\n"), StartsWith("HTTP/1.1 401 "));
+  EXPECT_EQ(BodyOf(Ask("/open")), "no cookie\n");
+  EXPECT_THAT(Ask("/other", "Cookie: a=b\r\n"), StartsWith("HTTP/1.1 403 "));
 }
 
 TEST_F(HttpServerTest, ATokenIsRequiredOnEveryRequest) {
-  options_.token = *rpc::Token::FromText(kToken);
+  options_.check = HttpServer::RequireToken(*rpc::Token::FromText(kToken));
   Start();
   EXPECT_THAT(Ask("/a"), StartsWith("HTTP/1.1 401 Unauthorized\r\n"));
   EXPECT_THAT(Ask("/a"), HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
@@ -207,11 +212,72 @@ TEST_F(HttpServerTest, RefusesInvalidAddressesWithTheRemedy) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("give another --metrics"));
 }
 
-TEST_F(HttpServerTest, ListensOnAnyAddressWithAToken) {
-  options_.token = *rpc::Token::FromText(kToken);
-  options_.address = "0.0.0.0:0";
+// An address that other machines can reach, with an aggregator's certificate.
+class HttpsServerTest : public HttpServerTest {
+ protected:
+  HttpsServerTest() {
+    options_.address = "0.0.0.0:0";
+    options_.check = [](const HttpRequest&) { return absl::OkStatus(); };
+    options_.protect = [this] {
+      return tls::TlsServer::Make([this] { return pair_; }, tls::TlsServer::ClientCertificates::kRequested,
+                                  std::make_shared<SystemClock>(), &LogNothing);
+    };
+  }
+  std::string AskOverTls(const std::string& path, const tls::KeyPair& own = {}) {
+    tls::FakeTlsClient client(server_->address(), authority_.certificate(), own);
+    EXPECT_EQ(client.error(), "");
+    client.Send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    return client.Receive();
+  }
+  tls::KeyPair PairOf(const tls::Identity& identity) {
+    const tls::KeyAndRequest made = *tls::MakeRequest();
+    return {authority_.Sign(made.request, identity, {}, ReadRealtime(), tls::kDay)->pem, made.key};
+  }
+
+  const tls::Authority authority_ = *tls::Authority::Make(ReadRealtime());
+  tls::KeyPair pair_ = PairOf({tls::Holder::kAggregator, ""});
+};
+
+TEST_F(HttpsServerTest, AnAddressForOthersNeedsACheckAndTls) {
+  HttpServerOptions options;
+  options.address = "0.0.0.0:0";
+  EXPECT_THAT(std::string(HttpServer::Start(options, nullptr).status().message()),
+              HasSubstr("needs a token; give --token-file"));
+  options.check = HttpServer::RequireToken(*rpc::Token::FromText(kToken));
+  EXPECT_THAT(std::string(HttpServer::Start(options, nullptr).status().message()),
+              HasSubstr("needs protection"));
+  options.protect = [] { return std::shared_ptr<tls::TlsServer>(); };
+  EXPECT_TRUE(HttpServer::Start(options, nullptr).ok()) << "plaintext was asked for";
+}
+
+TEST_F(HttpsServerTest, SendsTextsAndFilesInTls) {
+  std::ofstream(file_) << large_ << "end";
   Start();
-  EXPECT_THAT(Ask("/a"), StartsWith("HTTP/1.1 401 "));
+  EXPECT_EQ(BodyOf(AskOverTls("/a")), "this is /a");
+  EXPECT_EQ(BodyOf(AskOverTls("/large")), large_);
+  EXPECT_EQ(BodyOf(AskOverTls("/file")), "first\n" + large_ + "end");
+  std::filesystem::remove(file_);
+}
+
+TEST_F(HttpsServerTest, AnswersNothingInPlaintext) {
+  Start();
+  EXPECT_EQ(Ask("/a").find("HTTP/"), std::string::npos);
+  EXPECT_EQ(BodyOf(AskOverTls("/a")), "this is /a") << "and serves the next";
+}
+
+TEST_F(HttpsServerTest, ARequestHasTheClientsCertificate) {
+  Start();
+  const std::string chain = BodyOf(AskOverTls("/certificate", PairOf({tls::Holder::kUser, "ann"})));
+  EXPECT_EQ(tls::ReadCertificate(chain)->identity.name, "ann");
+  EXPECT_EQ(BodyOf(AskOverTls("/certificate")), "");
+}
+
+TEST_F(HttpsServerTest, ASilentClientHasAsLongAsAnyOther) {
+  options_.request_time = Nanos::Millis(100);
+  Start();
+  FakeHttpClient silent(server_->address());
+  EXPECT_EQ(silent.Receive(), "");
+  EXPECT_THAT(AskOverTls("/counts"), HasSubstr("1 timed out"));
 }
 
 }  // namespace

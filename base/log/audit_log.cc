@@ -55,6 +55,7 @@ std::string AuditLog::Head(const char* what, const AuditCaller& caller) {
   if (caller.uid) absl::StrAppend(&head, ",\"uid\":", *caller.uid);
   if (!user.empty()) AppendField("user", user, head);
   if (!caller.peer.empty()) AppendField("peer", caller.peer, head);
+  if (!caller.job.empty()) AppendField("only_job", caller.job, head);
   return head;
 }
 
@@ -144,15 +145,6 @@ std::string SystemUserName(uid_t uid) {
   std::vector<char> text(16u << 10);
   return ::getpwuid_r(uid, &entry, text.data(), text.size(), &found) == 0 && found != nullptr ? found->pw_name
                                                                                               : "";
-}
-
-std::optional<uid_t> SystemUserId(const std::string& name) {
-  passwd entry = {};
-  passwd* found = nullptr;
-  std::vector<char> text(16u << 10);
-  if (::getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr)
-    return std::nullopt;
-  return found->pw_uid;
 }
 
 }  // namespace lockstep

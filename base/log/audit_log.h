@@ -28,7 +28,7 @@ namespace lockstep {
 // The caller, as far as it is known.
 struct AuditCaller {
   // Source of this identity; "" means unknown.
-  //   "token", "munge", "certificate"
+  //   "token", "job_token", "munge", "certificate"
   //   "kernel": the peer of the socket
   //   "folder": a socket that only its user can reach
   //   "session": the session of a browser
@@ -36,10 +36,11 @@ struct AuditCaller {
   std::string by;
   std::optional<uid_t> uid;
   std::string peer;  // "10.0.0.7:41234"; empty: unknown
+  std::string job;   // the only job that the caller may use; empty: not so limited
 };
 
 // Returns the peer of a local socket, as identified by the kernel.
-inline AuditCaller LocalCaller(uid_t uid) { return {"kernel", uid, ""}; }
+inline AuditCaller LocalCaller(uid_t uid) { return {"kernel", uid, "", ""}; }
 
 struct AuditCounts {
   uint64_t written = 0;
@@ -121,8 +122,6 @@ absl::StatusOr<std::unique_ptr<LineSink>> OpenAuditFile(const std::string& path,
 
 // Returns the system's name of a user, empty if there is none.
 std::string SystemUserName(uid_t uid);
-// Returns the user with that name, if the system has one.
-std::optional<uid_t> SystemUserId(const std::string& name);
 
 }  // namespace lockstep
 

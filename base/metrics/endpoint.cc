@@ -34,7 +34,7 @@ absl::Status MayOpen(const std::string& address, const std::string& flag, HasTok
 absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(HttpServerOptions options, std::string prefix,
                                                           EndpointSource source) {
   LOCKSTEP_RETURN_IF_ERROR(
-      MayOpen(options.address, options.flag, options.token.empty() ? HasToken::kNo : HasToken::kYes));
+      MayOpen(options.address, options.flag, options.check ? HasToken::kYes : HasToken::kNo));
   std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(prefix), std::move(source)));
   LOCKSTEP_ASSIGN_OR_RETURN(
       endpoint->server_,

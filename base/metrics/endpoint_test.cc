@@ -31,7 +31,7 @@ class EndpointTest : public testing::Test {
     options.address = "127.0.0.1:0";
     EXPECT_THAT(std::string(Endpoint::Start(options, "lockstep_test", source).status().message()),
                 HasSubstr("--token-file"));
-    options.token = *rpc::Token::FromText(kEndpointToken);
+    options.check = HttpServer::RequireToken(*rpc::Token::FromText(kEndpointToken));
     auto endpoint = Endpoint::Start(options, "lockstep_test", source);
     ASSERT_TRUE(endpoint.ok()) << endpoint.status();
     endpoint_ = *std::move(endpoint);

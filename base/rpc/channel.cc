@@ -87,7 +87,7 @@ void Prepare(grpc::ClientContext& context, const Token& token, Nanos deadline) {
   if (deadline != Nanos::Max()) {
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(deadline.ns()));
   }
-  if (!token.empty()) context.AddMetadata(kTokenMetadata, token.text());
+  if (!token.empty()) context.AddMetadata(kTokenMetadata, std::string(token.sent()));
 }
 
 }  // namespace lockstep::rpc

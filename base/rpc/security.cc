@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/rpc/job_token.h"
 #include "base/rpc/status_macros.h"
 #include "base/rpc/tls_security.h"
 #include "base/tls/authority.h"
@@ -35,6 +36,9 @@ class Plain final : public Security {
       const grpc::ServerContext& /*context*/) const override {
     return std::nullopt;
   }
+  absl::StatusOr<tls::Identity> CheckCertificate(const std::string& /*chain*/) const override {
+    return absl::UnauthenticatedError("this port has no TLS, so it knows no certificates");
+  }
   std::string server_problem() const override { return ""; }
   bool has_certificate() const override { return false; }
   Kind kind() const override { return Kind::kPlaintext; }
@@ -42,7 +46,7 @@ class Plain final : public Security {
 
 absl::StatusOr<std::shared_ptr<Security>> OfFolder(const std::string& path, tls::Holder holder,
                                                    std::shared_ptr<const Clock> clock, LogSink log) {
-  auto folder = std::make_shared<tls::TlsFolder>(path, clock, std::move(log));
+  auto folder = std::make_shared<tls::TlsFolder>(path, clock, log);
   LOCKSTEP_RETURN_IF_ERROR(folder->CurrentTrust().status());
   TlsParts parts;
   parts.kind = Security::Kind::kCertificates;
@@ -64,17 +68,40 @@ absl::StatusOr<std::shared_ptr<Security>> OfFolder(const std::string& path, tls:
   return std::make_shared<TlsSecurity>(std::move(parts), std::move(clock));
 }
 
+// The holder of a token for one job cannot derive the authority, so that token contains it.
+absl::StatusOr<std::shared_ptr<Security>> OfJobToken(const Token& token, std::shared_ptr<const Clock> clock) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const JobClaims claims, ReadJobToken(token.text()));
+  if (claims.authority.empty()) {
+    return absl::FailedPreconditionError(
+        "the token has no certificate of the aggregator's authority: give --tls-dir with its ca.crt");
+  }
+  LOCKSTEP_ASSIGN_OR_RETURN(tls::Trust trust, tls::Trust::Of(claims.authority, ""));
+  TlsParts parts;
+  parts.kind = Security::Kind::kToken;
+  parts.trust = [trust] { return trust; };
+  parts.provider =
+      std::make_shared<StaticDataCertificateProvider>(claims.authority, std::vector<IdentityKeyCertPair>());
+  return std::make_shared<TlsSecurity>(std::move(parts), std::move(clock));
+}
+
+absl::StatusOr<tls::KeyPair> MakePair(const tls::Authority& authority, const tls::Identity& identity,
+                                      const Clock& clock) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const tls::KeyAndRequest made, tls::MakeRequest());
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      tls::SignedCertificate certificate,
+      authority.Sign(made.request, identity, {tls::kHttpName}, clock.Realtime(), kOwnLifetime));
+  return tls::KeyPair{std::move(certificate.pem), made.key};
+}
+
 absl::StatusOr<std::shared_ptr<Security>> OfToken(const Token& token, TlsParts::OwnCertificate own,
                                                   std::shared_ptr<const Clock> clock) {
   LOCKSTEP_ASSIGN_OR_RETURN(const tls::Authority authority, tls::Authority::OfSecret(token.text()));
   LOCKSTEP_ASSIGN_OR_RETURN(tls::Trust trust, tls::Trust::Of(authority.certificate(), ""));
   std::vector<IdentityKeyCertPair> pairs;
   if (own == TlsParts::OwnCertificate::kYes) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const tls::KeyAndRequest made, tls::MakeRequest());
-    LOCKSTEP_ASSIGN_OR_RETURN(
-        const tls::SignedCertificate certificate,
-        authority.Sign(made.request, {tls::Holder::kAggregator, ""}, {}, clock->Realtime(), kOwnLifetime));
-    pairs.push_back({made.key, certificate.pem});
+    LOCKSTEP_ASSIGN_OR_RETURN(const tls::KeyPair pair,
+                              MakePair(authority, {tls::Holder::kAggregator, ""}, *clock));
+    pairs.push_back({pair.key, pair.chain});
   }
   TlsParts parts;
   parts.kind = Security::Kind::kToken;
@@ -91,6 +118,26 @@ absl::Status NotProtected(const std::string& what) {
       absl::StrCat(what,
                    " needs protection, because others can reach it: give --token-file, or --tls-dir with "
                    "certificates"));
+}
+
+absl::StatusOr<std::shared_ptr<tls::TlsServer>> TlsForHttp(const SecuritySettings& settings,
+                                                           tls::Holder holder,
+                                                           std::shared_ptr<const Clock> clock, LogSink log) {
+  using Clients = tls::TlsServer::ClientCertificates;
+  if (settings.plaintext == SecuritySettings::Plaintext::kYes) return nullptr;
+  if (!settings.tls_dir.empty()) {
+    const auto folder = std::make_shared<tls::TlsFolder>(settings.tls_dir, clock, log);
+    LOCKSTEP_RETURN_IF_ERROR(folder->Check(holder).status());
+    return tls::TlsServer::Make([folder] { return folder->ReadKeyPair(); }, Clients::kRequested,
+                                std::move(clock), std::move(log));
+  }
+  if (settings.token.empty()) return NotProtected("an HTTP port");
+  LOCKSTEP_ASSIGN_OR_RETURN(const tls::Authority authority, tls::Authority::OfSecret(settings.token.text()));
+  // This certificate proves no node's id, because the token speaks for all nodes.
+  const tls::Identity identity = {holder, holder == tls::Holder::kNode ? tls::kHttpName : ""};
+  LOCKSTEP_ASSIGN_OR_RETURN(tls::KeyPair pair, MakePair(authority, identity, *clock));
+  return tls::TlsServer::Make([pair = std::move(pair)] { return pair; }, Clients::kIgnored, std::move(clock),
+                              std::move(log));
 }
 
 const char* ProtectionName(Security::Kind kind) {
@@ -133,6 +180,7 @@ absl::StatusOr<std::shared_ptr<Security>> Security::ForClient(const SecuritySett
   if (settings.plaintext == SecuritySettings::Plaintext::kYes) return std::make_shared<Plain>();
   if (!settings.tls_dir.empty()) return OfFolder(settings.tls_dir, holder, std::move(clock), std::move(log));
   if (settings.token.empty()) return NotProtected("a TCP connection");
+  if (IsJobToken(settings.token.text())) return OfJobToken(settings.token, std::move(clock));
   return OfToken(settings.token, TlsParts::OwnCertificate::kNo, std::move(clock));
 }
 

@@ -25,6 +25,7 @@
 #include "base/log/log.h"
 #include "base/rpc/token.h"
 #include "base/tls/identity.h"
+#include "base/tls/tls_server.h"
 
 namespace grpc {
 class ChannelCredentials;
@@ -64,6 +65,9 @@ class Security {
   // kUnauthenticated: the certificate is not valid (tls::Trust::Check).
   virtual absl::StatusOr<std::optional<tls::Identity>> CheckClient(
       const grpc::ServerContext& context) const = 0;
+  // Returns the holder of a client's certificate (a chain in PEM form) of which the client has proved that it
+  // has the key. Errors as above.
+  virtual absl::StatusOr<tls::Identity> CheckCertificate(const std::string& chain) const = 0;
   // Returns why the certificate of a server was refused since the last channel_credentials(); empty if none
   // was. gRPC itself only reports that it is not connected.
   virtual std::string server_problem() const = 0;
@@ -75,6 +79,12 @@ class Security {
 
 // The error for a TCP connection or port without protection, with the remedy. `what` begins the sentence.
 absl::Status NotProtected(const std::string& what);
+
+// Returns the same protection for an HTTP port of `holder`, an aggregator or a node; null for plaintext. With
+// a token, the certificate has the host name tls::kHttpName. Errors as those of Security::ForServer.
+absl::StatusOr<std::shared_ptr<tls::TlsServer>> TlsForHttp(const SecuritySettings& settings,
+                                                           tls::Holder holder,
+                                                           std::shared_ptr<const Clock> clock, LogSink log);
 
 // For `lockstep status`: "certificates", "token" or "plaintext".
 const char* ProtectionName(Security::Kind kind);

@@ -137,6 +137,10 @@ absl::StatusOr<std::optional<tls::Identity>> TlsSecurity::CheckClient(
       chain.append(part.data(), part.size());
   }
   if (chain.empty()) return std::nullopt;
+  return CheckCertificate(chain);
+}
+
+absl::StatusOr<tls::Identity> TlsSecurity::CheckCertificate(const std::string& chain) const {
   const MonoTime now = clock_->Monotonic();
   {
     MutexLock lock(&mutex_);

@@ -38,6 +38,7 @@ class TlsSecurity final : public Security {
   std::shared_ptr<grpc::ServerCredentials> server_credentials() const override;
   std::shared_ptr<grpc::ChannelCredentials> channel_credentials() const override;
   absl::StatusOr<std::optional<tls::Identity>> CheckClient(const grpc::ServerContext& context) const override;
+  absl::StatusOr<tls::Identity> CheckCertificate(const std::string& chain) const override;
   std::string server_problem() const override;
   bool has_certificate() const override { return parts_.own_certificate == TlsParts::OwnCertificate::kYes; }
   Kind kind() const override { return parts_.kind; }

@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/files/secret_file.h"
+#include "base/rpc/job_token.h"
 #include "base/rpc/status_macros.h"
 
 namespace lockstep::rpc {
@@ -19,11 +20,16 @@ constexpr size_t kLongestToken = 256;
 constexpr size_t kRandomBytes = 32;
 constexpr char kFile[] = "token file";
 
+std::string_view WithoutLineEnd(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
+    text.remove_suffix(1);
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<Token> Token::FromText(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
-    text.remove_suffix(1);
+  text = WithoutLineEnd(text);
   const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7F; });
   if (text.size() < kShortestToken || text.size() > kLongestToken || !printable) {
     return absl::InvalidArgumentError(absl::StrCat("a token must have ", kShortestToken, " to ",
@@ -41,13 +47,27 @@ absl::StatusOr<Token> Token::Random() {
 }
 
 absl::StatusOr<Token> Token::Load(const std::string& path) {
+  LOCKSTEP_ASSIGN_OR_RETURN(Token token, LoadForCalls(path));
+  if (!IsJobToken(token.text())) return token;
+  return absl::InvalidArgumentError(
+      absl::StrCat("token file ", path, ": this token is for one job; here the aggregator's own is needed"));
+}
+
+absl::StatusOr<Token> Token::LoadForCalls(const std::string& path) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string text,
-                            ReadSecretFile(path, kFile, kLongestToken + 2, Links::kRefused));
-  auto token = FromText(text);
+                            ReadSecretFile(path, kFile, kLongestJobToken + 2, Links::kRefused));
+  const std::string_view line = WithoutLineEnd(text);
+  auto token = FromText(line);
+  if (IsJobToken(line)) {
+    const absl::Status readable = ReadJobToken(line).status();
+    token = readable.ok() ? absl::StatusOr<Token>(Token(std::string(line))) : readable;
+  }
   if (!token.ok())
     return absl::InvalidArgumentError(absl::StrCat("token file ", path, ": ", token.status().message()));
   return token;
 }
+
+std::string_view Token::sent() const { return IsJobToken(text_) ? SentPart(text_) : std::string_view(text_); }
 
 absl::StatusOr<Token> Token::LoadOrCreate(const std::string& path) {
   auto loaded = Load(path);

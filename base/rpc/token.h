@@ -26,9 +26,12 @@ class Token {
 
   // kInvalidArgument: the text is not a token (under 16 or over 256 characters, or not all printable ASCII).
   static absl::StatusOr<Token> FromText(std::string_view text);
-  // The file must be regular, owned by this user or root, and closed to group and others. If this user is not
-  // root, a file of root may be readable for its group. kPermissionDenied states the problem and the remedy.
+  // Loads the aggregator's token. The file must be regular, owned by this user or root, and closed to group
+  // and others. If this user is not root, a file of root may be readable for its group. kPermissionDenied
+  // states the problem and the remedy.
   static absl::StatusOr<Token> Load(const std::string& path);
+  // Also loads a token for one job (job_token.h), for a program that only makes calls.
+  static absl::StatusOr<Token> LoadForCalls(const std::string& path);
   // Creates the file (mode 0600, 256 random bits) if there is none. Concurrent processes all get the same
   // token.
   static absl::StatusOr<Token> LoadOrCreate(const std::string& path);
@@ -37,6 +40,8 @@ class Token {
 
   bool empty() const { return text_.empty(); }
   const std::string& text() const { return text_; }
+  // Returns what a call sends, which is not all of a token for one job.
+  std::string_view sent() const;
   // Takes the same time for every `other`.
   bool Matches(std::string_view other) const;
   // Returns kUnauthenticated unless the call carries this token.

@@ -32,6 +32,10 @@ bool IsName(std::string_view name);
 // "aggregator", "node" or "user".
 const char* KindName(Holder holder);
 
+// The host name that each certificate of an aggregator or node has besides the machine's. A program that
+// checks host names, such as Prometheus, can expect it at every address.
+inline constexpr char kHttpName[] = "lockstep";
+
 // "lockstep://node/gpu-17".
 std::string UriOf(const Identity& identity);
 // Returns nothing if the URI is not one of the three above.

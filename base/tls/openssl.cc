@@ -36,6 +36,18 @@ OwnKey KeyOfPem(std::string_view pem) {
   return OwnKey(PEM_read_bio_PrivateKey(ReaderOf(pem).get(), nullptr, &NoPassphrase, nullptr));
 }
 
+OwnChain CertificatesOfPem(std::string_view pem, int most) {
+  const OwnBio reader = ReaderOf(pem);
+  OwnChain chain(sk_X509_new_null());
+  while (sk_X509_num(chain.get()) <= most) {
+    X509* const next = PEM_read_bio_X509(reader.get(), nullptr, &NoPassphrase, nullptr);
+    if (next == nullptr) break;
+    sk_X509_push(chain.get(), next);
+  }
+  ERR_clear_error();  // the end of the text is an error for OpenSSL
+  return chain;
+}
+
 std::string PemOf(X509* certificate) {
   const OwnBio out(BIO_new(BIO_s_mem()));
   return PEM_write_bio_X509(out.get(), certificate) == 1 ? TextOf(out.get()) : "";

@@ -57,6 +57,8 @@ std::string LastError();
 // These return null if `pem` has no such object.
 OwnCertificate CertificateOfPem(std::string_view pem);
 OwnKey KeyOfPem(std::string_view pem);
+// Returns the certificates of `pem` in their order, but no more than one above `most`.
+OwnChain CertificatesOfPem(std::string_view pem, int most);
 std::string PemOf(X509* certificate);
 std::string PemOf(EVP_PKEY* key);
 

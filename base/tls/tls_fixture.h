@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/time.h"
 #include "base/tls/authority.h"
 #include "base/tls/tls_folder.h"
@@ -17,6 +18,14 @@ namespace lockstep::tls {
 
 inline constexpr HostTime kNow{1'800'000'000'000'000'000};  // 2027-01-15 08:00 UTC
 inline constexpr Nanos kDay = Nanos::Seconds(86'400);
+
+// A clock that a test sets.
+class StepClock final : public Clock {
+ public:
+  MonoTime Monotonic() const override { return now; }
+  HostTime Realtime() const override { return kNow; }
+  MonoTime now;
+};
 
 // Writes the files of a TlsFolder. The certificate is valid for a day; without a holder there is only ca.crt.
 // Returns its serial number.

@@ -46,10 +46,19 @@ std::optional<Holder> TlsFolder::HolderOfCertificate() const {
   return own.ok() ? std::optional(own->identity.holder) : std::nullopt;
 }
 
+absl::StatusOr<KeyPair> TlsFolder::ReadKeyPair() const {
+  absl::StatusOr<std::string> chain = TextOfFile(PathOf(kCertificateFile));
+  if (!chain.ok()) return chain.status();
+  absl::StatusOr<std::string> key =
+      ReadSecretFile(PathOf(kKeyFile), "private key", kLargestKey, Links::kFollowed);
+  if (!key.ok()) return key.status();
+  return KeyPair{*std::move(chain), *std::move(key)};
+}
+
 absl::StatusOr<CheckedCertificate> TlsFolder::Check(Holder holder) const {
-  const absl::StatusOr<std::string> pem = TextOfFile(PathOf(kCertificateFile));
-  if (!pem.ok()) return pem.status();
-  absl::StatusOr<CheckedCertificate> own = ReadCertificate(*pem);
+  const absl::StatusOr<KeyPair> pair = ReadKeyPair();
+  if (!pair.ok()) return pair.status();
+  absl::StatusOr<CheckedCertificate> own = ReadCertificate(pair->chain);
   if (!own.ok()) return InFile(PathOf(kCertificateFile), own.status());
   if (own->identity.holder != holder) {
     return absl::FailedPreconditionError(
@@ -57,11 +66,8 @@ absl::StatusOr<CheckedCertificate> TlsFolder::Check(Holder holder) const {
                      ": this program needs one with the name ",
                      UriOf({holder, holder == Holder::kAggregator ? "" : "…"})));
   }
-  const absl::StatusOr<std::string> key =
-      ReadSecretFile(PathOf(kKeyFile), "private key", kLargestKey, Links::kFollowed);
-  if (!key.ok()) return key.status();
-  const OwnCertificate certificate = CertificateOfPem(*pem);
-  const OwnKey parsed = KeyOfPem(*key);
+  const OwnCertificate certificate = CertificateOfPem(pair->chain);
+  const OwnKey parsed = KeyOfPem(pair->key);
   if (parsed == nullptr)
     return absl::InvalidArgumentError(
         absl::StrCat(PathOf(kKeyFile), " is not a private key in PEM form without a passphrase"));

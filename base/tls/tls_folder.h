@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/mutex.h"
+#include "base/tls/tls_server.h"
 #include "base/tls/trust.h"
 
 namespace lockstep::tls {
@@ -41,6 +42,9 @@ class TlsFolder {
   // Checks the own certificate and its key, whose certificate must be for `holder`. The message has the path
   // and the remedy.
   absl::StatusOr<CheckedCertificate> Check(Holder holder) const;
+
+  // Reads the own certificate and its key. Errors as above, apart from the holder's.
+  absl::StatusOr<KeyPair> ReadKeyPair() const;
 
   // Returns the trust in the authorities of ca.crt, without the certificates of ca.crl. The files are read
   // again if they have changed, at most once per second. If the new ones cannot be used, the earlier ones

@@ -15,13 +15,6 @@
 namespace lockstep::tls {
 namespace {
 
-class StepClock final : public Clock {
- public:
-  MonoTime Monotonic() const override { return now; }
-  HostTime Realtime() const override { return kNow; }
-  MonoTime now;
-};
-
 class TlsFolderTest : public ::testing::Test {
  protected:
   TlsFolderTest() {

@@ -80,14 +80,7 @@ std::string ReasonOf(int error, const std::string& whose, const X509* certificat
 }
 
 absl::StatusOr<OwnChain> ChainOf(std::string_view pem) {
-  const OwnBio reader = ReaderOf(pem);
-  OwnChain chain(sk_X509_new_null());
-  while (sk_X509_num(chain.get()) <= kMostOfChain) {
-    X509* next = PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr);
-    if (next == nullptr) break;
-    sk_X509_push(chain.get(), next);
-  }
-  ERR_clear_error();  // the end of the text is one
+  OwnChain chain = CertificatesOfPem(pem, kMostOfChain);
   const int length = sk_X509_num(chain.get());
   if (length == 0 || length > kMostOfChain)
     return absl::InvalidArgumentError(

@@ -17,11 +17,14 @@ struct HealthCall {
   // Limit of the whole call. It does not include the name's look-up, and connecting may take this long for
   // each address of a name.
   Nanos within;
+  // Certificates (PEM) of the authorities that the server's certificate must be of; empty: no TLS.
+  std::string authorities = {};
+  std::string tls_dir = {};  // folder with the caller's certificate (tls::TlsFolder); empty: none
 };
 
 // Blocks. Returns the line of GET /healthz if the status is 200 (docs/formats/metrics.md). The error codes:
 //   kInvalidArgument   the address is wrong
-//   kUnavailable       there is no answer, or its status is not 200
+//   kUnavailable       there is no answer, its status is not 200, or the server's certificate is not trusted
 //   kPermissionDenied  the token is wrong
 //   kDeadlineExceeded  the call took longer than `within`
 absl::StatusOr<std::string> RequestHealth(const HealthCall& call);

@@ -9,8 +9,11 @@
 #include <string_view>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "base/fd.h"
 #include "base/http/http_server.h"
+#include "base/rpc/security.h"
+#include "base/tls/authority.h"
 #include "gtest/gtest.h"
 
 namespace lockstep::cli {
@@ -21,7 +24,7 @@ const char kSecret[] = "0123456789abcdef";
 std::unique_ptr<HttpServer> Serve(HttpServer::Answer answer, Nanos answer_time = Nanos::Seconds(5)) {
   HttpServerOptions options;
   options.address = "127.0.0.1:0";
-  options.token = *rpc::Token::FromText(kSecret);
+  options.check = HttpServer::RequireToken(*rpc::Token::FromText(kSecret));
   options.answer_time = answer_time;
   auto server = HttpServer::Start(std::move(options), std::move(answer));
   EXPECT_TRUE(server.ok()) << server.status();
@@ -43,6 +46,34 @@ TEST(Health, PrintsTheHealthLine) {
   EXPECT_EQ(RequestHealth(Call(*server, "fedcba9876543210")).status().code(),
             absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(RequestHealth(Call(*server, "")).status().code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST(Health, ChecksTheServersCertificateBeforeItSendsTheToken) {
+  HttpServerOptions options;
+  options.address = "0.0.0.0:0";
+  int requests = 0;
+  options.check = [&requests, token = *rpc::Token::FromText(kSecret)](const HttpRequest& request) {
+    ++requests;
+    return HttpServer::RequireToken(token)(request);
+  };
+  options.protect = [] {
+    return rpc::TlsForHttp({.token = *rpc::Token::FromText(kSecret)}, tls::Holder::kNode,
+                           std::make_shared<SystemClock>(), &LogNothing);
+  };
+  auto server = HttpServer::Start(std::move(options), [](const HttpRequest&, const HttpCounts&) {
+    return HttpResponse{.body = "ok over TLS\n"};
+  });
+  ASSERT_TRUE(server.ok()) << server.status();
+  HealthCall call = Call(**server);
+  call.address = absl::StrCat("127.0.0.1", (*server)->address().substr((*server)->address().rfind(':')));
+  call.authorities = tls::Authority::OfSecret("another-secret-another")->certificate();
+  const absl::Status refused = RequestHealth(call).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(refused.message().find("of another authority"), std::string::npos) << refused;
+  call.authorities = tls::Authority::OfSecret(kSecret)->certificate();
+  EXPECT_EQ(*RequestHealth(call), "ok over TLS");
+  server->reset();
+  EXPECT_EQ(requests, 1);
 }
 
 TEST(Health, ABrokenOrMissingServerIsAnError) {

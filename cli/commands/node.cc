@@ -93,6 +93,12 @@ absl::StatusOr<std::vector<tls::Identity>> HoldersOf(const NodeFlags& flags) {
   return holders;
 }
 
+std::vector<std::string> HostsOf(const tls::Identity& holder, const NodeFlags& flags) {
+  std::vector<std::string> hosts = flags.hosts;
+  if (holder.holder != tls::Holder::kUser) hosts.emplace_back(tls::kHttpName);
+  return hosts;
+}
+
 // The key comes first: a program that reads the files in between keeps what it has, and reads again.
 absl::Status WritePair(const std::string& folder, const tls::KeyAndRequest& made,
                        const tls::SignedCertificate& certificate) {
@@ -145,8 +151,9 @@ absl::Status Enrol(const NodeFlags& flags) {
         absl::StrCat(flags.output, "/", holder.name.empty() ? flags.kind : holder.name);
     LOCKSTEP_RETURN_IF_ERROR(MakeFolder(folder, 0755));
     LOCKSTEP_ASSIGN_OR_RETURN(const tls::KeyAndRequest made, tls::MakeRequest());
-    LOCKSTEP_ASSIGN_OR_RETURN(const tls::SignedCertificate certificate,
-                              authority.Sign(made.request, holder, flags.hosts, ReadRealtime(), valid));
+    LOCKSTEP_ASSIGN_OR_RETURN(
+        const tls::SignedCertificate certificate,
+        authority.Sign(made.request, holder, HostsOf(holder, flags), ReadRealtime(), valid));
     LOCKSTEP_RETURN_IF_ERROR(WritePair(folder, made, certificate));
     LOCKSTEP_RETURN_IF_ERROR(ReplaceFile(absl::StrCat(folder, "/", tls::kAuthoritiesFile), "certificate",
                                          authority.authority().certificate(), 0644));
@@ -169,8 +176,9 @@ absl::Status Rotate(const NodeFlags& flags) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Nanos valid, ValidityOf(flags));
   LOCKSTEP_ASSIGN_OR_RETURN(tls::AuthorityFolder authority, tls::AuthorityFolder::Open(flags.authority));
   LOCKSTEP_ASSIGN_OR_RETURN(const tls::KeyAndRequest made, tls::MakeRequest());
-  LOCKSTEP_ASSIGN_OR_RETURN(const tls::SignedCertificate certificate,
-                            authority.Sign(made.request, old.identity, flags.hosts, ReadRealtime(), valid));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const tls::SignedCertificate certificate,
+      authority.Sign(made.request, old.identity, HostsOf(old.identity, flags), ReadRealtime(), valid));
   LOCKSTEP_RETURN_IF_ERROR(WritePair(flags.tls_dir, made, certificate));
   std::printf("%s: %s, valid until %s instead of %s\n", flags.tls_dir.c_str(),
               tls::TextOf(old.identity).c_str(), DayOf(certificate.not_after).c_str(),
@@ -209,19 +217,6 @@ absl::Status List(const NodeFlags& flags) {
                 state.c_str(), DayOf(each.not_after).c_str(), each.serial.c_str());
   }
   return absl::OkStatus();
-}
-
-CLI::App* AddVerb(CLI::App& node, const char* name, const char* about,
-                  const std::shared_ptr<NodeFlags>& flags, Chosen& chosen,
-                  absl::Status (*verb)(const NodeFlags&)) {
-  CLI::App* sub = node.add_subcommand(name, about);
-  sub->callback([flags, &chosen, verb] {
-    chosen.action = [flags, verb] {
-      const absl::Status status = verb(*flags);
-      return status.ok() ? ExitCode::kDone : Fail(status);
-    };
-  });
-  return sub;
 }
 
 void AddAuthority(CLI::App& verb, NodeFlags& flags) {

@@ -283,7 +283,7 @@ TemporaryFolder::~TemporaryFolder() {
 absl::StatusOr<std::unique_ptr<AggregatorClient>> ConnectAggregator(const AggregatorFlags& flags) {
   rpc::Token token;
   if (!flags.token_file.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(token, rpc::Token::Load(flags.token_file));
+    LOCKSTEP_ASSIGN_OR_RETURN(token, rpc::Token::LoadForCalls(flags.token_file));
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(flags.address));
   std::shared_ptr<rpc::Security> security;

@@ -3,7 +3,9 @@
 #define LOCKSTEP_CLI_COMMON_COMMAND_H_
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -53,6 +55,7 @@ void AddProfile(CLI::App& app, Chosen& chosen);
 void AddDoctor(CLI::App& app, Chosen& chosen);
 void AddHealth(CLI::App& app, Chosen& chosen);
 void AddNode(CLI::App& app, Chosen& chosen);
+void AddToken(CLI::App& app, Chosen& chosen);
 void AddAudit(CLI::App& app, Chosen& chosen);
 void AddConfig(CLI::App& app, Chosen& chosen);
 void AddJob(CLI::App& app, Chosen& chosen);
@@ -69,6 +72,20 @@ void PrintMessage(const std::string& sentence);
 // Prints the error and returns the exit code for its kind.
 ExitCode Fail(const absl::Status& status);
 ExitCode Fail(ExitCode code, const std::string& sentence);
+
+// Adds a verb of a subcommand (`lockstep node list`), which ends with Fail if `verb` fails.
+template <typename Flags>
+CLI::App* AddVerb(CLI::App& command, const char* name, const char* about, std::shared_ptr<Flags> flags,
+                  Chosen& chosen, absl::Status (*verb)(const Flags&)) {
+  CLI::App* sub = command.add_subcommand(name, about);
+  sub->callback([flags = std::move(flags), &chosen, verb] {
+    chosen.action = [flags, verb] {
+      const absl::Status status = verb(*flags);
+      return status.ok() ? ExitCode::kDone : Fail(status);
+    };
+  });
+  return sub;
+}
 
 }  // namespace lockstep::cli
 

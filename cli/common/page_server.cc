@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(std::string page) 
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Token path, rpc::Token::Random());
   LOCKSTEP_ASSIGN_OR_RETURN(rpc::Token cookie, rpc::Token::Random());
   std::unique_ptr<PageServer> out(new PageServer(std::move(page), path, std::move(cookie)));
-  HttpServerOptions options{.address = "127.0.0.1:0", .token = {}};
+  HttpServerOptions options{.address = "127.0.0.1:0"};
   options.answer_time = kTimeToRead;
   LOCKSTEP_ASSIGN_OR_RETURN(
       out->server_,

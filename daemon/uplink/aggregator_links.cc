@@ -81,11 +81,11 @@ absl::Status AggregatorLinks::AddConfigured(const std::string& address,
   return absl::OkStatus();
 }
 
-void AggregatorLinks::Dial(uid_t caller, const v1::DialRequest& request,
+void AggregatorLinks::Dial(const ControlCaller& caller, const v1::DialRequest& request,
                            std::function<void(std::string error)> done) {
   // The answer may come much later.
   auto call = std::make_shared<AuditLog::Call>(
-      audit_.Begin("dial", LocalCaller(caller), {{"address", request.address()}}));
+      audit_.Begin("dial", LocalCaller(caller.uid), {{"address", request.address()}}));
   done = [call, done = std::move(done)](std::string error) {
     call->End(error.empty() ? "ok" : "failed", error);
     done(std::move(error));
@@ -94,12 +94,17 @@ void AggregatorLinks::Dial(uid_t caller, const v1::DialRequest& request,
       stopping_ ? absl::UnavailableError("the daemon is ending") : TryDial(caller, request, done);
   if (status.ok()) return;
   log_.Warning("dial_refused",
-               {{"uid", caller}, {"address", request.address()}, {"reason", status.message()}});
+               {{"uid", caller.uid}, {"address", request.address()}, {"reason", status.message()}});
   done(std::string(status.message()));
 }
 
-absl::Status AggregatorLinks::TryDial(uid_t caller, const v1::DialRequest& request,
+absl::Status AggregatorLinks::TryDial(const ControlCaller& caller, const v1::DialRequest& request,
                                       std::function<void(std::string error)>& done) {
+  if (!caller.rights.capture_own && !caller.rights.capture_all) {
+    return absl::PermissionDeniedError(
+        "you may see your jobs on this node, but not capture them: the daemon's --operators do not include "
+        "you");
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(const rpc::Address address, rpc::Address::Parse(request.address()));
   if (!address.is_unix()) {
     LOCKSTEP_RETURN_IF_ERROR(AddJobAggregator(caller, request));
@@ -108,7 +113,7 @@ absl::Status AggregatorLinks::TryDial(uid_t caller, const v1::DialRequest& reque
   }
   if (address.path()[0] != '/')
     return absl::InvalidArgumentError("the daemon dials Unix sockets by absolute path only");
-  LOCKSTEP_RETURN_IF_ERROR(CheckDialled(caller));
+  LOCKSTEP_RETURN_IF_ERROR(CheckDialled(caller.uid));
   rpc::Token token;
   if (!request.token().empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(token, rpc::Token::FromText(request.token()));
@@ -116,18 +121,18 @@ absl::Status AggregatorLinks::TryDial(uid_t caller, const v1::DialRequest& reque
   LOCKSTEP_ASSIGN_OR_RETURN(Fd socket, rpc::ConnectUnix(address.path()));
   // Root's daemon can reach every socket, but must not connect a caller to another user's socket.
   LOCKSTEP_ASSIGN_OR_RETURN(const Peer peer, PeerOf(socket.get()));
-  if (peer.uid != caller && caller != 0) {
+  if (peer.uid != caller.uid && caller.uid != 0) {
     return absl::PermissionDeniedError(absl::StrCat("the socket ", address.path(), " belongs to user ",
-                                                    peer.uid, ", and you are user ", caller));
+                                                    peer.uid, ", and you are user ", caller.uid));
   }
   UplinkOptions options = MakeUplinkOptions(request.address(), token);
   options.mode = UplinkOptions::Mode::kOnce;
   auto shared = std::make_shared<Fd>(std::move(socket));
   options.connect = [shared] { return rpc::ConnectOver(std::move(*shared)); };
-  Link& link = Add(std::move(options), RankFilter::Of(caller), BudgetOf(caller));
+  Link& link = Add(std::move(options), RankFilter::Of(caller.captures()), BudgetOf(caller.uid));
   link.dialled = true;
-  link.who = LocalCaller(caller);
-  if (request.shared()) link.shared_by = caller;
+  link.who = LocalCaller(caller.uid);
+  if (request.shared()) link.shared_by = caller.uid;
   link.dialled_done = std::move(done);
   link.uplink->Start();
   return absl::OkStatus();
@@ -161,16 +166,16 @@ std::shared_ptr<SpoolBudget> AggregatorLinks::BudgetOf(uid_t user) {
   return std::make_shared<SpoolBudget>(spool_bytes_);
 }
 
-absl::Status AggregatorLinks::AddJobAggregator(uid_t caller, const v1::DialRequest& request) {
+absl::Status AggregatorLinks::AddJobAggregator(const ControlCaller& caller, const v1::DialRequest& request) {
   size_t all = 0;
   size_t own = 0;
   for (const auto& [id, link] : links_) {
     // Each rank of a job passes the same aggregator, and the daemon's user may also have configured it.
     const bool same = link.uplink->options().name == request.address();
-    if (same && (link.passed_by == caller || (link.configured() && caller == node_.owner)))
+    if (same && (link.passed_by == caller.uid || (link.configured() && caller.uid == node_.owner)))
       return absl::OkStatus();
     all += link.passed_by.has_value();
-    own += link.passed_by == caller;
+    own += link.passed_by == caller.uid;
   }
   if (all >= kMostPassed || own >= kMostPassedByOne) {
     return absl::ResourceExhaustedError(
@@ -195,10 +200,10 @@ absl::Status AggregatorLinks::AddJobAggregator(uid_t caller, const v1::DialReque
   options.server_problem = [security] {
     return *security == nullptr ? std::string() : (*security)->server_problem();
   };
-  Link& link = Add(std::move(options), RankFilter::Of(caller), BudgetOf(caller));
-  link.passed_by = caller;
-  link.who = LocalCaller(caller);
-  log_.Info("aggregator_handed_over", {{"uid", caller}, {"address", request.address()}});
+  Link& link = Add(std::move(options), RankFilter::Of(caller.captures()), BudgetOf(caller.uid));
+  link.passed_by = caller.uid;
+  link.who = LocalCaller(caller.uid);
+  log_.Info("aggregator_handed_over", {{"uid", caller.uid}, {"address", request.address()}});
   link.uplink->Start();
   return absl::OkStatus();
 }

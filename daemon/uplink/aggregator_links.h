@@ -27,6 +27,7 @@
 #include "daemon/captures/capture_uplinks.h"
 #include "daemon/captures/captures.h"
 #include "daemon/drain/spool.h"
+#include "daemon/node/control_caller.h"
 #include "daemon/node/event_loop.h"
 #include "daemon/node/node_info.h"
 #include "daemon/node/registry.h"
@@ -65,7 +66,8 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   absl::Status AddConfigured(const std::string& address, const rpc::SecuritySettings& settings);
   // Connects to an aggregator for the ranks of `caller`: at a Unix socket for one capture, at a port for a
   // job. `done` is called once on the main thread, but not after the end of its loop.
-  void Dial(uid_t caller, const v1::DialRequest& request, std::function<void(std::string error)> done);
+  void Dial(const ControlCaller& caller, const v1::DialRequest& request,
+            std::function<void(std::string error)> done);
 
   // The registry has changed. Each aggregator receives its list of ranks soon after.
   void RanksChanged();
@@ -110,10 +112,10 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   void OnRequest(UplinkId uplink, const v1::FromAggregator& request) override;
 
   // Takes or calls `done` only if it returns no error.
-  absl::Status TryDial(uid_t caller, const v1::DialRequest& request,
+  absl::Status TryDial(const ControlCaller& caller, const v1::DialRequest& request,
                        std::function<void(std::string error)>& done);
   // Connects to a job's aggregator that listens on a port.
-  absl::Status AddJobAggregator(uid_t caller, const v1::DialRequest& request);
+  absl::Status AddJobAggregator(const ControlCaller& caller, const v1::DialRequest& request);
   UplinkOptions MakeUplinkOptions(const std::string& address, const rpc::Token& token) const;
   // kResourceExhausted: another connection for a capture of `caller` would be beyond a limit.
   absl::Status CheckDialled(uid_t caller) const;

@@ -238,7 +238,7 @@ function signIn(app: HTMLElement, top: HTMLElement, reason: string): Promise<voi
       section(
         'sign-in',
         'Jobs and captures of this aggregator',
-        'They open with the token that the aggregator was started with: the content of its --token-file.',
+        'They open with the token that the aggregator was started with: the content of its --token-file. A token for one job (lockstep token create) opens that job.',
         form,
         message,
         h('p', { class: 'hint' }, 'Or type this page’s address with #token=TOKEN at its end. The token is sent once, to this port only, and not kept.'),
@@ -251,9 +251,9 @@ function signIn(app: HTMLElement, top: HTMLElement, reason: string): Promise<voi
     form.addEventListener('submit', (event) => {
       event.preventDefault();
       session.open(input.value.trim()).then(
-        (allowed) => {
-          if (allowed) return done();
-          message.textContent = 'This is not the token of this aggregator.';
+        (refused) => {
+          if (!refused) return done();
+          message.textContent = `The aggregator refuses the token: ${refused}`;
           input.select();
         },
         (error: Error) => (message.textContent = `The aggregator does not answer: ${error.message}`),
@@ -271,8 +271,11 @@ async function main(): Promise<void> {
   if (given) {
     // Removes the token from the address and the history, so that it is not copied with them.
     history.replaceState(null, '', location.pathname);
-    const allowed = await session.open(decodeURIComponent(given[1])).catch(() => false);
-    if (!allowed) reason = 'The token in the address is not the token of this aggregator.';
+    const refused = await session.open(decodeURIComponent(given[1])).catch((error: Error) => error.message);
+    if (refused) reason = `The aggregator refuses the token in the address: ${refused}`;
+  } else if (location.protocol === 'https:' && !session.get()) {
+    // The browser may have the user's certificate.
+    await session.open().catch(() => '');
   }
   for (;;) {
     const base = session.get();

@@ -58,13 +58,14 @@ const ask = (path: string, headers: Record<string, string> = {}) =>
 export const session = {
   get: () => localStorage.getItem(KEPT),
   forget: () => localStorage.removeItem(KEPT),
-  // Returns false if the token is wrong.
-  async open(token: string): Promise<boolean> {
-    const answer = await ask('session', { Authorization: `Bearer ${token}` });
-    if (answer.status === 401) return false;
+  // Without a token, the browser's certificate must prove the user. Returns the reason if the proof is refused,
+  // else an empty text.
+  async open(token?: string): Promise<string> {
+    const answer = await ask('session', token ? { Authorization: `Bearer ${token}` } : {});
+    if (answer.status === 401 || answer.status === 403) return (await answer.text()).trim();
     if (!answer.ok) throw new Error((await answer.text()).trim());
     localStorage.setItem(KEPT, (await answer.json()).base);
-    return true;
+    return '';
   },
 };
 
