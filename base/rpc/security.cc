@@ -46,7 +46,7 @@ class Plain final : public Security {
 
 absl::StatusOr<std::shared_ptr<Security>> OfFolder(const std::string& path, tls::Holder holder,
                                                    std::shared_ptr<const Clock> clock, LogSink log) {
-  auto folder = std::make_shared<tls::TlsFolder>(path, clock, log);
+  auto folder = std::make_shared<tls::TlsFolder>(path, clock, std::move(log));
   LOCKSTEP_RETURN_IF_ERROR(folder->CurrentTrust().status());
   TlsParts parts;
   parts.kind = Security::Kind::kCertificates;

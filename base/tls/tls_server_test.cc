@@ -22,9 +22,9 @@ class TlsServerTest : public ::testing::Test {
   TlsServerTest() {
     sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     socklen_t size = sizeof(address);
-    bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size);
-    listen(listener_.get(), 4);
-    getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listener_.get(), 4), 0);
+    EXPECT_EQ(getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
     address_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   }
   KeyPair PairOf(const Identity& identity) {
