@@ -35,7 +35,7 @@ class PageServerTest : public ::testing::Test {
  protected:
   // Follows the address as a browser does. Returns the last answer.
   std::string Follow(const Address& address) {
-    const std::string first = Get(address.host, address.path);
+    std::string first = Get(address.host, address.path);
     if (first.rfind("HTTP/1.1 303", 0) != 0) return first;
     path_ = HeaderOf(first, "Location");
     const std::string cookie = HeaderOf(first, "Set-Cookie");
