@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -123,6 +124,9 @@ int Serve(const AggregatorOptions& options, const LogSink& log, const sigset_t& 
   if (options.until_exit > 0) EndWith(options.until_exit);
   const char* manager = std::getenv(kServiceManagerVariable);
   NotifyServiceManager(manager, kServiceReady);
+  if (const std::optional<Nanos> period =
+          WatchdogPeriod(std::getenv(kWatchdogTimeVariable), std::getenv(kWatchdogPidVariable), ::getpid()))
+    (*server)->Every(*period, [manager] { NotifyServiceManager(manager, kServiceAlive); });
   int signal = 0;
   ::sigwait(&signals, &signal);
   NotifyServiceManager(manager, kServiceStopping);

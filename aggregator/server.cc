@@ -210,6 +210,14 @@ class GrpcServer final : public Server {
   std::string http_address() const override { return endpoint_ == nullptr ? "" : endpoint_->address(); }
   bool WaitForDaemon(Nanos at_most) override { return hub_.daemons().WaitForDaemon(at_most); }
 
+  void Every(Nanos period, std::function<void()> call) override {
+    ingest_.Every(period, [this, call = std::move(call)] {
+      (void)hub_.daemons().counts();
+      (void)hub_.captures().counts();
+      call();
+    });
+  }
+
   // The CLI's server for one capture stores no captures, so it needs no housekeeping.
   void StartHousekeeping() {
     if (options_.analysis == ServerAnalysis::kHere) housekeeper_.Start();

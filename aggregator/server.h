@@ -3,6 +3,7 @@
 #ifndef LOCKSTEP_AGGREGATOR_SERVER_H_
 #define LOCKSTEP_AGGREGATOR_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -66,6 +67,9 @@ class Server {
   virtual std::string http_address() const = 0;
   // Waits at most `at_most` for a daemon. Returns true if one is connected and has sent its ranks.
   virtual bool WaitForDaemon(Nanos at_most) = 0;
+  // Calls `call` once per `period` until Shutdown, on a thread that serves the daemons' streams. The calls
+  // end if all these threads are stuck, or the lock of the daemons or of the captures. Call it at most once.
+  virtual void Every(Nanos period, std::function<void()> call) = 0;
   // Ends running captures, which keep their records, and refuses new requests.
   virtual void Shutdown() = 0;
 };

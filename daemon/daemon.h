@@ -2,8 +2,10 @@
 #ifndef LOCKSTEP_DAEMON_DAEMON_H_
 #define LOCKSTEP_DAEMON_DAEMON_H_
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -43,6 +45,8 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
+  // Calls `callback` once per `period` on the main thread, also while the daemon stops. Call it before Run.
+  void Every(Nanos period, std::function<void()> callback) { loop_->Every(period, std::move(callback)); }
   // Returns after Stop or the idle exit.
   void Run();
   // Any thread. Ends running captures and sends the spooled data, within some seconds. A second call ends at

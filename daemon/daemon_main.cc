@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "base/fd.h"
@@ -83,6 +84,9 @@ int DaemonMain(int argc, char** argv, char** environment) {
   // The sockets are open, so services that depend on this one may start.
   const char* manager = std::getenv(kServiceManagerVariable);
   NotifyServiceManager(manager, kServiceReady);
+  if (const std::optional<Nanos> period =
+          WatchdogPeriod(std::getenv(kWatchdogTimeVariable), std::getenv(kWatchdogPidVariable), getpid()))
+    (*daemon)->Every(*period, [manager] { NotifyServiceManager(manager, kServiceAlive); });
   (*daemon)->Run();
   NotifyServiceManager(manager, kServiceStopping);
   signals.Leave();

@@ -7,10 +7,13 @@
 
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <thread>
 
 #include "base/log/log.h"
+#include "base/service_manager.h"
+#include "base/service_manager_fake.h"
 #include "daemon/node/clock_fake.h"
 #include "daemon/node/deadline_timer.h"
 #include "daemon/node/event_loop.h"
@@ -85,6 +88,26 @@ TEST_F(LoopTest, ADeadlineTimerCallsOnceAtTheLastDeadline) {
   loop_->After(Nanos::Millis(20), [&] { loop_->Stop(); });
   loop_->Run();
   EXPECT_EQ(order, "ad");
+}
+
+TEST_F(LoopTest, ReportsToTheWatchdogExceptWhileItIsStuck) {
+  TempFolder folder;
+  FakeServiceManager manager(folder.path() + "/notify");
+  loop_->Every(Nanos::Millis(1), [&] { NotifyServiceManager(manager.name(), kServiceAlive); });
+  std::thread thread([&] { loop_->Run(); });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(manager.Next(), "WATCHDOG=1");
+  std::promise<void> stuck, released;
+  loop_->Post([&] {
+    stuck.set_value();
+    released.get_future().wait();
+  });
+  stuck.get_future().wait();
+  manager.DropReceived();
+  EXPECT_EQ(manager.Next(/*milliseconds=*/30), "nothing");
+  released.set_value();
+  EXPECT_EQ(manager.Next(), "WATCHDOG=1");
+  loop_->Stop();
+  thread.join();
 }
 
 std::string ReadAll(const std::string& path) {

@@ -1,5 +1,7 @@
 #include "aggregator/ingest/async_stream.h"
 
+#include <grpc/support/time.h>
+
 #include <utility>
 
 namespace lockstep::aggregator {
@@ -14,7 +16,7 @@ void AsyncStream::WriteAndFinish(const v1::FromAggregator& message, const grpc::
   stream_.WriteAndFinish(message, grpc::WriteOptions(), status, Begin(finish_));
 }
 
-AsyncStream::Operation* AsyncStream::Begin(Operation& operation) {
+QueueOperation* AsyncStream::Begin(Operation& operation) {
   ++operations_;
   ++threads_->begun_;
   return &operation;
@@ -28,9 +30,9 @@ void AsyncStream::Begun(bool ok) {
 
 // The operation counts until its function has returned, so that the stream is not deleted while that function
 // begins another one.
-void AsyncStream::Complete(Operation& operation, bool ok) {
-  AsyncStream* stream = operation.stream;
-  (stream->*operation.done)(ok);
+void AsyncStream::Operation::Complete(bool ok) {
+  AsyncStream* stream = stream_;
+  (stream->*done_)(ok);
   if (--stream->operations_ > 0) return;
   StreamThreads* threads = stream->threads_;
   stream->OnDone();
@@ -50,7 +52,7 @@ void StreamThreads::Start(Service& service, Make make) {
 void StreamThreads::Request() {
   MutexLock lock(&mutex_);
   if (stopping_) return;
-  ++streams_;
+  ++users_;
   AsyncStream* stream = make_();
   stream->threads_ = this;
   service_->RequestStream(&stream->context_, &stream->stream_, queue_.get(), queue_.get(),
@@ -64,14 +66,42 @@ void StreamThreads::Run() {
     // With the increment in Begin, this shows the hand-over between threads to the thread sanitizer, which
     // does not see that of gRPC: Debian builds gRPC without it.
     begun_.load();
-    AsyncStream::Complete(*static_cast<AsyncStream::Operation*>(tag), ok);
+    static_cast<QueueOperation*>(tag)->Complete(ok);
   }
+}
+
+void StreamThreads::Every(Nanos period, std::function<void()> call) {
+  {
+    MutexLock lock(&mutex_);
+    timer_ = std::make_unique<Timer>(*this, period, std::move(call));
+    ++users_;
+  }
+  if (!SetTimer()) NoteEnded();
+}
+
+bool StreamThreads::SetTimer() {
+  MutexLock lock(&mutex_);
+  if (stopping_) return false;
+  ++begun_;
+  timer_->Set(*queue_);
+  return true;
+}
+
+void StreamThreads::Timer::Complete(bool ok) {
+  if (ok) call_();
+  if (!threads_.SetTimer()) threads_.NoteEnded();
+}
+
+void StreamThreads::Timer::Set(grpc::CompletionQueue& queue) {
+  alarm_.Set(&queue,
+             gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(period_.ns(), GPR_TIMESPAN)),
+             static_cast<QueueOperation*>(this));
 }
 
 void StreamThreads::NoteEnded() {
   {
     MutexLock lock(&mutex_);
-    --streams_;
+    --users_;
   }
   changed_.SignalAll();
 }
@@ -82,7 +112,8 @@ void StreamThreads::Stop() {
     // No operation may begin after the queue's shutdown.
     MutexLock lock(&mutex_);
     stopping_ = true;
-    changed_.Wait(&mutex_, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return streams_ == 0; });
+    if (timer_ != nullptr) timer_->Cancel();
+    changed_.Wait(&mutex_, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return users_ == 0; });
   }
   queue_->Shutdown();
   if (threads_.empty()) Run();  // a queue must be empty when it is destroyed

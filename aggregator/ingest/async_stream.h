@@ -7,6 +7,7 @@
 #ifndef LOCKSTEP_AGGREGATOR_INGEST_ASYNC_STREAM_H_
 #define LOCKSTEP_AGGREGATOR_INGEST_ASYNC_STREAM_H_
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
@@ -14,14 +15,26 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/time.h"
 #include "lockstep/v1/ingest.grpc.pb.h"
 
 namespace lockstep::aggregator {
 
 class StreamThreads;
+
+// The tag of an operation of the completion queue.
+class QueueOperation {
+ public:
+  // Reports the completed operation on one of the stream threads.
+  virtual void Complete(bool ok) = 0;
+
+ protected:
+  ~QueueOperation() = default;
+};
 
 // Derived classes serve the stream. gRPC's threads call the On… functions; those of one stream are called one
 // at a time, except OnWriteDone. At most one read and one write are in progress. No operation follows Finish
@@ -49,19 +62,21 @@ class AsyncStream {
 
  private:
   friend class StreamThreads;
-  // The tag of an operation.
-  struct Operation {
-    AsyncStream* stream;
-    void (AsyncStream::*done)(bool ok);
+  class Operation final : public QueueOperation {
+   public:
+    Operation(AsyncStream* stream, void (AsyncStream::*done)(bool ok)) : stream_(stream), done_(done) {}
+    void Complete(bool ok) override;
+
+   private:
+    AsyncStream* const stream_;
+    void (AsyncStream::*const done_)(bool ok);
   };
   void Begun(bool ok);
   void ReadDone(bool ok) { OnReadDone(ok); }
   void WriteDone(bool ok) { OnWriteDone(ok); }
   void Finished(bool) {}
   // Returns the tag of a new operation.
-  Operation* Begin(Operation& operation);
-  // Reports a completed operation.
-  static void Complete(Operation& operation, bool ok);
+  QueueOperation* Begin(Operation& operation);
 
   grpc::ServerContext context_;
   grpc::ServerAsyncReaderWriter<v1::FromAggregator, v1::FromDaemon> stream_{&context_};
@@ -90,14 +105,35 @@ class StreamThreads {
   void Start(Service& service, Make make);
   void Stop();
 
+  // Calls `call` once per `period` on one of the threads, until Stop. The calls end if no thread is free.
+  // Between Start and Stop, at most once.
+  void Every(Nanos period, std::function<void()> call);
+
  private:
   static constexpr int kThreads = 4;
+
+  class Timer final : public QueueOperation {
+   public:
+    Timer(StreamThreads& threads, Nanos period, std::function<void()> call)
+        : threads_(threads), period_(period), call_(std::move(call)) {}
+    void Complete(bool ok) override;
+    void Set(grpc::CompletionQueue& queue);
+    void Cancel() { alarm_.Cancel(); }
+
+   private:
+    StreamThreads& threads_;
+    const Nanos period_;
+    const std::function<void()> call_;
+    grpc::Alarm alarm_;
+  };
 
   friend class AsyncStream;
   // Waits for the next stream of a client.
   void Request();
   void Run();
-  // A stream has been deleted.
+  // Returns false if the timer must end.
+  bool SetTimer();
+  // A stream has been deleted, or the timer has ended.
   void NoteEnded();
 
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // thread: set by Attach, before the threads begin
@@ -109,7 +145,8 @@ class StreamThreads {
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  int streams_ ABSL_GUARDED_BY(mutex_) = 0;
+  int users_ ABSL_GUARDED_BY(mutex_) = 0;  // of the queue: streams and the timer
+  std::unique_ptr<Timer> timer_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::aggregator

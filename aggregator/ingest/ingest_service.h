@@ -4,6 +4,9 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
+#include <utility>
+
 #include "aggregator/captures/callers.h"
 #include "aggregator/ingest/async_stream.h"
 #include "aggregator/ingest/hub.h"
@@ -28,6 +31,9 @@ class IngestService final : public StreamThreads::Service {
   void Attach(grpc::ServerBuilder& builder);
   void Start();
   void Stop();
+
+  // As StreamThreads::Every.
+  void Every(Nanos period, std::function<void()> call) { threads_.Every(period, std::move(call)); }
 
   grpc::Status StreamedPing(grpc::ServerContext* context,
                             grpc::ServerUnaryStreamer<v1::PingRequest, v1::PingReply>* call) override;

@@ -2,12 +2,16 @@
 // tokens, and concurrency.
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "aggregator/ingest/ingest_fixture.h"
+#include "base/service_manager.h"
+#include "base/service_manager_fake.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -18,6 +22,23 @@ using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 using IngestServiceTest = IngestTest;
+
+// Holds the lock of the daemons from its first message until Release.
+class StuckConnection final : public DaemonConnection {
+ public:
+  bool Send(const v1::FromAggregator&) override {
+    stuck_.set_value();
+    released_.get_future().wait();
+    return true;
+  }
+  void Close() override {}
+  void WaitUntilStuck() { stuck_.get_future().wait(); }
+  void Release() { released_.set_value(); }
+
+ private:
+  std::promise<void> stuck_;
+  std::promise<void> released_;
+};
 
 TEST_F(IngestServiceTest, StoresAResentBatchOnce) {
   auto [daemon, running, id] = StartCapture(Nanos::Millis(300));
@@ -212,6 +233,30 @@ TEST_F(IngestServiceTest, ACaptureBeyondItsSizeEndsAndCountsTheRestAsLost) {
   ASSERT_EQ(capture.ranks.at(0).losses.size(), 1u);
   EXPECT_EQ(capture.ranks.at(0).losses[0].stage, "store");
   EXPECT_EQ(capture.ranks.at(0).losses[0].records, 4u);
+}
+
+TEST_F(IngestServiceTest, ReportsToTheWatchdogExceptWhileTheDaemonsAreStuck) {
+  Serve();
+  FakeServiceManager manager(folder_ + "/notify");
+  ingest_->Every(Nanos::Millis(1), [&] {
+    (void)hub_->daemons().counts();
+    NotifyServiceManager(manager.name(), kServiceAlive);
+  });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(manager.Next(), "WATCHDOG=1");
+  auto connection = std::make_shared<StuckConnection>();
+  v1::DaemonHello hello;
+  hello.set_node_id("n0");
+  *hello.mutable_version() = DaemonRegistry::Protocol();
+  std::thread connecting([&] { hub_->Connect(hello, connection); });
+  connection->WaitUntilStuck();
+  manager.DropReceived();
+  EXPECT_EQ(manager.Next(/*milliseconds=*/30), "nothing");
+  connection->Release();
+  connecting.join();
+  EXPECT_EQ(manager.Next(), "WATCHDOG=1");
+  Close();
+  manager.DropReceived();
+  EXPECT_EQ(manager.Next(/*milliseconds=*/10), "nothing");
 }
 
 TEST_F(IngestServiceTest, AFullDiskEndsOnlyTheRunningCapture) {

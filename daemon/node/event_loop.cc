@@ -62,6 +62,13 @@ void EventLoop::Cancel(TimerId id) {
   timer_times_.erase(it);
 }
 
+void EventLoop::Every(Nanos period, Callback callback) {
+  After(period, [this, period, callback = std::move(callback)] {
+    callback();
+    Every(period, callback);
+  });
+}
+
 void EventLoop::Post(Callback callback) {
   {
     MutexLock lock(&mutex_);

@@ -35,6 +35,8 @@ class EventLoop {
 
   TimerId After(Nanos delay, Callback callback);
   void Cancel(TimerId id);
+  // Calls `callback` once per `period` until the loop ends. The first call is one period from now.
+  void Every(Nanos period, Callback callback);
 
   // Runs `callback` on the loop's thread. If the loop has ended, the callback is never run. Any thread.
   void Post(Callback callback);
