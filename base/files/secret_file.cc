@@ -27,8 +27,10 @@ absl::Status Check(const std::string& file, const std::string& path, const struc
         absl::StrCat(file, " belongs to user ", info.st_uid, ": it must belong to you or root"));
   }
   // A file of root may be readable for a group, because only root decides who is in the group. In this way a
-  // Kubernetes secret reaches a program that does not run as root.
-  const mode_t others = info.st_uid == 0 && geteuid() != 0 ? 037 : 077;
+  // Kubernetes secret reaches a program that does not run as root. For root itself it may be root's group:
+  // the files of some Kubernetes volumes have mode 0440.
+  const bool for_group = info.st_uid == 0 && (geteuid() != 0 || info.st_gid == 0);
+  const mode_t others = for_group ? 037 : 077;
   if ((info.st_mode & others) != 0)
     return absl::PermissionDeniedError(absl::StrCat(file, " is readable by others: chmod 600 ", path));
   return absl::OkStatus();

@@ -16,8 +16,9 @@ namespace lockstep {
 enum class Links : uint8_t { kRefused, kFollowed };
 
 // Returns the content of a file of at most `most_bytes`. The file must be regular, owned by this user or
-// root, and closed to group and others. If this user is not root, a file of root may be readable for its
-// group. kPermissionDenied states the problem and the remedy. `what` begins the messages: "token file".
+// root, and closed to group and others. A file of root may be readable for its group; if this user is root,
+// only for root's group. kPermissionDenied states the problem and the remedy. `what` begins the messages:
+// "token file".
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path, std::string_view what, size_t most_bytes,
                                            Links links);
 

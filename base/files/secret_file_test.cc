@@ -63,6 +63,19 @@ TEST_F(SecretFileTest, IsRefusedIfOthersCanReadIt) {
             absl::PermissionDeniedError("key " + path_ + " is readable by others: chmod 600 " + path_));
 }
 
+TEST_F(SecretFileTest, OfRootMayBeReadableForRootsGroup) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a file of another group";
+  ASSERT_TRUE(CreateSecretFile(path_, "key", "x").ok());
+  ASSERT_EQ(chown(path_.c_str(), 0, 0), 0);
+  ASSERT_EQ(chmod(path_.c_str(), 0440), 0);
+  EXPECT_TRUE(Read().ok());
+  ASSERT_EQ(chown(path_.c_str(), 0, 4242), 0);
+  EXPECT_EQ(Read().code(), absl::StatusCode::kPermissionDenied);
+  ASSERT_EQ(chown(path_.c_str(), 0, 0), 0);
+  ASSERT_EQ(chmod(path_.c_str(), 0460), 0);
+  EXPECT_EQ(Read().code(), absl::StatusCode::kPermissionDenied);
+}
+
 TEST_F(SecretFileTest, LinksAreFollowedOnRequest) {
   ASSERT_TRUE(CreateSecretFile(folder_ + "/data", "key", "x").ok());
   ASSERT_EQ(symlink("data", path_.c_str()), 0);
