@@ -187,6 +187,7 @@ class NodeDaemon(ClusterTest):
         for name, container, port in (("daemon", self.daemon, 9464), ("aggregator", self.aggregator, 9465)):
             took = container.probe("livenessProbe")
             print(f"{name}'s liveness probe took {took * 1000:.0f} ms", file=sys.stderr)
+            container.probe("readinessProbe")
             self.assertEqual(self.get(port, "/healthz")[0], 401)
             code, page = self.get(port, "/healthz", token)
             self.assertEqual((code, "uplink" in page or name == "aggregator"), (200, True), page)
@@ -262,6 +263,39 @@ class NodeDaemon(ClusterTest):
         self.cluster.namespaces["team-a"] = {"pod-security.kubernetes.io/enforce": "baseline"}
         refused = self.type("component", check=False)
         self.assertIn("violate PodSecurity baseline: hostPath volume lockstep-socket", refused.stderr)
+
+
+class Certificates(ClusterTest):
+    """Tests the recipe for cert-manager."""
+
+    def test_daemons_have_certificates_and_a_token_of_their_own(self):
+        self.type("namespaces")
+        self.cluster.node.secrets[("lockstep-daemon", "lockstep-token")] = {"token": b"a-token-for-the-daemons-metrics"}
+        self.type("authority")
+        self.assertEqual([path.name for path in self.folder.glob("authority.*")], [])
+        self.type("certificates")
+        aggregator = self.cluster.wait_ready("lockstep", "deploy/lockstep-aggregator")
+        daemon = self.cluster.wait_ready("lockstep-daemon", "DaemonSet/lockstepd")
+
+        def status():
+            done = aggregator.exec("lockstep", "status", "--format", "json", check=False)
+            return json.loads(done.stdout) if done.stdout else {"daemons": []}
+
+        wait_until(lambda: status()["daemons"], "the daemon's connection", self.logs)
+        self.assertEqual([(each["host"], each["node_id"]) for each in status()["daemons"]], [("gpu-node-1", daemon.pod.name)])
+        audit = (self.cluster.node.claims[("lockstep", "lockstep-captures")] / "audit.jsonl").read_text()
+        self.assertNotIn('"refused"', audit)
+        # Without the certificate, the daemon's token does not suffice.
+        (other,) = [thing for thing in self.cluster.rendered("site", self.folder) if thing["kind"] == "DaemonSet"]
+        other["metadata"]["name"] = "without-certificate"
+        spec = other["spec"]["template"]["spec"]
+        spec["containers"][0]["env"] = [each for each in spec["containers"][0]["env"] if each["name"] != "LOCKSTEPD_TLS_DIR"]
+        daemon.end(15)
+        daemon.process.wait(20)
+        self.cluster.apply(other)
+        refused = self.cluster.container("lockstep-daemon", "DaemonSet/without-certificate")
+        wait_until(lambda: '"uplink_down"' in refused.log(), "a refusal", self.logs)
+        self.assertIn("or --tls-dir if it uses certificates", refused.log())
 
 
 class InPodDaemon(ClusterTest):

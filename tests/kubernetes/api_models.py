@@ -20,7 +20,9 @@ BUILT_IN = {("v1", "Namespace"): "V1Namespace", ("v1", "ServiceAccount"): "V1Ser
 CUSTOM = {("kubeflow.org/v2beta1", "MPIJob"): ("mpijob", {"spec.mpiReplicaSpecs.*.template": "V1PodTemplateSpec"}),
           ("kubeflow.org/v1", "PyTorchJob"): ("pytorchjob", {"spec.pytorchReplicaSpecs.*.template": "V1PodTemplateSpec"}),
           ("jobset.x-k8s.io/v1alpha2", "JobSet"): ("jobset", {"spec.replicatedJobs.*.template": "V1JobTemplateSpec"}),
-          ("monitoring.coreos.com/v1", "PodMonitor"): ("podmonitor", {"spec.selector": "V1LabelSelector"})}
+          ("monitoring.coreos.com/v1", "PodMonitor"): ("podmonitor", {"spec.selector": "V1LabelSelector"}),
+          ("cert-manager.io/v1", "Issuer"): ("issuer", {}),
+          ("cert-manager.io/v1", "Certificate"): ("certificate", {})}
 SIMPLE = {"str": str, "int": int, "bool": bool, "float": (int, float)}
 DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")

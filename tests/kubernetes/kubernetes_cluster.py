@@ -13,6 +13,7 @@ import threading
 import yaml
 
 import pod_security
+from cert_manager import DRIVER, CertManager
 from pod_runner import ADDRESS, Node, run
 from waiting import wait_until
 
@@ -42,6 +43,8 @@ class Cluster:
         self.node = Node(node_name)
         self.node.images.update(images)
         self.namespaces, self.pods = {"default": {}}, {}
+        self.cert_manager = CertManager(self.node.secrets)
+        self.node.drivers[DRIVER] = self.cert_manager.volume
         self.shell = self.node.work / "shell"
         self.shell.mkdir()
         (self.shell / "kubectl").write_text(KUBECTL)
@@ -91,7 +94,9 @@ class Cluster:
                 things = self.rendered(path, folder)
             else:
                 things = yaml.safe_load_all(given if path == "-" else (folder / path).read_text())
-            return 0, "".join(self.apply(each) for each in things if each), ""
+            # Pods wait for a Secret that is being made.
+            in_order = sorted((each for each in things if each), key=lambda each: each["kind"] not in ("Namespace", "Issuer", "Certificate"))
+            return 0, "".join(self.apply(each) for each in in_order), ""
         if words[:2] == ["create", "namespace"]:
             return 0, self.apply({"kind": "Namespace", "metadata": {"name": words[2]}}), ""
         if words[:3] == ["create", "secret", "generic"]:
@@ -101,6 +106,13 @@ class Cluster:
             data = given if source == "/dev/stdin" else (folder / source).read_text()
             self.node.secrets[(namespace, words[3])] = {key: data.encode()}
             return 0, f"secret/{words[3]} created\n", ""
+        if words[:3] == ["create", "secret", "tls"]:
+            files = dict(word.removeprefix("--").split("=") for word in words[4:])
+            self.node.secrets[(namespace, words[3])] = {f"tls.{part}": (folder / files[name]).read_bytes()
+                                                        for part, name in (("crt", "cert"), ("key", "key"))}
+            return 0, f"secret/{words[3]} created\n", ""
+        if words[0] == "wait" and words[1] == "--for=condition=Ready":
+            return 0, f"{words[2]} condition met\n", ""
         if words[0] == "label":
             name, label = words[2:4]
             key, _, value = label.partition("=")
@@ -110,8 +122,9 @@ class Cluster:
             command = words[words.index("--") + 1:]
             done = self.container(namespace, words[1]).exec(*command, check=False)
             return done.returncode, done.stdout, done.stderr
-        if words[:3] == ["get", "secret", words[2]] and words[3:] == ["-o", "jsonpath={.data.token}"]:
-            return 0, base64.b64encode(self.node.secrets[(namespace, words[2])]["token"]).decode(), ""
+        if words[:2] == ["get", "secret"] and words[3] == "-o" and words[4].startswith("jsonpath={.data."):
+            key = words[4].removeprefix("jsonpath={.data.").removesuffix("}").replace("\\.", ".")
+            return 0, base64.b64encode(self.node.secrets[(namespace, words[2])][key]).decode(), ""
         if words[0] == "port-forward":
             # All pods and the user's machine share one address.
             self.pod(namespace, words[1])
@@ -142,6 +155,8 @@ class Cluster:
                 template = with_metadata(thing["spec"]["template"], {"job-name": name, "batch.kubernetes.io/job-name": name},
                                          {"batch.kubernetes.io/job-completion-index": str(index)})
                 self.start(f"{name}-{index}", namespace, template, f"Job/{name}")
+        elif kind in ("Issuer", "Certificate"):
+            self.cert_manager.apply(thing)
         elif kind == "MPIJob":
             self.start_mpi_job(thing, name, namespace)
         elif kind not in WITHOUT_PODS:

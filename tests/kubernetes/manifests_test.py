@@ -57,11 +57,24 @@ def job_with(component):
         return documents(job[1]), kustomize(folder)
 
 
-def with_monitors():
+def base_with(component):
     with tempfile.TemporaryDirectory(dir=REPOSITORY / "build") as folder:
         (pathlib.Path(folder) / "kustomization.yaml").write_text(
-            "resources: [../../deploy/kubernetes/base]\ncomponents: [../../deploy/kubernetes/components/pod_monitor]\n")
+            f"resources: [../../deploy/kubernetes/base]\ncomponents: [../../deploy/kubernetes/components/{component}]\n")
         return kustomize(folder)
+
+
+def typed(name, **files):
+    """Returns the objects that the commands after <!-- render: NAME --> would apply."""
+    block = re.search(rf"<!-- render: {name} -->\n```sh\n(.*?)```", PAGE, re.S)[1]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "deploy").symlink_to(REPOSITORY / "deploy")
+        (folder / "kubectl").write_text(f"#!/bin/sh\n[ \"$1\" = apply ] && exec {TOOLS}/kubectl kustomize \"$3\"\n")
+        (folder / "kubectl").chmod(0o755)
+        for file, text in files.items():
+            (folder / file).write_text(text)
+        return documents(run("sh", "-ec", f"PATH=$PWD:$PATH\n{block}", cwd=folder).stdout)
 
 
 def pods(thing):
@@ -98,7 +111,7 @@ class ObjectsTest(unittest.TestCase):
             if kind in ("DaemonSet", "Deployment"):
                 labels = thing["spec"]["template"]["metadata"]["labels"]
                 self.assertLessEqual(thing["spec"]["selector"]["matchLabels"].items(), labels.items())
-            if kind in ("Service", "PodMonitor", "NetworkPolicy"):
+            if kind in ("Service", "PodMonitor", "NetworkPolicy") and thing["spec"].get("podSelector") != {}:
                 self.assert_selects(thing, names, namespace)
 
     def assert_pod(self, spec, names, namespace):
@@ -117,8 +130,27 @@ class ObjectsTest(unittest.TestCase):
         for container in pod_security.containers(spec):
             if container["image"].startswith("lockstep"):
                 self.assertEqual(container["image"], f"lockstep:{VERSION}")
+                self.assert_least_rights(spec, container)
             elif not container["image"].startswith("registry.example/"):
                 self.assertEqual(container["image"], "my-training:latest")
+
+    def assert_least_rights(self, spec, container):
+        name = container["name"]
+        self.assertIn("memory", container["resources"]["limits"], name)
+        self.assertTrue({"cpu", "memory"} <= set(container["resources"]["requests"]), name)
+        security = container["securityContext"]
+        self.assertEqual((security["allowPrivilegeEscalation"], security["readOnlyRootFilesystem"], security["capabilities"]["drop"]),
+                         (False, True, ["ALL"]), name)
+        refused = [reason for reason in pod_security.restricted({"securityContext": spec.get("securityContext", {}), "containers": [container]})]
+        # The daemon serves every user.
+        self.assertEqual(refused, ["lockstepd adds capabilities", "lockstepd may be root"] if name == "lockstepd" else [])
+        if name in ("lockstepd", "aggregator"):
+            health = ["/opt/lockstep/bin/lockstep", "health"]
+            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                self.assertEqual(container[probe]["exec"]["command"][:2], health, name)
+        else:
+            # Otherwise a pod of class Guaranteed would lose its class.
+            self.assertEqual(container["resources"]["requests"], container["resources"]["limits"], name)
 
     def assert_selects(self, thing, names, namespace):
         spec = thing["spec"]
@@ -149,9 +181,54 @@ class Objects(ObjectsTest):
         self.assertEqual(claim["spec"]["volumeName"], volume["metadata"]["name"])
 
     def test_monitors(self):
-        things = with_monitors()
+        things = base_with("pod_monitor")
         self.assert_sound(things)
         self.assertEqual(sum(thing["kind"] == "PodMonitor" for thing in things), 2)
+
+    def test_certificates(self):
+        plain = by_name(kustomize(KUBERNETES / "base"))
+        for component, source in (("tls", "hostPath"), ("cert_manager", "csi")):
+            with self.subTest(component):
+                things = base_with(component)
+                self.assert_sound(things)
+                names = by_name(things)
+                for key, variable, kind in ((("Deployment", "lockstep", "lockstep-aggregator"), "LOCKSTEP_AGGREGATOR_TLS_DIR", "secret"),
+                                            (("DaemonSet", "lockstep-daemon", "lockstepd"), "LOCKSTEPD_TLS_DIR", source)):
+                    spec = names[key]["spec"]["template"]["spec"]
+                    (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "tls"]
+                    self.assertEqual(set(volume), {"name", kind})
+                    self.assertIn({"name": variable, "value": "/etc/lockstep/tls"}, spec["containers"][0]["env"])
+                    self.assertIn({"name": "tls", "mountPath": "/etc/lockstep/tls", "readOnly": True}, spec["containers"][0]["volumeMounts"])
+                others = {"Deployment", "DaemonSet", "Issuer", "Certificate"}
+                self.assertEqual({k: v for k, v in names.items() if k[0] not in others}, {k: v for k, v in plain.items() if k[0] not in others})
+        for thing in things:
+            if thing["kind"] == "Certificate":
+                self.assertIn(("Issuer", thing["metadata"]["namespace"], thing["spec"]["issuerRef"]["name"]), names)
+        self.assertIn(("Issuer", "lockstep-daemon", volume["csi"]["volumeAttributes"]["csi.cert-manager.io/issuer-name"]), names)
+        certificate = names[("Certificate", "lockstep", "lockstep-aggregator")]["spec"]
+        self.assertEqual((certificate["uris"], certificate["secretName"]), (["lockstep://aggregator"], "lockstep-tls"))
+
+    def test_an_image_by_digest(self):
+        digest = "sha256:" + "4f" * 32
+        images = {container["image"] for thing in typed("digest", digest=digest + "\n") for pod in pods(thing)
+                  for container in pod_security.containers(pod["spec"])}
+        self.assertEqual(images, {f"registry.example/lockstep@{digest}"})
+
+    def test_pods_have_only_the_network_that_they_need(self):
+        names = by_name(kustomize(KUBERNETES / "base"))
+        policies = {key[1:]: thing["spec"] for key, thing in names.items() if key[0] == "NetworkPolicy"}
+        self.assertEqual(set(policies), {("lockstep", "default-deny"), ("lockstep-daemon", "default-deny"), ("lockstep", "lockstep-aggregator"),
+                                         ("lockstep-daemon", "lockstepd")})
+        for (_, name), spec in policies.items():
+            self.assertEqual(spec["policyTypes"], ["Ingress", "Egress"])
+            if name == "default-deny":
+                self.assertEqual((spec["podSelector"], spec.get("ingress"), spec.get("egress")), ({}, None, None))
+        self.assertNotIn("egress", policies[("lockstep", "lockstep-aggregator")])
+        (to_aggregator, dns) = policies[("lockstep-daemon", "lockstepd")]["egress"]
+        (service,) = [thing["spec"] for key, thing in names.items() if key[0] == "Service"]
+        self.assertEqual(to_aggregator["to"][0]["podSelector"]["matchLabels"], service["selector"])
+        self.assertIn(to_aggregator["ports"][0]["port"], [port["port"] for port in service["ports"]])
+        self.assertEqual({(port["port"], port["protocol"]) for port in dns["ports"]}, {(53, "UDP"), (53, "TCP")})
 
     def test_examples(self):
         self.assertEqual({path.stem for path in EXAMPLES}, {"job", "jobset", "mpijob", "pytorchjob"})
@@ -222,14 +299,14 @@ class Chart(ObjectsTest):
     def test_the_chart_gives_the_same_objects_as_kustomize(self):
         mine = by_name(without_helm(helm()))
         theirs = by_name(kustomize(KUBERNETES / "base"))
-        # The namespaces exist before a release is installed.
-        theirs = {key: thing for key, thing in theirs.items() if key[0] != "Namespace"}
+        # The namespaces and their policies exist before a release is installed.
+        theirs = {key: thing for key, thing in theirs.items() if key[0] != "Namespace" and key[2] != "default-deny"}
         self.assertEqual(sorted(map(str, mine)), sorted(map(str, theirs)))
         for key, thing in theirs.items():
             self.assertEqual(mine[key], thing, key)
         monitors = by_name(without_helm(helm("--set", "podMonitor=true")))
         self.assertEqual({k: v for k, v in monitors.items() if k[0] == "PodMonitor"},
-                         {k: v for k, v in by_name(with_monitors()).items() if k[0] == "PodMonitor"})
+                         {k: v for k, v in by_name(base_with("pod_monitor")).items() if k[0] == "PodMonitor"})
 
     def test_values_have_their_documented_effect(self):
         def one(options, kind):
@@ -245,7 +322,10 @@ class Chart(ObjectsTest):
         named = pod([f"image={json.dumps(image)}"], "DaemonSet")
         self.assertEqual(named["containers"][0]["image"], "registry.example/lockstep:9")
         self.assertEqual((named["imagePullSecrets"], named["containers"][0]["imagePullPolicy"]), ([{"name": "pull"}], "Always"))
+        by_digest = pod([f"image={json.dumps({**image, 'digest': 'sha256:' + '4f' * 32})}"], "Deployment")
+        self.assertEqual(by_digest["containers"][0]["image"], "registry.example/lockstep@sha256:" + "4f" * 32)
         self.assertEqual(one(["daemon.enabled=false"], "DaemonSet"), [])
+        self.assertEqual(len(one(["daemon.enabled=false"], "NetworkPolicy")), 1)
         settings = ['daemon.socketFolder="/run/other"', 'daemon.tolerations=[]', 'daemon.affinity=null', 'tokenSecret="mine"']
         moved = pod(settings, "DaemonSet")
         self.assertEqual(moved["volumes"], [{"name": "sockets", "hostPath": {"path": "/run/other", "type": "DirectoryOrCreate"}},
@@ -265,12 +345,25 @@ class Chart(ObjectsTest):
             self.assertEqual(one([f"aggregator.storage.{option}"], "PersistentVolumeClaim"), [])
             self.assertEqual(pod([f"aggregator.storage.{option}"], "Deployment")["volumes"][0], {"name": "captures", **volume})
         self.assertEqual(one(["networkPolicy.enabled=false"], "NetworkPolicy"), [])
-        (policy,) = one(['networkPolicy.httpNamespace="prom"'], "NetworkPolicy")
-        self.assertIn("prom", json.dumps(policy))
+        for policy in one(['networkPolicy.httpNamespace="prom"'], "NetworkPolicy"):
+            self.assertIn("prom", json.dumps(policy))
+        self.assert_same_certificates_as_the_component(pod)
+
+    def assert_same_certificates_as_the_component(self, pod):
+        component = {thing["kind"]: thing["spec"]["template"]["spec"] for thing in base_with("cert_manager") if thing["kind"] in ("Deployment", "DaemonSet")}
+        (volume,) = [volume for volume in component["DaemonSet"]["volumes"] if volume["name"] == "tls"]
+        values = {"secretName": "lockstep-tls", "daemonVolume": {"csi": volume["csi"]}}
+        for kind, theirs in component.items():
+            mine = pod([f"tls={json.dumps(values)}"], kind)
+            by = {"env": "name", "volumeMounts": "mountPath"}
+            for list_of, key in by.items():
+                sort = lambda spec: sorted(spec["containers"][0][list_of], key=lambda each: each[key])  # noqa: E731
+                self.assertEqual(sort(mine), sort(theirs))
+            self.assertEqual(*(sorted(spec["volumes"], key=lambda each: each["name"]) for spec in (mine, theirs)))
 
     def test_the_chart_refuses_a_wrong_value(self):
         for option in ("daemon.tolerrations=[]", 'daemon.namespace="No Name"', "podMonitor=3", 'image.pullPolicy="Sometimes"',
-                       'daemon.maxUnavailable="0%"', 'aggregator.storage.size="big"'):
+                       'daemon.maxUnavailable="0%"', 'aggregator.storage.size="big"', 'image.digest="latest"', 'tls.secretName="only-one"'):
             done = run(TOOLS / "helm", "template", "lockstep", CHART, "--set-json", option, check=False)
             self.assertNotEqual(done.returncode, 0, option)
             self.assertIn("schema", done.stderr, option)
@@ -289,11 +382,11 @@ class Chart(ObjectsTest):
 
 class Page(unittest.TestCase):
     def test_every_documented_block_is_tested_or_listed(self):
-        blocks = re.findall(r"(<!-- (?:run|helm): [\w-]+ -->\n)?```(\w*)\n(.*?)```", PAGE, re.S)
+        blocks = re.findall(r"(<!-- (?:run|helm|render): [\w-]+ -->\n)?```(\w*)\n(.*?)```", PAGE, re.S)
         self.assertGreater(len(blocks), 8)
         left = [text for marked, _, text in blocks if not marked]
         self.assertEqual(len(left), 1, left)
-        self.assertIn("podman build", left[0])
+        self.assertIn("./dev image", left[0])
         ran = (REPOSITORY / "tests/e2e/kubernetes_test.py").read_text()
         for name in re.findall(r"<!-- run: ([\w-]+) -->", PAGE):
             self.assertIn(f'"{name}"', ran)

@@ -27,11 +27,11 @@ DEFAULT_CAPABILITIES = {"CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "N
 HONOURED = {
     "pod": {"containers", "initContainers", "volumes", "hostPID", "securityContext"},
     "container": {"name", "image", "command", "args", "env", "volumeMounts", "securityContext", "workingDir", "startupProbe",
-                  "livenessProbe"},
+                  "readinessProbe", "livenessProbe"},
     "pod security": {"runAsNonRoot", "runAsUser", "runAsGroup", "fsGroup"},
     "security": {"runAsUser", "runAsGroup", "runAsNonRoot", "allowPrivilegeEscalation", "readOnlyRootFilesystem", "capabilities"},
     "mount": {"name", "mountPath", "subPath", "readOnly"},
-    "volume": {"name", "emptyDir", "hostPath", "secret", "persistentVolumeClaim", "configMap"},
+    "volume": {"name", "emptyDir", "hostPath", "secret", "persistentVolumeClaim", "configMap", "csi"},
 }
 # Fields for the scheduler and the API server, and fields that need a second network or cgroups.
 WITHOUT_MEANING = {
@@ -120,6 +120,7 @@ class Node:
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="node", dir="/mnt"))
         self.work.chmod(0o755)
         self.images, self.secrets, self.claims, self.pods = {}, {}, {}, []
+        self.drivers = {}  # name of a CSI driver -> function of a volume's attributes and its pod, which returns the files
         self.host = self.work / "host"
         (self.host / "run").mkdir(parents=True)
         # Names that the cluster's DNS would resolve.
@@ -214,6 +215,10 @@ class Pod:
         if kind == "emptyDir":
             folder.chmod(0o777)
             self.give_to_group(folder, 0o2777)
+            return folder
+        if kind == "csi":
+            # The mode of cert-manager's driver. The files belong to root.
+            self.write_files(folder, self.node.drivers[source["driver"]](source["volumeAttributes"], self), 0o440)
             return folder
         name = source.get("secretName") or source["name"]
         self.write_files(folder, self.node.secrets[(self.namespace, name)], source.get("defaultMode", 0o644))

@@ -1,5 +1,9 @@
 {{- define "lockstep.image" -}}
+{{- with .Values.image.digest -}}
+{{ $.Values.image.repository }}@{{ . }}
+{{- else -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
 {{- end }}
 
 {{- /* Labels that select the pods of a component, "daemon" or "aggregator". */}}
