@@ -112,7 +112,7 @@ struct HealthFlags {
 };
 
 absl::Status AddAuthorities(const HealthFlags& flags, HealthCall& call) {
-  if (!flags.tls && flags.tls_dir.empty()) return absl::OkStatus();
+  if (!flags.tls) return absl::OkStatus();
   if (!flags.tls_dir.empty()) {
     const std::string path = absl::StrCat(flags.tls_dir, "/", tls::kAuthoritiesFile);
     std::optional<std::string> text = FileText(path);
@@ -132,7 +132,7 @@ ExitCode Health(const HealthFlags& flags) {
                   .token = rpc::Token(),
                   .within = Nanos(static_cast<int64_t>(flags.seconds * 1e9)),
                   .authorities = "",
-                  .tls_dir = flags.tls_dir};
+                  .tls_dir = flags.tls ? flags.tls_dir : ""};
   if (!flags.token_file.empty()) {
     absl::StatusOr<rpc::Token> token = rpc::Token::Load(flags.token_file);
     if (!token.ok()) return Fail(token.status());
@@ -211,10 +211,12 @@ void AddHealth(CLI::App& app, Chosen& chosen) {
       ->type_name(kFileValue)
       ->envname("LOCKSTEP_TOKEN_FILE");
   sub->add_flag("--tls", flags->tls,
-                "Use TLS, as on every port that other machines can reach; the token checks the certificate");
+                "Use TLS, as on every port that other machines can reach");
   sub->add_option("--tls-dir", flags->tls_dir,
-                  "Use TLS with the authority of this folder (ca.crt), and its certificate if it has one")
-      ->type_name(kFolderValue);
+                  "With --tls: folder with the authority's ca.crt and optionally your certificate; default: the "
+                  "authority of the token")
+      ->type_name(kFolderValue)
+      ->envname("LOCKSTEP_TLS_DIR");
   sub->add_option("--within", flags->seconds, "Seconds to wait for the response")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();

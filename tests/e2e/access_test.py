@@ -247,7 +247,7 @@ class Access(unittest.TestCase):
                 self.assertIn("lockstep_aggregator_daemons", self.allowed(self.https("/metrics", **proof)))
         # A supervisor may ask for the health with any valid proof.
         for user, flags in (("alice", f"--tls-dir {SITE}/alice"), ("root", f"--tls-dir {SITE}/aggregator --token-file /etc/token")):
-            self.assertIn("ok daemons=1", self.head.sh(user, f"lockstep health 127.0.0.1:{HTTPS} {flags}").stdout)
+            self.assertIn("ok daemons=1", self.head.sh(user, f"lockstep health 127.0.0.1:{HTTPS} --tls {flags}").stdout)
 
     def test_http_on_loopback_answers_only_its_own_name(self):
         for path in ("/", "/api/index.json"):

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import ssl
 import shutil
 import sys
 import time
@@ -141,9 +142,11 @@ class ClusterTest(unittest.TestCase):
         return json.loads(container.exec("lockstep", "report", "/tmp/capture", "--format", "json").stdout)
 
     def get(self, port, path, token=None):
-        request = urllib.request.Request(f"http://{ADDRESS}:{port}{path}", headers={"Authorization": f"Bearer {token}"} if token else {})
+        request = urllib.request.Request(f"https://{ADDRESS}:{port}{path}", headers={"Authorization": f"Bearer {token}"} if token else {})
+        context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
+        context.check_hostname = False  # the address is not in the certificate
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=10, context=context) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, ""
@@ -184,6 +187,7 @@ class NodeDaemon(ClusterTest):
 
     def assert_health_and_metrics(self):
         token = (self.folder / "token").read_text()
+        self.cluster.sh("lockstep node authority . --token-file token", self.folder)
         for name, container, port in (("daemon", self.daemon, 9464), ("aggregator", self.aggregator, 9465)):
             took = container.probe("livenessProbe")
             print(f"{name}'s liveness probe took {took * 1000:.0f} ms", file=sys.stderr)
@@ -289,7 +293,7 @@ class Certificates(ClusterTest):
         (other,) = [thing for thing in self.cluster.rendered("site", self.folder) if thing["kind"] == "DaemonSet"]
         other["metadata"]["name"] = "without-certificate"
         spec = other["spec"]["template"]["spec"]
-        spec["containers"][0]["env"] = [each for each in spec["containers"][0]["env"] if each["name"] != "LOCKSTEPD_TLS_DIR"]
+        spec["containers"][0]["env"] = [each for each in spec["containers"][0]["env"] if each["name"] != "LOCKSTEP_TLS_DIR"]
         daemon.end(15)
         daemon.process.wait(20)
         self.cluster.apply(other)

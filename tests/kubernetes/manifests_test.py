@@ -193,7 +193,7 @@ class Objects(ObjectsTest):
                 self.assert_sound(things)
                 names = by_name(things)
                 for key, variable, kind in ((("Deployment", "lockstep", "lockstep-aggregator"), "LOCKSTEP_AGGREGATOR_TLS_DIR", "secret"),
-                                            (("DaemonSet", "lockstep-daemon", "lockstepd"), "LOCKSTEPD_TLS_DIR", source)):
+                                            (("DaemonSet", "lockstep-daemon", "lockstepd"), "LOCKSTEP_TLS_DIR", source)):
                     spec = names[key]["spec"]["template"]["spec"]
                     (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "tls"]
                     self.assertEqual(set(volume), {"name", kind})
