@@ -42,7 +42,8 @@ class SignInTest : public ::testing::Test {
  protected:
   // Returns the path below the session's; empty without a session.
   std::string Inside(const std::string& path, const std::string& cookie) {
-    const auto inside = sign_in_.Find(Request(path, cookie));
+    const HttpRequest request = Request(path, cookie);
+    const auto inside = sign_in_.Find(request);
     return inside ? std::string(inside->path) : "";
   }
   const std::shared_ptr<StepClock> clock_ = std::make_shared<StepClock>();

@@ -210,11 +210,11 @@ void AddHealth(CLI::App& app, Chosen& chosen) {
   sub->add_option("--token-file", flags->token_file, "The token file with which it was started")
       ->type_name(kFileValue)
       ->envname("LOCKSTEP_TOKEN_FILE");
-  sub->add_flag("--tls", flags->tls,
-                "Use TLS, as on every port that other machines can reach");
-  sub->add_option("--tls-dir", flags->tls_dir,
-                  "With --tls: folder with the authority's ca.crt and optionally your certificate; default: the "
-                  "authority of the token")
+  sub->add_flag("--tls", flags->tls, "Use TLS, as on every port that other machines can reach");
+  sub->add_option(
+         "--tls-dir", flags->tls_dir,
+         "With --tls: folder with the authority's ca.crt and optionally your certificate; default: the "
+         "authority of the token")
       ->type_name(kFolderValue)
       ->envname("LOCKSTEP_TLS_DIR");
   sub->add_option("--within", flags->seconds, "Seconds to wait for the response")

@@ -117,7 +117,7 @@ test("the aggregator's page", async (t) => {
       await tab.keyboard.type('0123456789abcdef');
       await tab.keyboard.press('Enter');
       await tab.waitForSelector('#refused:not(:empty)');
-      assert.match(await tab.locator('#refused').innerText(), /not the token/);
+      assert.match(await tab.locator('#refused').innerText(), /refuses the token: wrong token/);
       await tab.goto('about:blank').catch(() => {});
       await tab.goto(`${plan.url}#token=wrong-wrong-wrong-wrong`);
       await tab.waitForSelector('#refused:not(:empty)');
