@@ -1,9 +1,11 @@
 #include "base/tls/authority.h"
 
 #include <arpa/inet.h>
+#include <openssl/hmac.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -99,6 +101,27 @@ absl::StatusOr<std::string> HostName(const std::string& host) {
   return absl::StrCat("DNS:", host);
 }
 
+// Returns whether the secret is 256 bits in hexadecimal digits, as Lockstep and `openssl rand -hex 32` make
+// them. Nobody can guess such a secret, however fast a guess is.
+bool IsRandom(std::string_view secret) {
+  constexpr size_t kDigits = 64;
+  return secret.size() == kDigits && std::all_of(secret.begin(), secret.end(), [](char c) {
+           return absl::ascii_isxdigit(static_cast<unsigned char>(c));
+         });
+}
+
+bool DeriveSeed(std::string_view secret, std::array<unsigned char, 32>& seed) {
+  constexpr std::string_view kSalt = "lockstep authority of a secret 1";
+  const auto* const salt = reinterpret_cast<const unsigned char*>(kSalt.data());
+  if (IsRandom(secret)) {
+    unsigned size = seed.size();
+    return HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), salt, kSalt.size(), seed.data(),
+                &size) != nullptr;
+  }
+  return EVP_PBE_scrypt(secret.data(), secret.size(), salt, kSalt.size(), 1 << 14, 8, 1, 0, seed.data(),
+                        seed.size()) == 1;
+}
+
 }  // namespace
 
 struct Authority::Pair {
@@ -150,11 +173,8 @@ absl::StatusOr<Authority> Authority::Of(std::string_view certificate_pem, std::s
 }
 
 absl::StatusOr<Authority> Authority::OfSecret(std::string_view secret) {
-  constexpr std::string_view kSalt = "lockstep authority of a secret 1";
   std::array<unsigned char, 32> seed{};
-  if (EVP_PBE_scrypt(secret.data(), secret.size(), reinterpret_cast<const unsigned char*>(kSalt.data()),
-                     kSalt.size(), 1 << 14, 8, 1, 0, seed.data(), seed.size()) != 1)
-    return Failed("derive a key");
+  if (!DeriveSeed(secret, seed)) return Failed("derive a key");
   OwnKey key(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, seed.data(), seed.size()));
   OPENSSL_cleanse(seed.data(), seed.size());
   if (key == nullptr) return Failed("make a key");

@@ -44,8 +44,8 @@ class Authority {
   // kInvalidArgument: the texts (PEM) are not an authority's certificate and its key.
   static absl::StatusOr<Authority> Of(std::string_view certificate, std::string_view key);
   // Derives an authority from a secret. Equal secrets give equal authorities, bit for bit, so that all who
-  // know the secret trust each other without another file. It takes about 50 ms (scrypt), because the
-  // certificate lets anybody test guesses of the secret.
+  // know the secret trust each other without another file. The certificate lets anybody test guesses of the
+  // secret. Therefore it takes about 50 ms (scrypt), unless the secret is 64 hexadecimal digits.
   static absl::StatusOr<Authority> OfSecret(std::string_view secret);
 
   std::string certificate() const;  // PEM

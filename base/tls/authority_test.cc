@@ -111,6 +111,10 @@ TEST(AuthorityTest, OfOneSecretIsOneAuthority) {
   const Authority there = *Authority::OfSecret("a secret of sixteen characters");
   EXPECT_EQ(here.certificate(), there.certificate());
   EXPECT_NE(here.certificate(), Authority::OfSecret("another secret")->certificate());
+  const std::string random = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+  EXPECT_EQ(Authority::OfSecret(random)->certificate(), Authority::OfSecret(random)->certificate());
+  EXPECT_NE(Authority::OfSecret(random)->certificate(),
+            Authority::OfSecret("f" + random.substr(1))->certificate());
   const auto made = here.Sign(MakeRequest()->request, {Holder::kAggregator, ""}, {}, kNow, kDay);
   ASSERT_TRUE(made.ok()) << made.status();
   const Trust trust = *Trust::Of(there.certificate(), "");
