@@ -89,7 +89,7 @@ class Site:
         self.nodes.give(testing, "/opt/attack")
         self.nodes.start()
         self.node = self.nodes["a"]
-        self.node.sh("root", f"head -c 32 /dev/urandom | base64 | tr -d '=+/' > {TOKEN}; chmod 600 {TOKEN}")
+        self.node.sh("root", f"openssl rand -hex 32 > {TOKEN}; chmod 600 {TOKEN}")
         # A MUNGE that takes 20 ms for a check and refuses all.
         self.node.sh("root", "printf '#!/bin/sh\\nsleep 0.02\\nexit 1\\n' > /opt/bin/unmunge; chmod 755 /opt/bin/unmunge")
         self.node.sh("root", "lockstepd --log /run/lockstepd.log >/dev/null 2>&1 &")
