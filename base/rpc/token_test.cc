@@ -61,7 +61,7 @@ TEST_F(TokenFiles, CreatedConcurrentlyAreTheSameForAll) {
 }
 
 TEST_F(TokenFiles, ReadableByOthersAreRefusedWithTheRemedy) {
-  Write("0123456789abcdef\n", 0640);
+  Write("0123456789abcdef\n", 0644);
   const absl::Status status = Token::Load(path_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_NE(std::string(status.message()).find("chmod 600 " + path_), std::string::npos);
