@@ -177,9 +177,9 @@ std::vector<settings::Conflict> CheckOptions(const AggregatorOptions& options, c
   }
   if (!options.http.empty()) {
     refuse({"http", "token-file"},
-           metrics::MayOpen(
-               options.http, "--http",
-               HttpHasProofs(options.http, given) ? metrics::HasToken::kYes : metrics::HasToken::kNo));
+           metrics::MayOpen(options.http, "--http",
+                            HttpHasProofs(options.http, given) ? metrics::CallersProve::kThemselves
+                                                               : metrics::CallersProve::kNothing));
     if (seen.count(options.http) != 0)
       add(Weight::kError, {"http", "listen"},
           absl::StrCat("--http and --listen are both ", options.http, ": give two ports"));

@@ -38,6 +38,7 @@
 #include "base/rpc/connection_gate.h"
 #include "base/rpc/server.h"
 #include "base/rpc/status_macros.h"
+#include "base/tls/certificate_watch.h"
 #include "capture/store/records_manifest.h"
 
 namespace lockstep::aggregator {
@@ -116,7 +117,7 @@ class GrpcServer final : public Server {
   GrpcServer(ServerOptions options, std::shared_ptr<rpc::Security> security,
              std::unique_ptr<LineSink> audit_lines)
       : options_(std::move(options)),
-        audit_(MakeAuditOptions(options_), std::move(audit_lines), host_clock_),
+        audit_(MakeAuditOptions(options_), std::move(audit_lines), *host_clock_),
         hub_(MakeHubOptions(options_), clock_),
         housekeeper_(
             {.folder = CapturesFolder(options_.state_dir),
@@ -125,13 +126,14 @@ class GrpcServer final : public Server {
             clock_, use_, [this](const std::string& id) { return hub_.captures().IsWriting(id); }, audit_,
             metrics_),
         security_(std::move(security)),
+        certificate_(options_.security.tls_dir, options_.security.open_file, host_clock_, options_.log),
         users_(std::make_shared<SystemUsers>()),
         callers_({.token = options_.security.token,
                   .credentials = options_.credentials,
                   .security = security_,
-                  .roles = std::make_shared<Roles>(options_.roles, users_, std::make_shared<SystemClock>()),
+                  .roles = std::make_shared<Roles>(options_.roles, users_, host_clock_),
                   .users = users_,
-                  .clock = std::make_shared<SystemClock>()},
+                  .clock = host_clock_},
                  gate_),
         ingest_(hub_, calls_, audit_, clock_, callers_),
         samplers_(hub_.captures(), {.read =
@@ -166,6 +168,8 @@ class GrpcServer final : public Server {
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return absl::UnavailableError("gRPC cannot start its server");
     ingest_.Start();
+    certificate_.LogWarning();
+    ingest_.Every(tls::CertificateWatch::kLogEvery, [this] { certificate_.LogWarning(); });
     return gate_.Start();
   }
 
@@ -177,8 +181,7 @@ class GrpcServer final : public Server {
     http.flag = "--http";
     http.answer_time = kAnswerTimeout;
     http.protect = [this] {
-      return rpc::TlsForHttp(options_.security, tls::Holder::kAggregator, std::make_shared<SystemClock>(),
-                             options_.log);
+      return rpc::TlsForHttp(options_.security, tls::Holder::kAggregator, host_clock_, options_.log);
     };
     aggregator::SiteOptions pages{.program = kProgramVersion, .listen = addresses_};
     SignIn::Port port = SignIn::Port::kPlain;
@@ -187,14 +190,14 @@ class GrpcServer final : public Server {
       if (options_.security.plaintext == rpc::SecuritySettings::Plaintext::kNo)
         port = SignIn::Port::kEncrypted;
     }
-    site_ = std::make_unique<aggregator::Site>(std::move(pages), hub_, callers_,
-                                               SignIn(std::make_shared<SystemClock>(), port), audit_,
-                                               &aggregator::MonoNow);
+    site_ = std::make_unique<aggregator::Site>(std::move(pages), hub_, callers_, SignIn(host_clock_, port),
+                                               audit_, &aggregator::MonoNow);
     if (HttpHasProofs(options_.http, GivenTo(options_)))
       http.check = [this](const HttpRequest& request) { return site_->Check(request); };
     metrics::EndpointSource source;
     source.fill = [this](metrics::Page& page) {
       metrics_.AddTo(hub_, calls_, gate_.counts(), audit_.counts(), page);
+      AddCertificate(page);
       return absl::OkStatus();
     };
     source.health = [this]() -> absl::StatusOr<std::string> {
@@ -249,6 +252,12 @@ class GrpcServer final : public Server {
                          .samples_folder = SamplesFolder(options.state_dir),
                          .limits = options.limits,
                          .log = options.log}};
+  }
+
+  void AddCertificate(metrics::Page& page) const {
+    const auto certificate = page.Gauge("lockstep_aggregator_certificate_end_timestamp_seconds",
+                                        "End of the validity of this program's certificate.");
+    if (const std::optional<HostTime> end = certificate_.End()) certificate.Seconds(Nanos(end->ns()));
   }
 
   void Describe(v1::AggregatorStatus& status) const {
@@ -311,7 +320,7 @@ class GrpcServer final : public Server {
   const ServerOptions options_;
   const WritesPage writes_page_ = options_.http.empty() ? WritesPage::kNo : WritesPage::kYes;
   const aggregator::SystemJobClock clock_;
-  const SystemClock host_clock_;
+  const std::shared_ptr<const Clock> host_clock_ = std::make_shared<SystemClock>();
   AuditLog audit_;
   aggregator::Hub hub_;
   aggregator::RpcCounts calls_;
@@ -320,6 +329,7 @@ class GrpcServer final : public Server {
   Housekeeper housekeeper_;
   rpc::ConnectionGate gate_;
   const std::shared_ptr<rpc::Security> security_;
+  const tls::CertificateWatch certificate_;
   const std::shared_ptr<const UserDirectory> users_;
   aggregator::Callers callers_;
   aggregator::IngestService ingest_;

@@ -56,6 +56,8 @@ void AddCommands(CLI::App& app, Chosen& chosen) {
   AddTrace(app, chosen);
   AddStatus(app, chosen);
   AddTop(app, chosen);
+  AddHang(app, chosen);
+  AddRecord(app, chosen);
   AddReport(app, chosen);
   AddAnalyze(app, chosen);
   AddWhatIf(app, chosen);

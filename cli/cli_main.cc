@@ -18,6 +18,7 @@ constexpr char kAbout[] =
     "  lockstep trace --duration 2s                        capture it, whenever you like, and read the "
     "report\n"
     "  lockstep top                                        watch it live\n"
+    "  lockstep hang                                       it does not move: why\n"
     "  lockstep analyze ./traces                           the same report of recorded Kineto/PyTorch "
     "traces\n";
 

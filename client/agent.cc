@@ -213,7 +213,11 @@ bool Agent::TakeWelcome(const ring::Welcome& welcome, const Fd& memfd) {
     last_segment_ = segment_;
   }
   segment_ = ring::ClientSegment();
-  return segment_.Attach(memfd.get(), welcome.segment_bytes) == ring::AttachError::kNone;
+  const bool attached = segment_.Attach(memfd.get(), welcome.segment_bytes) == ring::AttachError::kNone;
+  // Without a new table, the application's threads must leave the old one before it is unmapped.
+  capture_.log().Attach(&segment_);
+  capture_.nccl().progress().Attach(segment_.progress(), segment_.progress_slots());
+  return attached;
 }
 
 bool Agent::SendState(ring::ClientState state, const ring::State& fields) {

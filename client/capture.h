@@ -11,6 +11,7 @@
 #include "client/nvtx/nccl_calls.h"
 #include "client/nvtx/nvtx_source.h"
 #include "client/record/arena.h"
+#include "client/record/operation_log.h"
 #include "client/record/recorder.h"
 #include "client/record/recording_flags.h"
 #include "client/record/text.h"
@@ -45,10 +46,11 @@ class Capture {
         open_cupti_(open_cupti),
         callbacks_(callbacks),
         trigger_(window_),
+        log_(timing),
         recorder_(flags_),
         cupti_(timing, window_, trigger_, ids_),
-        nvtx_(flags_, recorder_, clock_, window_, trigger_),
-        nccl_(flags_, recorder_, clock_, window_),
+        nvtx_(flags_, recorder_, clock_, window_, trigger_, log_),
+        nccl_(flags_, recorder_, clock_, window_, log_),
         calls_(flags_, recorder_, clock_, window_, nccl_) {}
 
   // ---- for the entry points, on any thread ----
@@ -57,6 +59,7 @@ class Capture {
   NvtxSource& nvtx() { return nvtx_; }
   NcclSource& nccl() { return nccl_; }
   Trigger& trigger() { return trigger_; }
+  OperationLog& log() { return log_; }
   // The calls lockstep_profiler_start and lockstep_profiler_stop.
   enum class ProfilerCall : uint8_t { kStart, kStop };
   void OnProfilerCall(ProfilerCall call);
@@ -119,6 +122,7 @@ class Capture {
   CuptiCallbacks callbacks_;
   Window window_;
   Trigger trigger_;
+  OperationLog log_;
   ActivityClock clock_;
   StringIds ids_;
   Recorder recorder_;

@@ -223,6 +223,7 @@ const NvtxTool& ChainedNvtxTool() {
 // Runs in every process that loads the library, also in shells and compilers. It does only what must precede
 // the lookups of CUDA, NVTX and NCCL.
 __attribute__((constructor)) void OnLoad() {
+  if (IsSetTo("LOCKSTEP_PROGRESS", "1")) g_capture.nccl().progress().TurnOn(kSystemTiming);
   SetNcclSource(g_capture.nccl(), [] { Start(); });
   SetNcclCalls(g_capture.nccl_calls());
   g_nccl_chain.SetName(::secure_getenv("LOCKSTEP_NCCL_CHAIN"));
@@ -269,7 +270,7 @@ const char* lockstep_version() { return LOCKSTEP_VERSION; }
 int lockstep_start() { return Start() ? 1 : 0; }
 
 void lockstep_range_push(const char* name) {
-  if (g_capture.nvtx().idle() || name == nullptr) return;
+  if (g_capture.nvtx().ignores_begins() || name == nullptr) return;
   g_capture.nvtx().Push(nullptr, {name, std::strlen(name)}, 0);
 }
 
@@ -277,6 +278,7 @@ void lockstep_range_pop() { g_capture.nvtx().Pop(nullptr); }
 
 void lockstep_step_begin(uint64_t step) {
   RunCaptureCallbacks();
+  if (g_capture.nvtx().follows_steps()) g_capture.log().AddStep(step, lockstep::ring::LogKind::kMarkedStep);
   if (g_capture.nvtx().idle()) return;
   const void* domain = g_step_domain.load();
   if (domain == nullptr) {

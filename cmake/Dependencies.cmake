@@ -13,6 +13,7 @@ find_package(SQLite3 REQUIRED)
 find_package(ZLIB REQUIRED)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(DW REQUIRED IMPORTED_TARGET libdw)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
 # pkg-config is required, because its flags determine the layout of the library's classes.
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)

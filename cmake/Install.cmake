@@ -17,7 +17,22 @@ install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT c
 
 # Units name programs and files by absolute path, and the prefix is known only at installation. With /usr, the configuration
 # is in /etc.
-function(lockstep_install_service component unit config)
+function(lockstep_install_service component config)
+  foreach(unit IN LISTS ARGN)
+    lockstep_install_unit(${component} ${unit})
+  endforeach()
+  install(CODE "
+    set(LOCKSTEP_SYSCONFDIR \"\${CMAKE_INSTALL_PREFIX}/etc\")
+    if(CMAKE_INSTALL_PREFIX STREQUAL \"/usr\")
+      set(LOCKSTEP_SYSCONFDIR /etc)
+    endif()
+    # Existing settings are kept.
+    if(NOT EXISTS \"\$ENV{DESTDIR}\${LOCKSTEP_SYSCONFDIR}/lockstep/${config}\")
+      file(INSTALL \"${CMAKE_SOURCE_DIR}/deploy/config/${config}\" DESTINATION \"\${LOCKSTEP_SYSCONFDIR}/lockstep\")
+    endif()"
+    COMPONENT ${component})
+endfunction()
+function(lockstep_install_unit component unit)
   install(CODE "
     set(LOCKSTEP_BINDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
     set(LOCKSTEP_SYSCONFDIR \"\${CMAKE_INSTALL_PREFIX}/etc\")
@@ -25,15 +40,11 @@ function(lockstep_install_service component unit config)
       set(LOCKSTEP_SYSCONFDIR /etc)
     endif()
     configure_file(\"${CMAKE_SOURCE_DIR}/deploy/systemd/${unit}.in\" \"${CMAKE_BINARY_DIR}/install/${unit}\" @ONLY)
-    file(INSTALL \"${CMAKE_BINARY_DIR}/install/${unit}\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\")
-    # Existing settings are kept.
-    if(NOT EXISTS \"\$ENV{DESTDIR}\${LOCKSTEP_SYSCONFDIR}/lockstep/${config}\")
-      file(INSTALL \"${CMAKE_SOURCE_DIR}/deploy/config/${config}\" DESTINATION \"\${LOCKSTEP_SYSCONFDIR}/lockstep\")
-    endif()"
+    file(INSTALL \"${CMAKE_BINARY_DIR}/install/${unit}\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\")"
     COMPONENT ${component})
 endfunction()
-lockstep_install_service(daemon lockstepd.service lockstepd.conf)
-lockstep_install_service(aggregator lockstep-aggregator.service aggregator.conf)
+lockstep_install_service(daemon lockstepd.conf lockstepd.service lockstepd-broker.service)
+lockstep_install_service(aggregator aggregator.conf lockstep-aggregator.service)
 
 # The built program makes these files, so that they match it.
 function(lockstep_install_service_page component program)

@@ -47,6 +47,18 @@ class ControlServer::NodeService final : public v1::Node::Service {
     return Wait(future, reply);
   }
 
+  grpc::Status Progress(grpc::ServerContext*, const v1::ProgressRequest* request,
+                        v1::ProgressReply* reply) override {
+    const Running running(*this);
+    auto answer = std::make_shared<std::promise<v1::ProgressReply>>();
+    auto future = answer->get_future();
+    loop_.Post([this, answer, caller = Caller(), request = *request] {
+      handler_.Progress(caller, request,
+                        [answer](v1::ProgressReply made) { answer->set_value(std::move(made)); });
+    });
+    return Wait(future, reply);
+  }
+
   grpc::Status Dial(grpc::ServerContext*, const v1::DialRequest* request, v1::DialReply* reply) override {
     const Running running(*this);
     auto answer = std::make_shared<std::promise<v1::DialReply>>();

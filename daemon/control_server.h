@@ -38,6 +38,9 @@ class ControlHandler {
  public:
   virtual ~ControlHandler() = default;
   virtual v1::StatusReply Status(const ControlCaller& caller, const v1::StatusRequest& request) = 0;
+  // `done` is called once, on the main thread. The daemon may end before.
+  virtual void Progress(const ControlCaller& caller, const v1::ProgressRequest& request,
+                        std::function<void(v1::ProgressReply)> done) = 0;
   // `done` is called once, on any thread. `error` is empty if the aggregator has registered the daemon.
   virtual void Dial(const ControlCaller& caller, const v1::DialRequest& request,
                     std::function<void(std::string error)> done) = 0;

@@ -19,13 +19,25 @@
 #include <utility>
 #include <vector>
 
+#include "base/rpc/status_macros.h"
 #include "daemon/daemon.h"
+#include "daemon/daemon_resources.h"
+#include "daemon/node/own_access.h"
 #include "daemon/node/temp_folder_fake.h"
 #include "daemon/uplink/aggregator_fake.h"
 
 extern char** environ;
 
 namespace lockstep::daemon {
+
+// Opens what the daemon needs with the rights of the test.
+inline absl::StatusOr<std::unique_ptr<Daemon>> CreateDaemon(Options options, const Clock& clock, Log& log) {
+  LOCKSTEP_ASSIGN_OR_RETURN(DaemonSockets sockets, OpenDaemonSockets(options, AbstractName::kYes));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      DaemonResources resources,
+      OpenDaemonResources(options, std::move(sockets), std::make_shared<OwnAccess>(), log));
+  return Daemon::Create(std::move(options), std::move(resources), clock, log);
+}
 
 class DaemonTest : public testing::Test {
  protected:
@@ -54,7 +66,7 @@ class DaemonTest : public testing::Test {
   enum class With { kAggregator, kNothing };
   void StartDaemon(With with = With::kAggregator) {
     if (with == With::kAggregator) options_.aggregators = {aggregator_->address()};
-    auto daemon = Daemon::Create(options_, clock_, processes_, log_);
+    auto daemon = CreateDaemon(options_, clock_, log_);
     ASSERT_TRUE(daemon.ok()) << daemon.status();
     daemon_ = *std::move(daemon);
     thread_ = std::thread([this] { daemon_->Run(); });
@@ -109,7 +121,6 @@ class DaemonTest : public testing::Test {
 
   TempFolder folder_;
   SystemClock clock_;
-  ProcFs processes_;
   Log log_{STDERR_FILENO, LogLevel::kError, clock_};
   Options options_;
   std::unique_ptr<FakeAggregator> aggregator_;

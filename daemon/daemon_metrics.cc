@@ -6,6 +6,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -153,6 +154,9 @@ void DaemonMetrics::AddMetrics(metrics::Page& page) const {
   page.Counter("lockstep_daemon_log_lines_dropped_total",
                "Log lines that were dropped because there were too many in one second.")
       .Count(log.suppressed);
+  const auto certificate = page.Gauge("lockstep_daemon_certificate_end_timestamp_seconds",
+                                      "End of the validity of this program's certificate.");
+  if (const std::optional<HostTime> end = sources_.certificate.End()) certificate.Seconds(Nanos(end->ns()));
   const AuditCounts audit = sources_.audit.counts();
   page.Counter("lockstep_daemon_audit_lines_total", "Lines of the audit log, by outcome.")
       .Count(audit.failed, {{"outcome", "failed"}})

@@ -15,6 +15,7 @@
 #include "base/log/log.h"
 #include "base/metrics/endpoint.h"
 #include "base/metrics/page.h"
+#include "base/tls/certificate_watch.h"
 #include "daemon/captures/captures.h"
 #include "daemon/captures/client_capture_path.h"
 #include "daemon/captures/kineto_capture_path.h"
@@ -37,6 +38,7 @@ struct DaemonMetricsSources {
   const AggregatorLinks& links;
   const losses::LossTable& losses;
   const AuditLog& audit;
+  const tls::CertificateWatch& certificate;
   const Log& log;
   size_t spool_limit_bytes = 0;
 };

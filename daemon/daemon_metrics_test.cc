@@ -74,7 +74,7 @@ TEST_F(DaemonMetricsTest, HealthReportsTheUplink) {
 }
 
 TEST_F(DaemonMetricsTest, HealthReportsAHungMainLoop) {
-  auto daemon = Daemon::Create(options_, clock_, processes_, log_);
+  auto daemon = CreateDaemon(options_, clock_, log_);
   ASSERT_TRUE(daemon.ok()) << daemon.status();
   daemon_ = *std::move(daemon);  // its loop is never run
   EXPECT_THAT(Fetch("/healthz"), StartsWith("HTTP/1.1 503 "));
@@ -100,7 +100,7 @@ TEST_F(DaemonMetricsTest, CountsRefusedClientsByReason) {
 
 TEST_F(DaemonMetricsTest, OpensNoPortWithoutAToken) {
   options_.token_file.clear();
-  const auto daemon = Daemon::Create(options_, clock_, processes_, log_);
+  const auto daemon = CreateDaemon(options_, clock_, log_);
   ASSERT_FALSE(daemon.ok());
   EXPECT_THAT(std::string(daemon.status().message()), HasSubstr("--token-file"));
 }

@@ -256,7 +256,7 @@ TEST_F(DaemonTest, OneRankIsInOneCaptureAtATime) {
 
 TEST_F(DaemonTest, TwoDaemonsDoNotShareASocket) {
   StartDaemon(With::kNothing);
-  const auto second = Daemon::Create(options_, clock_, processes_, log_);
+  const auto second = CreateDaemon(options_, clock_, log_);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
   FakeClient client;
   EXPECT_TRUE(client.Connect(options_.socket));

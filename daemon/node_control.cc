@@ -35,8 +35,10 @@ void AddSharedRanks(v1::DaemonStatus& daemon) {
 }  // namespace
 
 NodeControl::NodeControl(NodeInfo node, Registry& registry, const ExpectedProcesses& expected,
-                         const ConnectionAttempts& attempts, const Captures& captures,
-                         const KinetoCapturePath& kineto, AggregatorLinks& links, AuditLog& audit, Log& log)
+                         const ConnectionAttempts& attempts, const NodeCaptures& captures,
+                         const KinetoCapturePath& kineto, AggregatorLinks& links,
+                         const RankProgress& progress, RankStacks& stacks,
+                         const tls::CertificateWatch& certificate, AuditLog& audit, Log& log)
     : node_(std::move(node)),
       registry_(registry),
       expected_(expected),
@@ -44,6 +46,9 @@ NodeControl::NodeControl(NodeInfo node, Registry& registry, const ExpectedProces
       captures_(captures),
       kineto_(kineto),
       links_(links),
+      progress_(progress),
+      stacks_(stacks),
+      certificate_(certificate),
       audit_(audit),
       log_(log) {}
 
@@ -75,6 +80,7 @@ v1::StatusReply NodeControl::Status(const ControlCaller& caller, const v1::Statu
   AddSharedRanks(daemon);
   links_.AddStatus(caller.sees(), daemon);
   AddMissing(caller.sees(), daemon);
+  if (std::string warning = certificate_.Warning(); !warning.empty()) daemon.add_warnings(std::move(warning));
   for (v1::CaptureStatus& capture : captures_.Status()) {
     const bool visible =
         std::any_of(capture.states().begin(), capture.states().end(), [&](const v1::RankState& state) {
@@ -84,6 +90,16 @@ v1::StatusReply NodeControl::Status(const ControlCaller& caller, const v1::Statu
     if (visible) *reply.add_captures() = std::move(capture);
   }
   return reply;
+}
+
+void NodeControl::Progress(const ControlCaller& caller, const v1::ProgressRequest& request,
+                           std::function<void(v1::ProgressReply)> done) {
+  stacks_.AddTo(progress_.Read(RankFilter::Of(caller.sees()), request.job()), request.stacks(),
+                KindsOf(request.native_stacks()), [done = std::move(done)](v1::NodeProgress node) {
+                  v1::ProgressReply reply;
+                  *reply.add_nodes() = std::move(node);
+                  done(std::move(reply));
+                });
 }
 
 void NodeControl::Dial(const ControlCaller& caller, const v1::DialRequest& request,

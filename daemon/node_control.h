@@ -12,9 +12,12 @@
 
 #include "base/log/audit_log.h"
 #include "base/log/log.h"
+#include "base/tls/certificate_watch.h"
 #include "daemon/captures/captures.h"
 #include "daemon/captures/kineto_capture_path.h"
 #include "daemon/clients/connection_attempts.h"
+#include "daemon/clients/rank_progress.h"
+#include "daemon/clients/rank_stacks.h"
 #include "daemon/control_server.h"
 #include "daemon/node/expected_processes.h"
 #include "daemon/node/node_info.h"
@@ -28,10 +31,13 @@ class NodeControl final : public ControlHandler {
  public:
   // All references outlive this.
   NodeControl(NodeInfo node, Registry& registry, const ExpectedProcesses& expected,
-              const ConnectionAttempts& attempts, const Captures& captures, const KinetoCapturePath& kineto,
-              AggregatorLinks& links, AuditLog& audit, Log& log);
+              const ConnectionAttempts& attempts, const NodeCaptures& captures,
+              const KinetoCapturePath& kineto, AggregatorLinks& links, const RankProgress& progress,
+              RankStacks& stacks, const tls::CertificateWatch& certificate, AuditLog& audit, Log& log);
 
   v1::StatusReply Status(const ControlCaller& caller, const v1::StatusRequest& request) override;
+  void Progress(const ControlCaller& caller, const v1::ProgressRequest& request,
+                std::function<void(v1::ProgressReply)> done) override;
   void Dial(const ControlCaller& caller, const v1::DialRequest& request,
             std::function<void(std::string error)> done) override;
   void ControlRefused(uid_t caller, pid_t pid, const char* reason) override;
@@ -44,9 +50,12 @@ class NodeControl final : public ControlHandler {
   Registry& registry_;
   const ExpectedProcesses& expected_;
   const ConnectionAttempts& attempts_;
-  const Captures& captures_;
+  const NodeCaptures& captures_;
   const KinetoCapturePath& kineto_;
   AggregatorLinks& links_;
+  const RankProgress& progress_;
+  RankStacks& stacks_;
+  const tls::CertificateWatch& certificate_;
   AuditLog& audit_;
   Log& log_;
 };

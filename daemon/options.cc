@@ -107,6 +107,17 @@ void AddOptions(CLI::App& app, Options& options, OptionTexts& texts) {
   app.add_option("--idle-exit", texts.idle_exit,
                  "End after this time without a client and a request, as in 10s")
       ->check(CLI::Validator(settings::CheckDuration, "DURATION"));
+  // Both services read the same file, so these two are flags only.
+  app.add_option(
+         "--broker-for", options.broker_for,
+         "Run only the broker: it opens the sockets, files and processes that only root may open, for "
+         "a daemon that runs as this user, with --with-broker and the same settings. The unit "
+         "lockstepd-broker.service does so")
+      ->configurable(false);
+  app.add_flag("--with-broker", options.with_broker,
+               "Run without rights of its own, with the broker that root has started for this user. The unit "
+               "lockstepd.service does so. Without this flag, root's daemon starts a broker of its own")
+      ->configurable(false);
   settings::AddLogOptions(app, texts.log);
   app.add_option("--audit-log", options.audit_file,
                  "File for the audit log of requests and refusals: one JSON object per line, appended, mode "
@@ -128,8 +139,9 @@ std::vector<settings::Conflict> CheckOptions(const Options& options) {
   };
   const bool token = !options.token_file.empty();
   if (!options.metrics.empty()) {
-    if (const absl::Status s = metrics::MayOpen(options.metrics, "--metrics",
-                                                token ? metrics::HasToken::kYes : metrics::HasToken::kNo);
+    if (const absl::Status s =
+            metrics::MayOpen(options.metrics, "--metrics",
+                             token ? metrics::CallersProve::kThemselves : metrics::CallersProve::kNothing);
         !s.ok())
       add(Weight::kError, {"metrics", "token-file"}, std::string(s.message()));
   }
@@ -149,6 +161,10 @@ std::vector<settings::Conflict> CheckOptions(const Options& options) {
         "a request at --dyno-port proves a user but no role, so all users could capture their jobs there: "
         "leave one of the two out");
   }
+  if (options.with_broker && !options.broker_for.empty()) {
+    add(Weight::kError, {"with-broker", "broker-for"},
+        "--with-broker and --broker-for are two programs: the daemon, and its broker");
+  }
   if (options.thread_ring_bytes > options.ring_bytes) {
     add(Weight::kWarning, {"thread-ring-bytes", "ring-bytes"},
         "--thread-ring-bytes is larger than --ring-bytes, which holds all of a rank's GPU records");
@@ -162,9 +178,9 @@ std::vector<settings::Conflict> CheckOptions(const Options& options) {
 
 }  // namespace
 
-std::string DefaultSocket() {
+std::string DefaultSocketOf(uid_t uid) {
   SocketSearch search;
-  search.uid = geteuid();
+  search.uid = uid;
   if (search.uid != 0) search.runtime_dir = std::getenv("XDG_RUNTIME_DIR");
   const SocketPlaces places = DaemonSocketPlaces(search);
   // Root's daemon uses the system's place. For other users the runtime folder comes before /tmp, because it
@@ -188,7 +204,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, const cha
        .summary = "Lockstep's daemon: captures of a node's GPU ranks",
        .prefix = "LOCKSTEPD_",
        .file_name = "lockstepd.conf",
-       .defaults_here = {{"socket", DefaultSocket()}},
+       .defaults_here = {{"socket", DefaultSocketOf(geteuid())}},
        .files = {{"/run/lockstep/client.sock",
                   "Socket for ranks; control.sock beside it is for the command line."}},
        .rules = [&] { return CheckOptions(options); }},
@@ -197,7 +213,7 @@ std::optional<Options> ParseOptions(int argc, const char* const* argv, const cha
     *exit_code = *code;
     return std::nullopt;
   }
-  if (options.socket.empty()) options.socket = DefaultSocket();
+  if (options.socket.empty()) options.socket = DefaultSocketOf(options.with_broker ? 0 : geteuid());
   if (!texts.idle_exit.empty()) options.idle_exit = *settings::ParseDuration(texts.idle_exit);
   options.kineto = texts.kineto == "off"   ? Options::Kineto::kOff
                    : texts.kineto == "own" ? Options::Kineto::kOwn

@@ -2,6 +2,8 @@
 #ifndef LOCKSTEP_DAEMON_OPTIONS_H_
 #define LOCKSTEP_DAEMON_OPTIONS_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,6 +33,8 @@ struct Options {
   std::optional<uint16_t> dyno_port;  // nothing: no port for dynolog's remote calls
   std::string metrics;                // address of the metrics port; empty: off
   std::optional<Nanos> idle_exit;     // nothing: never exits when idle
+  std::string broker_for;             // the daemon's user if this is the broker; else empty
+  bool with_broker = false;           // the broker is a service of its own
   std::string log_file;               // empty: stderr
   std::string audit_file;             // empty: no audit log
   bool audit_syslog = false;
@@ -43,8 +47,8 @@ struct Options {
 std::optional<Options> ParseOptions(int argc, const char* const* argv, const char* const* environment,
                                     int* exit_code);
 
-// Returns the socket at which a daemon of this user listens by default.
-std::string DefaultSocket();
+// Returns the socket at which a daemon of this user listens by default; that of root is the system's.
+std::string DefaultSocketOf(uid_t uid);
 
 }  // namespace lockstep::daemon
 

@@ -41,8 +41,7 @@ class CallSlots {
   // Returns null for a caller that is not limited. kResourceExhausted: the user has too many calls.
   absl::StatusOr<std::unique_ptr<Hold>> Take(const Caller& caller) {
     if (caller.may_use_all()) return nullptr;
-    // Holders of one job's token share the slots of one user.
-    const uid_t user = caller.uid().value_or(kNobody);
+    const uid_t user = *caller.uid();
     MutexLock lock(&mutex_);
     size_t& running = running_[user];
     if (running >= most_per_user_) {
@@ -56,7 +55,6 @@ class CallSlots {
   }
 
  private:
-  static constexpr uid_t kNobody = static_cast<uid_t>(-1);
   const size_t most_per_user_;
   Mutex mutex_;
   std::map<uid_t, size_t> running_ ABSL_GUARDED_BY(mutex_);

@@ -44,9 +44,9 @@ absl::Status Caller::Denied(const std::string& what, const OwnedJob& job, const 
     return absl::PermissionDeniedError(absl::StrCat(what, " is yours, and you may see it, but not ", action,
                                                     " it: the aggregator's --operators do not include you"));
   }
-  return absl::PermissionDeniedError(
-      absl::StrCat(what, " is user ", job.owner, "'s, and you are user ", uid_.value_or(0),
-                   ": only its user, root and holders of the aggregator's token can ", action, " it"));
+  return absl::PermissionDeniedError(absl::StrCat(
+      what, " is user ", job.owner, "'s, and you are user ", uid_.value_or(0),
+      ": only its user, admins, root and holders of the aggregator's token can ", action, " it"));
 }
 
 absl::Status Caller::CheckSee(const std::string& what, const OwnedJob& job) const {
@@ -100,10 +100,7 @@ std::string Callers::Wanted(const char* credential) const {
 
 absl::StatusOr<Caller> Callers::OfToken(std::string_view token, AuditCaller who) const {
   if (!rpc::IsJobToken(token)) {
-    if (!proofs_.token.Matches(token)) {
-      return absl::UnauthenticatedError(
-          "wrong token: use the token file with which the aggregator was started");
-    }
+    LOCKSTEP_RETURN_IF_ERROR(proofs_.token.CheckText(token));
     who.by = "token";
     return Caller::All().KnownAs(std::move(who));
   }

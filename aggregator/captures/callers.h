@@ -47,7 +47,7 @@ class Caller {
 
   // Returns whether the caller may see and capture every job.
   bool may_use_all() const { return !job_ && rights_.capture_all; }
-  // The user whose limits count for the calls; nothing for holders of the aggregator's token.
+  // The user whose limits count for the calls. Not empty unless may_use_all().
   const std::optional<uid_t>& uid() const { return uid_; }
   // Returns whether the caller may see every job: metrics have all of them.
   bool may_see_all() const { return !job_ && (rights_.see_all || rights_.capture_all); }

@@ -54,7 +54,7 @@ v1::FromAggregator ArmMessage(const std::string& capture, Purpose purpose, const
                               const SessionLimits& limits, const CaptureRanks& ranks,
                               const DaemonKey& daemon) {
   v1::FromAggregator message;
-  v1::Arm& arm = *message.mutable_arm();
+  v1::Arm& arm = request.past_ns() != 0 ? *message.mutable_arm_past() : *message.mutable_arm();
   arm.set_capture(capture);
   arm.set_activities(request.activities());
   arm.set_timeout_ns(ArmTimeout(request, limits).ns());

@@ -99,7 +99,9 @@ capture::Manifest MakeManifest(const CaptureFacts& facts, const std::vector<Stor
   m.job = selection.job;
   m.uid = selection.uid;
   m.world_size = selection.world_size;
-  m.activities = facts.request.activities();
+  const Nanos past = Nanos(facts.request.past_ns());
+  m.activities =
+      past == Nanos() ? facts.request.activities() : v1::RECORDED_ACTIVITY_NVTX | v1::RECORDED_ACTIVITY_NCCL;
   const JobInterval window = facts.plan.Window(facts.ranks);
   m.t0 = window.start;
   m.t1 = window.end;
@@ -107,6 +109,11 @@ capture::Manifest MakeManifest(const CaptureFacts& facts, const std::vector<Stor
   m.wanted_steps = facts.plan.WantedSteps(facts.ranks);
   m.complete = true;
   if (!facts.restarted.empty()) m.notes.push_back(facts.restarted);
+  if (past != Nanos()) {
+    m.notes.emplace_back(
+        "a capture of the past, from the ranks' logs of NCCL operations: other work was not recorded, and "
+        "the times are those at which NCCL's proxy thread saw the kernels");
+  }
   for (const int32_t rank : selection.missing_ranks) m.missing_ranks.push_back(RankId(rank));
   std::map<std::string, uint32_t> hosts;
   for (size_t i = 0; i < facts.ranks.all().size(); ++i) {
@@ -116,9 +123,10 @@ capture::Manifest MakeManifest(const CaptureFacts& facts, const std::vector<Stor
     if (made) {
       // The burst of exchanges at ARM is the most precise; those of the ten seconds before it help as well.
       m.hosts.push_back({daemon.node_id, rank.seen.host_name,
-                         facts.clocks.Since(daemon.node_id, facts.made_at - Nanos::Seconds(10))});
+                         facts.clocks.Since(daemon.node_id, facts.made_at - past - Nanos::Seconds(10))});
     }
     capture::ManifestProcess p = DescribeProcess(rank, host->second);
+    if (past != Nanos()) p.via = "log";
     if (!stored.empty()) {
       p.losses = stored[i].losses;
       p.files = stored[i].files;

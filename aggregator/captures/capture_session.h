@@ -99,6 +99,8 @@ class CaptureSession {
   const std::string& id() const { return id_; }
   const Selection& selection() const { return selection_; }
   Purpose purpose() const { return purpose_; }
+  // Captures of the past do not occupy the processes.
+  bool of_the_past() const { return request_.past_ns() != 0; }
   v1::CaptureStatus Status() const;
   // Returns true if the process is in this capture. A process is in one capture at a time.
   bool Holds(const std::string& node_id, const v1::ProcessKey& process) const;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMostFinished = 32;  // captures that Status still shows
 constexpr int64_t kLongestCaptureNs = 600'000'000'000;
+constexpr int64_t kLongestPastNs = 3'600'000'000'000;
 
 // Makes an id that sorts by time and differs even within one second.
 std::string NewCaptureId(JobTime now) {
@@ -24,6 +25,17 @@ std::string NewCaptureId(JobTime now) {
   char text[32];
   std::strftime(text, sizeof(text), "%Y%m%d-%H%M%S", &utc);
   return absl::StrFormat("%s-%06x", text, RandomNumber() >> 40);
+}
+
+absl::Status CheckLength(const v1::TraceRequest& request) {
+  if (request.past_ns() != 0) {
+    if (request.past_ns() > 0 && request.past_ns() <= kLongestPastNs) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "the past to capture must be positive and at most an hour: give --last, as in --last 30s");
+  }
+  if (request.duration_ns() > 0 && request.duration_ns() <= kLongestCaptureNs) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "the duration must be positive and at most 10 minutes: give --duration, as in --duration 2s");
 }
 
 }  // namespace
@@ -50,7 +62,9 @@ Captures::Captures(CapturesOptions options, const JobClock& clock, const DaemonR
     : options_(std::move(options)), clock_(clock), daemons_(daemons), clocks_(clocks) {}
 
 absl::StatusOr<Selection> Captures::Resolve(const v1::TraceRequest& request, const Caller& caller) const {
-  Selection selection = Select(request, caller, daemons_.Ranks(), daemons_.counts().daemons);
+  std::vector<SeenRank> ranks = daemons_.Ranks();
+  if (request.past_ns() != 0) ranks = RanksOfThePast(request, caller, std::move(ranks), daemons_.Departed());
+  Selection selection = Select(request, caller, ranks, daemons_.counts().daemons);
   if (selection.error.empty()) return selection;
   return selection.denied ? absl::PermissionDeniedError(selection.error)
                           : absl::NotFoundError(selection.error);
@@ -58,15 +72,13 @@ absl::StatusOr<Selection> Captures::Resolve(const v1::TraceRequest& request, con
 
 absl::StatusOr<Captures::RunningSession> Captures::Begin(const v1::TraceRequest& request,
                                                          const Caller& caller, Purpose purpose) {
-  if (request.duration_ns() <= 0 || request.duration_ns() > kLongestCaptureNs) {
-    return absl::InvalidArgumentError(
-        "the duration must be positive and at most 10 minutes: give --duration, as in --duration 2s");
-  }
+  LOCKSTEP_RETURN_IF_ERROR(CheckLength(request));
   LOCKSTEP_ASSIGN_OR_RETURN(Selection selection, Resolve(request, caller));
   LOCKSTEP_RETURN_IF_ERROR(CheckVia(request, selection));
   for (const auto& session : Sessions()) {
     // The daemons remove the ranks from a sample themselves.
     if (purpose == Purpose::kCapture && session->purpose() == Purpose::kSample) continue;
+    if (session->of_the_past() != (request.past_ns() != 0)) continue;
     for (const SeenRank& s : selection.ranks) {
       if (!session->Holds(s.daemon.node_id, s.rank.process())) continue;
       return absl::FailedPreconditionError(absl::StrCat("rank ", s.rank.rank(), " of job ", selection.job,

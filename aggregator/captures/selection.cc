@@ -118,8 +118,34 @@ std::string OtherUsersJob(const v1::TraceRequest& request, const Caller& caller,
 
 }  // namespace
 
+std::vector<SeenRank> RanksOfThePast(const v1::TraceRequest& request, const Caller& caller,
+                                     std::vector<SeenRank> living, std::vector<SeenRank> departed) {
+  if (request.departed()) living.clear();
+  if (request.job().empty() && request.pids().empty() && !request.all()) {
+    const auto hidden = [&](const SeenRank& s) { return !caller.MayCapture({s.rank.job(), s.rank.uid()}); };
+    std::erase_if(living, hidden);
+    std::erase_if(departed, hidden);
+    std::set<JobKey> jobs;
+    for (const SeenRank& seen : living) jobs.insert(KeyOf(seen));
+    for (size_t i = 0; i < departed.size() && living.empty(); ++i) {
+      const bool newest = i + 1 == departed.size() || departed[i + 1].daemon != departed[i].daemon;
+      if (newest) jobs.insert(KeyOf(departed[i]));
+    }
+    std::erase_if(departed, [&](const SeenRank& seen) { return !jobs.contains(KeyOf(seen)); });
+  }
+  using Place = std::pair<JobKey, int32_t>;
+  const auto place_of = [](const SeenRank& seen) { return Place(KeyOf(seen), seen.rank.rank()); };
+  std::set<Place> taken;
+  for (const SeenRank& seen : living) taken.insert(place_of(seen));
+  for (auto seen = departed.rbegin(); seen != departed.rend(); ++seen) {
+    if (taken.insert(place_of(*seen)).second) living.push_back(*seen);
+  }
+  return living;
+}
+
 ChosenPath ChoosePath(const v1::TraceRequest& request, const v1::Rank& rank) {
   ChosenPath path;
+  if (request.past_ns() != 0) return path;
   const bool client = rank.via() != "kineto";
   const bool framework = request.framework() != 0;
   if (request.via() == "kineto" || (request.via() != "cupti" && (!client || (framework && rank.kineto())))) {

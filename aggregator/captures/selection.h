@@ -31,6 +31,13 @@ struct Selection {
 Selection Select(const v1::TraceRequest& request, const Caller& caller, const std::vector<SeenRank>& seen,
                  size_t daemons);
 
+// Returns the ranks from which a capture of the past chooses: those that have left, and the living ones
+// unless the request excludes them. A place in a job has one rank: the living one, or else the one that left
+// last. A request without a job gets the living jobs, or else the job that left each daemon last. `departed`
+// lists the ranks of a daemon together, the newest last.
+std::vector<SeenRank> RanksOfThePast(const v1::TraceRequest& request, const Caller& caller,
+                                     std::vector<SeenRank> living, std::vector<SeenRank> departed);
+
 // How a rank is captured: by TraceRequest.via, or for "auto" by the paths that its daemon reports.
 struct ChosenPath {
   bool kineto = false;          // through PyTorch's profiler

@@ -175,6 +175,44 @@ v1::Rank Reached(const char* via, bool kineto) {
   return rank;
 }
 
+TEST(RanksOfThePast, ALivingRankHidesThoseThatHadItsPlace) {
+  const std::vector<SeenRank> living = {Seen(0, 3), Seen(1, 3)};
+  std::vector<SeenRank> departed = {Seen(1, 3), Seen(2, 3), Seen(2, 3), Seen(1, 3, "a", 1001)};
+  for (size_t i = 0; i < departed.size(); ++i)
+    departed[i].rank.mutable_process()->set_pid(static_cast<int32_t>(i));
+  v1::TraceRequest request;
+  request.set_job("a");
+  std::vector<SeenRank> ranks = RanksOfThePast(request, Caller::All(), living, departed);
+  ASSERT_EQ(ranks.size(), 4u);
+  EXPECT_EQ(ranks[2].rank.uid(), 1001u) << "another user's job of that name";
+  EXPECT_EQ(ranks[3].rank.process().pid(), 2) << "the newest of two";
+  request.set_departed(true);
+  ranks = RanksOfThePast(request, Caller::All(), living, departed);
+  ASSERT_EQ(ranks.size(), 3u);
+  EXPECT_EQ(ranks[1].rank.process().pid(), 2);
+  EXPECT_EQ(ranks[2].rank.process().pid(), 0);
+}
+
+TEST(RanksOfThePast, WithoutANameItIsTheLivingJobOrTheOneThatEndedLast) {
+  const std::vector<SeenRank> departed = {Seen(0, 1, "first"), Seen(0, 1, "second"),
+                                          Seen(0, 1, "of another node", 1000, "n1")};
+  const auto jobs = [&](const std::vector<SeenRank>& living, const v1::TraceRequest& request) {
+    std::vector<std::string> names;
+    for (const SeenRank& seen : RanksOfThePast(request, Caller::All(), living, departed))
+      names.push_back(seen.rank.job());
+    return names;
+  };
+  v1::TraceRequest request;
+  EXPECT_THAT(jobs({Seen(0, 1, "now")}, request), ElementsAre("now"));
+  EXPECT_THAT(jobs({Seen(1, 2, "first")}, request), ElementsAre("first", "first"))
+      << "and its rank that has ended";
+  EXPECT_THAT(jobs({}, request), ElementsAre("of another node", "second"));
+  request.set_departed(true);
+  EXPECT_THAT(jobs({Seen(0, 1, "now")}, request), ElementsAre("of another node", "second"));
+  const Caller other = Caller::User(1001, {.capture_own = true});
+  EXPECT_THAT(RanksOfThePast({}, other, {Seen(0, 1)}, departed), IsEmpty()) << "another user's";
+}
+
 TEST(ChoosePath, UsesTheClientUnlessPyTorchIsNeeded) {
   v1::TraceRequest request;
   EXPECT_FALSE(ChoosePath(request, Reached("cupti", true)).kineto);

@@ -17,6 +17,12 @@ Nanos StartPlan::TriggerTimeout() const {
 }
 
 void StartPlan::Begin(const CaptureRanks& ranks, JobTime now, Nanos delivery_time) {
+  if (request_.past_ns() != 0) {
+    requested_ = Nanos(request_.past_ns());
+    t0_ = now - requested_;
+    t1_ = now;
+    return;
+  }
   kineto_begin_ = ChooseKinetoBegin(ranks);
   // Ranks look for a trigger at once, so no rank's lead delays T0.
   const Nanos lead = triggered() ? limits_.least_lead : LongestLead(ranks);

@@ -27,7 +27,8 @@ class StartPlan {
   // Returns true if each rank opens and closes its own window.
   bool triggered() const { return request_.trigger().begin() != v1::Trigger::AT_T0; }
 
-  // Sets T0 and T1. `reach` is the time after which a message has reached all daemons.
+  // Sets T0 and T1. `delivery_time` is the time after which a message has reached all daemons. A capture of
+  // the past ends now.
   void Begin(const CaptureRanks& ranks, JobTime now, Nanos delivery_time);
   // Returns true if the armed clients must still choose their first step.
   bool NeedsStep(const CaptureRanks& ranks) const;

@@ -71,25 +71,26 @@ void StreamThreads::Run() {
 }
 
 void StreamThreads::Every(Nanos period, std::function<void()> call) {
+  Timer* timer = nullptr;
   {
     MutexLock lock(&mutex_);
-    timer_ = std::make_unique<Timer>(*this, period, std::move(call));
+    timer = timers_.emplace_back(std::make_unique<Timer>(*this, period, std::move(call))).get();
     ++users_;
   }
-  if (!SetTimer()) NoteEnded();
+  if (!SetTimer(*timer)) NoteEnded();
 }
 
-bool StreamThreads::SetTimer() {
+bool StreamThreads::SetTimer(Timer& timer) {
   MutexLock lock(&mutex_);
   if (stopping_) return false;
   ++begun_;
-  timer_->Set(*queue_);
+  timer.Set(*queue_);
   return true;
 }
 
 void StreamThreads::Timer::Complete(bool ok) {
   if (ok) call_();
-  if (!threads_.SetTimer()) threads_.NoteEnded();
+  if (!threads_.SetTimer(*this)) threads_.NoteEnded();
 }
 
 void StreamThreads::Timer::Set(grpc::CompletionQueue& queue) {
@@ -112,7 +113,7 @@ void StreamThreads::Stop() {
     // No operation may begin after the queue's shutdown.
     MutexLock lock(&mutex_);
     stopping_ = true;
-    if (timer_ != nullptr) timer_->Cancel();
+    for (const std::unique_ptr<Timer>& timer : timers_) timer->Cancel();
     changed_.Wait(&mutex_, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return users_ == 0; });
   }
   queue_->Shutdown();

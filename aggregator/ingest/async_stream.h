@@ -106,7 +106,7 @@ class StreamThreads {
   void Stop();
 
   // Calls `call` once per `period` on one of the threads, until Stop. The calls end if no thread is free.
-  // Between Start and Stop, at most once.
+  // Call it between Start and Stop, once for each timer.
   void Every(Nanos period, std::function<void()> call);
 
  private:
@@ -117,6 +117,7 @@ class StreamThreads {
     Timer(StreamThreads& threads, Nanos period, std::function<void()> call)
         : threads_(threads), period_(period), call_(std::move(call)) {}
     void Complete(bool ok) override;
+    // Once, and then in each Complete: an alarm that waits must not be set.
     void Set(grpc::CompletionQueue& queue);
     void Cancel() { alarm_.Cancel(); }
 
@@ -132,8 +133,8 @@ class StreamThreads {
   void Request();
   void Run();
   // Returns false if the timer must end.
-  bool SetTimer();
-  // A stream has been deleted, or the timer has ended.
+  bool SetTimer(Timer& timer);
+  // A stream has been deleted, or a timer has ended.
   void NoteEnded();
 
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // thread: set by Attach, before the threads begin
@@ -145,8 +146,8 @@ class StreamThreads {
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  int users_ ABSL_GUARDED_BY(mutex_) = 0;  // of the queue: streams and the timer
-  std::unique_ptr<Timer> timer_ ABSL_GUARDED_BY(mutex_);
+  int users_ ABSL_GUARDED_BY(mutex_) = 0;  // of the queue: streams and timers
+  std::vector<std::unique_ptr<Timer>> timers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::aggregator

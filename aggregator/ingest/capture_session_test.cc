@@ -337,6 +337,65 @@ TEST_F(CaptureSessionTest, OneProcessIsInOneCaptureAtATime) {
   EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
 }
 
+TEST_F(CaptureSessionTest, ACaptureOfThePastIncludesRanksThatHaveLeft) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 2, 2);
+  v1::FromDaemon update;
+  v1::Rank rank;
+  *rank.mutable_process() = FakeDaemon::Process(1);
+  rank.set_job("job");
+  rank.set_uid(1000);
+  rank.set_world_size(2);
+  rank.set_rank(1);
+  *update.mutable_ranks()->add_departed() = rank;
+  *rank.mutable_process() = FakeDaemon::Process(0);
+  rank.set_rank(0);
+  *update.mutable_ranks()->add_ranks() = rank;
+  daemon.Write(update);
+  while (SeenRanks() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const int64_t before = clock_.Now().ns();
+  auto running = Trace(Nanos(), [](v1::TraceRequest& request) { request.set_past_ns(30'000'000'000); });
+  const auto arm = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm_past(); }).arm_past();
+  ASSERT_EQ(arm.processes_size(), 2);
+  for (int r : {0, 1}) daemon.SendState(arm.capture(), r, v1::RankState::ARMED);
+  const v1::Start start = WaitForStart(daemon);
+  EXPECT_EQ(start.t1_ns() - start.t0_ns(), 30'000'000'000);
+  EXPECT_LT(start.t1_ns() - before, Nanos::Seconds(20).ns());
+  // A capture of the present is independent of it.
+  EXPECT_TRUE(hub_->captures().Find(arm.capture())->of_the_past());
+  daemon.SendBatch(1, arm.capture(), 0, Kernels(10), 10);
+  daemon.SendBatch(2, arm.capture(), 1, Kernels(20), 20);
+  for (int r : {0, 1}) daemon.SendState(arm.capture(), r, v1::RankState::DONE);
+  daemon.SendEnd(3, arm.capture(), 0);
+  daemon.SendEnd(4, arm.capture(), 1);
+  const TraceRun run = running.get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::COMPLETE) << run.finished.text();
+  EXPECT_EQ(Load(arm.capture()).ranks.size(), 2u);
+}
+
+TEST_F(CaptureSessionTest, AnHourIsTheLongestPast) {
+  Serve();
+  DaemonWithRanks("n0", 0, 1, 1);
+  const TraceRun run =
+      Trace(Nanos(), [](v1::TraceRequest& request) { request.set_past_ns(3'600'000'000'001); }).get();
+  EXPECT_EQ(run.finished.outcome(), v1::TraceFinished::FAILED);
+  EXPECT_THAT(run.finished.text(), HasSubstr("at most an hour"));
+}
+
+TEST_F(CaptureSessionTest, ACaptureOfThePastAndOneOfThePresentMayShareAProcess) {
+  Serve();
+  FakeDaemon& daemon = DaemonWithRanks("n0", 0, 1, 1);
+  auto running = Trace();
+  const std::string id = ArmAll(daemon);
+  auto past = Trace(Nanos(), [](v1::TraceRequest& request) { request.set_past_ns(1'000'000'000); });
+  const auto arm = daemon.WaitFor([](const v1::FromAggregator& m) { return m.has_arm_past(); }).arm_past();
+  daemon.SendState(arm.capture(), 0, v1::RankState::FAILED, "it keeps no operation log");
+  EXPECT_THAT(past.get().finished.text(), HasSubstr("it keeps no operation log"));
+  WaitForStart(daemon);
+  daemon.SendEnd(1, id, 0);
+  EXPECT_EQ(running.get().finished.outcome(), v1::TraceFinished::COMPLETE);
+}
+
 TEST_F(CaptureSessionTest, ShutdownEndsARunningCaptureAndKeepsItsRecords) {
   auto [daemon, running, id] = StartCapture(Nanos::Seconds(60));
   daemon.SendBatch(1, id, 0, Kernels(4), 4);

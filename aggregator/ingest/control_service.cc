@@ -23,6 +23,9 @@ namespace lockstep::aggregator {
 namespace {
 
 constexpr size_t kChunkBytes = 256 * 1024;
+// A daemon of an older release does not answer.
+constexpr Nanos kProgressWithin = Nanos::Seconds(2);
+constexpr Nanos kProgressWithStacksWithin = Nanos::Seconds(3);
 
 // The manifest comes last, so a receiver that has it has all files.
 std::vector<std::string> FilesOf(const std::string& records) {
@@ -131,6 +134,24 @@ grpc::Status ControlService::StreamedStatus(
   return calls_.Ended(RpcMethod::kStatus, grpc::Status::OK);
 }
 
+grpc::Status ControlService::StreamedProgress(
+    grpc::ServerContext* context, grpc::ServerSplitStreamer<v1::ProgressRequest, v1::ProgressReply>* call) {
+  const absl::StatusOr<Admitted> admitted = Admit(*context);
+  if (!admitted.ok()) return Refuse("progress", RpcMethod::kProgress, *context, admitted.status());
+  v1::ProgressRequest request;
+  if (!call->Read(&request)) return calls_.Ended(RpcMethod::kProgress, NoRequest());
+  v1::ProgressReply all = hub_.Progress(
+      request, admitted->caller, request.stacks().empty() ? kProgressWithin : kProgressWithStacksWithin);
+  for (v1::NodeProgress& node : *all.mutable_nodes()) {
+    v1::ProgressReply part;
+    *part.add_nodes() = std::move(node);
+    if (!call->Write(part)) break;
+  }
+  all.clear_nodes();
+  call->Write(all);
+  return calls_.Ended(RpcMethod::kProgress, grpc::Status::OK);
+}
+
 grpc::Status ControlService::StreamedTrace(
     grpc::ServerContext* context, grpc::ServerSplitStreamer<v1::TraceRequest, v1::TraceEvent>* call) {
   const absl::StatusOr<Admitted> admitted = Admit(*context);
@@ -148,6 +169,7 @@ grpc::Status ControlService::StreamedTrace(
                                          {"framework", request.framework()},
                                          {"via", request.via()},
                                          {"duration_ns", request.duration_ns()},
+                                         {"past_ns", request.past_ns()},
                                          {"trigger", request.has_trigger() ? "yes" : "no"}});
   std::string capture, job;
   size_t captured_ranks = 0;

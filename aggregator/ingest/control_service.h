@@ -49,6 +49,9 @@ class ControlService final : public v1::Control::StreamedService {
                              grpc::ServerSplitStreamer<v1::FetchRequest, v1::FetchChunk>* call) override;
   grpc::Status StreamedWatch(grpc::ServerContext* context,
                              grpc::ServerSplitStreamer<v1::WatchRequest, v1::WatchEvent>* call) override;
+  grpc::Status StreamedProgress(
+      grpc::ServerContext* context,
+      grpc::ServerSplitStreamer<v1::ProgressRequest, v1::ProgressReply>* call) override;
 
  private:
   static constexpr size_t kMostCallsOfOneUser = 16;

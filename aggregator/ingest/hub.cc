@@ -69,6 +69,10 @@ void Hub::Handle(const DaemonKey& key, const DaemonConnection* connection, const
     daemons_.SetHealth(key, connection, message.health());
     return;
   }
+  if (message.has_progress()) {
+    progress_.OnAnswer(key, message.progress());
+    return;
+  }
   if (message.has_states()) {
     if (auto session = captures_.Find(message.states().capture())) session->OnStates(key, message.states());
     return;
@@ -180,12 +184,31 @@ v1::StatusReply Hub::Status(const std::string& job, const Caller& caller) const 
   return reply;
 }
 
+v1::ProgressReply Hub::Progress(const v1::ProgressRequest& request, const Caller& caller, Nanos at_most) {
+  const std::string& job = request.job();
+  // As in Status, the daemons send all jobs, of which whole jobs are selected here.
+  v1::ProgressReply reply = progress_.Ask(request, at_most);
+  const std::set<JobKey> meant = daemons_.JobsNamed(job);
+  for (v1::NodeProgress& node : *reply.mutable_nodes()) {
+    auto& processes = *node.mutable_processes();
+    processes.erase(std::remove_if(processes.begin(), processes.end(),
+                                   [&](const v1::ProcessProgress& process) {
+                                     const v1::Rank& rank = process.rank();
+                                     return !caller.MaySee({rank.job(), rank.uid()}) ||
+                                            (!job.empty() && !meant.contains({rank.job(), rank.uid()}));
+                                   }),
+                    processes.end());
+  }
+  return reply;
+}
+
 MessageCounts Hub::counts() const {
   MutexLock lock(&mutex_);
   return counts_;
 }
 
 void Hub::Shutdown() {
+  progress_.Stop();
   daemons_.RefuseNew();
   captures_.Shutdown();
   acks_.Stop();

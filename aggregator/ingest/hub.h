@@ -19,6 +19,7 @@
 #include "aggregator/nodes/daemon_connection.h"
 #include "aggregator/nodes/daemon_registry.h"
 #include "aggregator/nodes/node_clocks.h"
+#include "aggregator/nodes/progress_requests.h"
 #include "base/log/log.h"
 #include "base/mutex.h"
 #include "lockstep/v1/control.pb.h"
@@ -65,6 +66,9 @@ class Hub {
 
   // Returns the ranks and captures that the caller may use.
   v1::StatusReply Status(const std::string& job, const Caller& caller) const;
+  // Asks the daemons for the progress of the ranks that the caller may see. It waits for them, but not longer
+  // than `at_most`.
+  v1::ProgressReply Progress(const v1::ProgressRequest& request, const Caller& caller, Nanos at_most);
   // Ends running captures and closes all connections. Later requests are refused.
   void Shutdown();
 
@@ -88,6 +92,7 @@ class Hub {
   const LogSink log_;
   // thread-safe
   DaemonRegistry daemons_;
+  ProgressRequests progress_{daemons_};
   NodeClocks clocks_;
   Captures captures_;
   DurableAcks acks_;

@@ -223,6 +223,57 @@ TEST_F(HubTest, CountsDuplicateMissingAndDiscardedMessages) {
   EXPECT_THAT(page.text(), HasSubstr("{stage=\"other\",kind=\"kernel\"} 7\n"));
 }
 
+// Answers the next ReadProgress on this thread with one rank of user 1000's job.
+void AnswerProgress(Daemon& daemon) {
+  std::optional<v1::FromAggregator> message;
+  do {
+    message = daemon.inbox().Next();
+  } while (message && !message->has_read_progress());
+  ASSERT_TRUE(message.has_value());
+  v1::FromDaemon answer;
+  answer.mutable_progress()->set_request(message->read_progress().request());
+  answer.mutable_progress()->mutable_node()->set_node_id("another node");
+  v1::Rank& rank = *answer.mutable_progress()->mutable_node()->add_processes()->mutable_rank();
+  rank.set_rank(0);
+  rank.set_uid(1000);
+  rank.set_job("job");
+  daemon.Up(answer);
+  daemon.Up(answer);  // the second answer is ignored
+}
+
+TEST_F(HubTest, AsksEachDaemonForTheProgressOfItsRanks) {
+  Hub hub(options_, clock_);
+  Daemon daemon(hub, 0, 1);
+  std::thread answering([&] { AnswerProgress(daemon); });
+  const v1::ProgressReply reply = hub.Progress({}, Caller::All(), Nanos::Seconds(60));
+  answering.join();
+  ASSERT_EQ(reply.nodes_size(), 1);
+  EXPECT_EQ(reply.nodes(0).node_id(), daemon.key().node_id) << "a daemon speaks for its own node only";
+  EXPECT_EQ(reply.nodes(0).processes_size(), 1);
+  EXPECT_EQ(reply.silent_hosts_size(), 0);
+}
+
+TEST_F(HubTest, ProgressIsOnlyOfJobsThatTheCallerMaySee) {
+  Hub hub(options_, clock_);
+  Daemon daemon(hub, 0, 1);
+  for (const auto& [uid, seen] : {std::pair<uid_t, int>{1000, 1}, {1001, 0}}) {
+    std::thread answering([&] { AnswerProgress(daemon); });
+    const v1::ProgressReply reply =
+        hub.Progress({}, Caller::User(uid, {.capture_own = true}), Nanos::Seconds(60));
+    answering.join();
+    ASSERT_EQ(reply.nodes_size(), 1);
+    EXPECT_EQ(reply.nodes(0).processes_size(), seen) << uid;
+  }
+}
+
+TEST_F(HubTest, NamesTheHostsThatDoNotTellTheirProgress) {
+  Hub hub(options_, clock_);
+  Daemon older(hub, 0, 2);
+  const v1::ProgressReply reply = hub.Progress({}, Caller::All(), Nanos::Millis(20));
+  EXPECT_EQ(reply.nodes_size(), 0);
+  EXPECT_EQ(reply.silent_hosts_size(), 1);
+}
+
 TEST_F(HubTest, ReportsDaemonHealthAndAbsentDaemons) {
   Hub hub(options_, clock_);
   Daemon daemon(hub, 0, 1);

@@ -1,5 +1,6 @@
 // Tests the daemons' messages and the CLI's fetches over real gRPC streams: repetitions, gaps, invalid data,
 // tokens, and concurrency.
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -257,6 +258,19 @@ TEST_F(IngestServiceTest, ReportsToTheWatchdogExceptWhileTheDaemonsAreStuck) {
   Close();
   manager.DropReceived();
   EXPECT_EQ(manager.Next(/*milliseconds=*/10), "nothing");
+}
+
+TEST_F(IngestServiceTest, TimersOfDifferentPeriodsRunSideBySide) {
+  Serve();
+  std::atomic<int> first = 0, second = 0;
+  ingest_->Every(Nanos::Seconds(24 * 3600), [] { ADD_FAILURE() << "a day has not passed"; });
+  ingest_->Every(Nanos::Millis(1), [&] { ++first; });
+  ingest_->Every(Nanos::Millis(2), [&] { ++second; });
+  while (first < 20 || second < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  Close();
+  const int last = first;
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(first, last) << "no call after the end";
 }
 
 TEST_F(IngestServiceTest, AFullDiskEndsOnlyTheRunningCapture) {

@@ -12,7 +12,9 @@ namespace {
 
 constexpr uint32_t kProtocolMin = 1;
 constexpr uint32_t kProtocolMax = 1;
-constexpr size_t kMostAbsent = 1024;  // disconnected daemons that may return
+// Disconnected daemons that may return. The captures of one that is away for longer have ended.
+constexpr size_t kMostAbsent = 1024;
+constexpr Nanos kAbsentFor = Nanos::Seconds(86400);
 // Bounded, because users choose the names of jobs.
 constexpr size_t kMostSeenJobs = 256;
 
@@ -88,6 +90,7 @@ void DaemonRegistry::SetRanks(const DaemonKey& key, const DaemonConnection* conn
   if (daemon == nullptr) return;
   NoteSeen(daemon->ranks);
   daemon->ranks.assign(ranks.ranks().begin(), ranks.ranks().end());
+  daemon->departed.assign(ranks.departed().begin(), ranks.departed().end());
   NoteSeen(daemon->ranks);
   daemon->ranks_received = true;
   changed_.SignalAll();
@@ -109,18 +112,29 @@ void DaemonRegistry::Disconnect(const DaemonKey& key, const DaemonConnection* co
     daemon->left = clock_.Now();
     host = daemon->host_name;
     NoteSeen(daemon->ranks);
-    // Only the sequence of a disconnected daemon matters, and it is not kept without limit.
-    for (auto old = daemons_.begin(); daemons_.size() > kMostAbsent && old != daemons_.end();) {
-      old =
-          old->second.connection == nullptr && &old->second != daemon ? daemons_.erase(old) : std::next(old);
-    }
+    ForgetAbsent();
   }
   log_(LogLevel::kInfo, "daemon_left", {{"host", host}, {"node", key.node_id}});
 }
 
+void DaemonRegistry::ForgetAbsent() {
+  std::vector<std::pair<JobTime, DaemonKey>> absent;
+  for (const auto& [key, daemon] : daemons_) {
+    if (daemon.connection == nullptr) absent.emplace_back(daemon.left, key);
+  }
+  std::sort(absent.begin(), absent.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  const JobTime now = clock_.Now();
+  for (size_t i = 0; i < absent.size(); ++i) {
+    if (i >= kMostAbsent || now - absent[i].first > kAbsentFor) daemons_.erase(absent[i].second);
+  }
+}
+
 std::shared_ptr<DaemonSequence> DaemonRegistry::Sequence(const DaemonKey& key) {
   MutexLock lock(&mutex_);
-  return daemons_[key].sequence;
+  const auto [daemon, is_new] = daemons_.try_emplace(key);
+  // One that an earlier process of the aggregator knew has a day to come.
+  if (is_new) daemon->second.left = clock_.Now();
+  return daemon->second.sequence;
 }
 
 void DaemonRegistry::Acknowledge(const DaemonKey& key, uint64_t through) {
@@ -145,15 +159,28 @@ bool DaemonRegistry::Send(const DaemonKey& key, const v1::FromAggregator& messag
   return connection != nullptr && connection->Send(message);
 }
 
-std::vector<SeenRank> DaemonRegistry::Ranks() const {
+std::map<DaemonKey, std::string> DaemonRegistry::Connected() const {
+  MutexLock lock(&mutex_);
+  std::map<DaemonKey, std::string> hosts;
+  for (const auto& [key, daemon] : daemons_) {
+    if (daemon.connection != nullptr) hosts.emplace(key, daemon.host_name);
+  }
+  return hosts;
+}
+
+std::vector<SeenRank> DaemonRegistry::Collect(const std::vector<v1::Rank> Daemon::*list) const {
   MutexLock lock(&mutex_);
   std::vector<SeenRank> out;
   for (const auto& [key, daemon] : daemons_) {
     if (daemon.connection == nullptr) continue;
-    for (const v1::Rank& rank : daemon.ranks) out.push_back({key, daemon.host_name, rank});
+    for (const v1::Rank& rank : daemon.*list) out.push_back({key, daemon.host_name, rank});
   }
   return out;
 }
+
+std::vector<SeenRank> DaemonRegistry::Ranks() const { return Collect(&Daemon::ranks); }
+
+std::vector<SeenRank> DaemonRegistry::Departed() const { return Collect(&Daemon::departed); }
 
 std::set<JobKey> DaemonRegistry::JobsNamed(const std::string& name) const {
   MutexLock lock(&mutex_);
@@ -185,7 +212,6 @@ void DaemonRegistry::AddTo(v1::StatusReply& reply, const std::function<bool(cons
 }
 
 std::vector<v1::AbsentDaemon> DaemonRegistry::Absent() const {
-  constexpr Nanos kAbsentFor = Nanos::Seconds(86400);
   std::vector<v1::AbsentDaemon> out;
   MutexLock lock(&mutex_);
   std::map<std::string, const Daemon*> last;  // by node
@@ -197,7 +223,8 @@ std::vector<v1::AbsentDaemon> DaemonRegistry::Absent() const {
   }
   for (const auto& entry : last) {
     const Nanos away = clock_.Now() - entry.second->left;
-    if (entry.second->connection != nullptr || entry.second->left == JobTime() || away > kAbsentFor) continue;
+    if (entry.second->connection != nullptr || entry.second->connected == JobTime() || away > kAbsentFor)
+      continue;
     v1::AbsentDaemon& absent = out.emplace_back();
     absent.set_node_id(entry.first);
     absent.set_host_name(entry.second->host_name);

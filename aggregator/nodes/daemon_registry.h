@@ -74,8 +74,13 @@ class DaemonRegistry {
   // Returns false if the daemon is not connected; the message is then lost.
   bool Send(const DaemonKey& daemon, const v1::FromAggregator& message) const;
 
+  // Returns the connected daemons with their hosts' names.
+  std::map<DaemonKey, std::string> Connected() const;
   // Returns the ranks of the connected daemons.
   std::vector<SeenRank> Ranks() const;
+  // Returns the ranks that have left and whose operation logs the connected daemons keep, those of one daemon
+  // with the newest last.
+  std::vector<SeenRank> Departed() const;
   // Returns the jobs that `name` selects (base/job_name.h), also those of daemons that have left.
   std::set<JobKey> JobsNamed(const std::string& name) const;
   // Appends the connected daemons, each with those of its ranks for which `shown` returns true. `shown` is
@@ -99,17 +104,22 @@ class DaemonRegistry {
     std::string host_name;
     v1::Version version;
     std::optional<v1::DaemonHealth> health;
-    JobTime left;  // time of the disconnect
+    JobTime left;  // time of the disconnect, or when it became known without a connection
     std::vector<v1::Rank> ranks;
+    std::vector<v1::Rank> departed;
     bool ranks_received = false;
-    JobTime connected;
+    JobTime connected;  // 0: never since this process began
     const std::shared_ptr<DaemonSequence> sequence = std::make_shared<DaemonSequence>();
   };
 
+  // Returns the ranks of one of the connected daemons' lists.
+  std::vector<SeenRank> Collect(const std::vector<v1::Rank> Daemon::*list) const;
   // Returns null if another connection has replaced this one.
   Daemon* Find(const DaemonKey& daemon, const DaemonConnection* connection)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteSeen(const std::vector<v1::Rank>& ranks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets the daemons that left more than a day ago, and all but the last 1024 others.
+  void ForgetAbsent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const JobClock& clock_;
   const uint32_t credits_;

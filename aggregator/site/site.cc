@@ -53,6 +53,10 @@ std::string_view TextOf(const absl::Status& status) {
   return {status.message().data(), status.message().size()};
 }
 
+HttpProofs ProofsOf(const HttpRequest& request) {
+  return {std::string(HttpServer::TokenOf(request)), request.certificate};
+}
+
 absl::Status CheckSee(const Caller& caller, const CaptureRow& row) {
   if (caller.may_see_all()) return absl::OkStatus();
   const std::string what = absl::StrCat("capture ", row.id);
@@ -87,21 +91,23 @@ Site::Site(SiteOptions options, const aggregator::Hub& hub, const Callers& calle
       audit_(audit),
       kept_(hub.captures().folder(), std::move(now)) {}
 
-absl::StatusOr<Caller> Site::CallerOf(const HttpRequest& request) {
+absl::StatusOr<Site::Visit> Site::VisitOf(const HttpRequest& request) {
   const std::optional<SignIn::Inside> inside = sign_in_.Find(request);
-  if (!inside)
-    return callers_.OfHttp({std::string(HttpServer::TokenOf(request)), request.certificate}, request.peer);
+  if (!inside) {
+    LOCKSTEP_ASSIGN_OR_RETURN(Caller caller, callers_.OfHttp(ProofsOf(request), request.peer));
+    return Visit{std::move(caller), request.path};
+  }
   LOCKSTEP_ASSIGN_OR_RETURN(const Caller caller, callers_.OfHttp(*inside->proofs, request.peer));
   AuditCaller who = caller.who();
   who.by = "session";
-  return caller.KnownAs(std::move(who));
+  return Visit{caller.KnownAs(std::move(who)), inside->path};
 }
 
 absl::Status Site::Check(const HttpRequest& request) {
   if (request.path == "/") return absl::OkStatus();
-  const absl::StatusOr<Caller> caller = CallerOf(request);
-  absl::Status allowed = caller.status();
-  if (caller.ok() && request.path == "/metrics" && !caller->may_see_all()) {
+  const absl::StatusOr<Visit> visit = VisitOf(request);
+  absl::Status allowed = visit.status();
+  if (visit.ok() && request.path == "/metrics" && !visit->caller.may_see_all()) {
     allowed = absl::PermissionDeniedError(
         "metrics show all users' jobs: they are for the aggregator's token, its --viewers and --admins");
   }
@@ -109,7 +115,7 @@ absl::Status Site::Check(const HttpRequest& request) {
   AuditCaller who;
   who.peer = request.peer;
   // Only the first part of the path: after /s/ it contains half of a session's secret.
-  audit_.Refused("http", caller.ok() ? caller->who() : who, TextOf(allowed),
+  audit_.Refused("http", visit.ok() ? visit->caller.who() : who, TextOf(allowed),
                  {{"path", request.path.substr(0, request.path.find('/', 1))}});
   return allowed;
 }
@@ -140,26 +146,24 @@ HttpResponse Site::Find(const HttpRequest& request) {
     response.headers.emplace_back("Content-Security-Policy", kPagePolicy);
     return response;
   }
-  const absl::StatusOr<Caller> caller = CallerOf(request);
-  if (!caller.ok()) return Refused(kUnauthorized, "the proof has become invalid\n");
-  if (request.path == "/session") return BeginSession(request, *caller);
-  const std::optional<SignIn::Inside> inside = sign_in_.Find(request);
-  const std::string_view path = inside ? inside->path : std::string_view(request.path);
+  const absl::StatusOr<Visit> visit = VisitOf(request);
+  if (!visit.ok()) return Refused(kUnauthorized, "the proof has become invalid\n");
+  const auto& [caller, path] = *visit;
+  if (request.path == "/session") return BeginSession(request, caller);
   if (path == kApi) {
     HttpResponse response;
     response.content_type = "application/json";
-    response.body = IndexToJson(MakeIndex(*caller));
+    response.body = IndexToJson(MakeIndex(caller));
     response.headers.emplace_back("Content-Security-Policy", kDataPolicy);
     return response;
   }
   if (path.substr(0, kCaptures.size()) == kCaptures)
-    return CaptureFile(*caller, path.substr(kCaptures.size()));
+    return CaptureFile(caller, path.substr(kCaptures.size()));
   return Refused(kNotFound, "there is no such page; the index is at /\n");
 }
 
 HttpResponse Site::BeginSession(const HttpRequest& request, const Caller& caller) {
-  absl::StatusOr<HttpResponse> response =
-      sign_in_.Begin({std::string(HttpServer::TokenOf(request)), request.certificate});
+  absl::StatusOr<HttpResponse> response = sign_in_.Begin(ProofsOf(request));
   if (!response.ok()) return Refused(kUnavailable, "the system gives no random numbers\n");
   audit_.Note("session", caller.who(), "ok", {});
   return *std::move(response);

@@ -57,7 +57,11 @@ class Site {
   HttpResponse Answer(const HttpRequest& request);
 
  private:
-  absl::StatusOr<Caller> CallerOf(const HttpRequest& request);
+  struct Visit {
+    Caller caller;
+    std::string_view path;  // without the session's path
+  };
+  absl::StatusOr<Visit> VisitOf(const HttpRequest& request);
   HttpResponse Find(const HttpRequest& request);
   HttpResponse BeginSession(const HttpRequest& request, const Caller& caller);
   HttpResponse CaptureFile(const Caller& caller, std::string_view below);

@@ -127,6 +127,13 @@ CauseFinding CauseRules::OfHost(uint32_t rank_index, const Pieces& level, const 
       SummarizeHostGaps(in_, gains_.graph(), gains_.classes(), gains_.typical(), rank_index, level, pauses);
   CauseFinding out;
   if (host.total_ns <= 0) return out;
+  if (capture::HasOnlyCommunication(in_.capture.ranks[rank_index])) {
+    out.rule_share = 1;
+    out.evidence.emplace_back(
+        "it comes late to its collectives; only NCCL's operations were recorded, so the reason may be its "
+        "GPU or its host");
+    return out;
+  }
   const size_t steps = in_.steps.count();
   const bool pausing = host.pauses.ns >= kExplains * host.total_ns;
   if (host.in_calls_ns >= kExplains * host.total_ns) {

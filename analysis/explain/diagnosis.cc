@@ -64,6 +64,7 @@ class Diagnostician {
       if (f.kind != CulpritKind::kJob && f.kind != CulpritKind::kData)
         named.insert(named.end(), f.rank_indices.begin(), f.rank_indices.end());
     }
+    gains_.Rest();
     out_.waiting = SummarizeWaiting(in_, gains_, out_.layout, named);
   }
 

@@ -32,6 +32,7 @@ class JudgedFinder {
         kinds_(kinds) {}
 
   std::vector<NotJudged> Run() {
+    JudgeRecords();
     ranks_.resize(in_.capture.ranks.size());
     for (uint32_t c = 0; c < classes_.cells.size(); ++c) AddCell(c);
     JudgeRanks("GPU speed and memory", kKernels, "run kernels that no other rank runs");
@@ -45,6 +46,13 @@ class JudgedFinder {
 
  private:
   enum Kind { kKernels, kHosts, kCopies, kKinds };
+
+  void JudgeRecords() {
+    const auto& ranks = in_.capture.ranks;
+    if (std::none_of(ranks.begin(), ranks.end(), capture::HasOnlyCommunication)) return;
+    out_.push_back({"what GPUs and hosts do between collectives", "only NCCL's operations were recorded",
+                    "capture the running job (lockstep trace)"});
+  }
 
   void AddCell(uint32_t c) {
     const Cell& cell = classes_.cells[c];

@@ -62,9 +62,10 @@ std::string_view SharedLossKindName(SharedLossKind kind) {
 std::vector<SharedLoss> FindSharedLosses(const GraphInput& input, const Diagnosis& diagnosis) {
   std::vector<SharedLoss> losses;
   if (diagnosis.step_ns <= 0 || input.capture.ranks.empty()) return losses;
-  // A device that runs unrecorded graphs only seems to idle.
-  if (std::any_of(input.capture.ranks.begin(), input.capture.ranks.end(),
-                  [](const capture::RankData& r) { return r.unseen_graph_launches > 0; }))
+  // A device whose work was not recorded only seems to idle.
+  if (std::any_of(input.capture.ranks.begin(), input.capture.ranks.end(), [](const capture::RankData& r) {
+        return r.unseen_graph_launches > 0 || capture::HasOnlyCommunication(r);
+      }))
     return losses;
   std::vector<MeanUse> ranks(input.capture.ranks.size());
   ParallelFor(input.threads, ranks.size(), [&](unsigned, size_t r) {

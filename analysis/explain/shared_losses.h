@@ -41,7 +41,8 @@ inline constexpr double kLeastSharedLoss = 0.01;
 // over the ranks, because a single rank that loses more is a straggler. Waiting is the exception: it is the
 // median over the ranks, or in a pipeline the mean over its ranks, minus `diagnosis.lost_ns`, which the
 // stragglers and chance cost. It is left out if that is unknown. Returns nothing if a rank ran CUDA graphs
-// without kernel records, because its device then only seems to idle. Pure.
+// without kernel records, or has records of communication only, because its device then only seems to idle.
+// Pure.
 std::vector<SharedLoss> FindSharedLosses(const GraphInput& input, const Diagnosis& diagnosis);
 
 }  // namespace lockstep::analysis

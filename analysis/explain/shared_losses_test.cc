@@ -9,6 +9,7 @@
 
 #include "analysis/explain/judged.h"
 #include "analysis/replay/prepared.h"
+#include "capture/model/timeline_builder_fixture.h"
 #include "tests/support/small_job.h"
 
 namespace lockstep::analysis {
@@ -119,6 +120,27 @@ TEST(NotJudged, ASingleRankIsComparedWithNothing) {
   SmallJob job;
   job.data_parallel = 1, job.tensor_parallel = 1;
   EXPECT_THAT(JudgementOf(job).NotJudgedParts(), Contains("GPU speed and memory"));
+}
+
+// As in a capture of the past. What the devices do between collectives is not idleness.
+TEST(SharedLosses, CommunicationAloneShowsTheLateRankAndNoIdleness) {
+  capture::TimelineBuilder t;
+  const uint32_t g = t.Group("g", {0, 1, 2, 3});
+  constexpr double kLate = 200;
+  for (int step = 0; step < 20; ++step) {
+    for (int32_t rank = 0; rank < 4; ++rank) {
+      const double noise = (step * 7 + rank * 3) % 5;
+      const double late = rank == 2 ? kLate : 0;
+      t.Rank(rank).AllReduce(g, 1000.0 * step + 500 + noise + late, 300 - noise - late);
+    }
+  }
+  const Judgement judged = JudgementOf(t.Build());
+  EXPECT_TRUE(judged.losses.empty());
+  ASSERT_EQ(judged.diagnosis.findings.size(), 1u);
+  const Finding& found = judged.diagnosis.findings[0];
+  EXPECT_THAT(found.rank_indices, testing::ElementsAre(2u));
+  EXPECT_EQ(found.cause, Cause::kUnknown);
+  EXPECT_THAT(judged.NotJudgedParts(), Contains("what GPUs and hosts do between collectives"));
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ class DelayCharger {
   }
 
   void CoverCompute(uint32_t r) {
-    const std::vector<double>& ideal = gains_.ideal_moments();
+    const Moments ideal = gains_.ideal_moments();
     std::vector<std::pair<double, double>> observed, typical;
     for (uint32_t u = graph_.rank_begin[r]; u < graph_.rank_begin[r + 1]; ++u) {
       if (graph_.units[u].kind != UnitKind::kKernel) continue;
@@ -173,9 +173,10 @@ class DelayCharger {
   // other.
   double LatestIdealStart(const Instance& instance) const {
     double latest = kNever;
-    if (graph_.barrier_of[excess_.UnitOfMember(in_.capture, instance.members[0])] == kNone) return latest;
+    if (!graph_.InBarrier(excess_.UnitOfMember(in_.capture, instance.members[0]))) return latest;
+    const Moments ideal = gains_.ideal_moments();
     for (const Member& m : instance.members)
-      latest = std::max(latest, gains_.ideal_moments()[StartOf(excess_.UnitOfMember(in_.capture, m))]);
+      latest = std::max(latest, ideal.Start(excess_.UnitOfMember(in_.capture, m)));
     return latest;
   }
 
@@ -183,7 +184,7 @@ class DelayCharger {
                 double latest_of_all) const {
     const Part& part = in_.times.parts[m.rank_index][m.collective];
     if (!part.split) return 0;
-    const std::vector<double>& ideal = gains_.ideal_moments();
+    const Moments ideal = gains_.ideal_moments();
     const uint32_t u = excess_.UnitOfMember(in_.capture, m);
     double latest = std::max(ideal[StartOf(u)], latest_of_all);
     for (NodeRef p : graph_.Awaits(u)) latest = std::max(latest, ideal[p]);

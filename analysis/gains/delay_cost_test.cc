@@ -132,7 +132,8 @@ TEST(DelayCost, CountsOnlyWaitingBeyondTheTypicalJob) {
   const Graph& g = s->gains->graph();
   const Schedule schedule(g, s->gains->steps(), FirstEnd(g, *s->input));
   Replay replay(schedule);
-  replay.Run(s->gains->typical().Ideal());
+  const Timing ideal = s->gains->typical().Ideal();
+  replay.Run(ideal);
   double waited = 0;
   size_t count = 0;
   for (size_t n = 0; n < s->prepared->matches.instances.size(); ++n) {

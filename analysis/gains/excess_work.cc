@@ -6,8 +6,11 @@
 namespace lockstep::analysis {
 
 ExcessWork::ExcessWork(const GraphInput& input, const Gains& gains)
-    : graph_(gains.graph()), device_(graph_.units.size() + 1), host_(graph_.units.size() + 1) {
-  const Timing& ideal = gains.ideal();
+    : graph_(gains.graph()), host_(graph_.units.size() + 1) {
+  const Durations ideal = gains.ideal();
+  size_t on_device = 0;
+  for (const capture::RankData& rank : input.capture.ranks) on_device += rank.activities.size();
+  device_.reserve(on_device);
   for (uint32_t r = 0; r + 1 < graph_.rank_begin.size(); ++r) {
     first_.push_back(graph_.rank_begin[r + 1] -
                      static_cast<uint32_t>(input.capture.ranks[r].activities.size()));
@@ -16,11 +19,12 @@ ExcessWork::ExcessWork(const GraphInput& input, const Gains& gains)
       host += graph_.work[u] - ideal.work[u] + (graph_.units[u].is_head ? 0 : graph_.lag[u] - ideal.lag[u]);
       host_[u] = host;
     }
-    Sums sum = {};
+    first_sums_.push_back(static_cast<uint32_t>(device_.size()));
+    DeviceSums sum = {};
     double launched = 0;
     for (uint32_t u = first_[r]; u < graph_.rank_begin[r + 1]; ++u) {
       sum[KindOf(graph_.units[u].kind)] += graph_.work[u] - ideal.work[u];
-      device_[u] = sum;
+      device_.push_back(sum);
       // Up to the call that issued the unit.
       for (NodeRef p : graph_.StartPreds(u)) {
         if (p % 2 == 0 && UnitOf(p) < first_[r] && UnitOf(p) >= graph_.rank_begin[r])
@@ -46,7 +50,9 @@ ExcessWork::Sums ExcessWork::Until(uint32_t rank, double moment) const {
   const auto after =
       std::upper_bound(begin + first_[rank], begin + graph_.rank_begin[rank + 1], moment) - begin;
   if (after == first_[rank]) return {};
-  Sums sum = device_[static_cast<size_t>(after) - 1];
+  const DeviceSums& device = device_[first_sums_[rank] + static_cast<size_t>(after) - 1 - first_[rank]];
+  Sums sum = {};
+  std::copy(device.begin(), device.end(), sum.begin());
   sum[kOfHost] = host_[static_cast<size_t>(after) - 1];
   return sum;
 }

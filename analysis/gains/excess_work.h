@@ -32,7 +32,8 @@ class ExcessWork {
                   double victim_to) const;
 
  private:
-  enum Kind { kOfKernels, kOfCopies, kOfTransfers, kOfHost, kKinds };
+  enum Kind { kOfKernels, kOfCopies, kOfTransfers, kOnDevice, kOfHost = kOnDevice, kKinds };
+  using DeviceSums = std::array<double, kOnDevice>;
   using Sums = std::array<double, kKinds>;
 
   static size_t KindOf(UnitKind kind) {
@@ -42,8 +43,9 @@ class ExcessWork {
   Sums Between(uint32_t rank, double from, double to) const;
 
   const Graph& graph_;
-  std::vector<uint32_t> first_;  // first device unit, by rank index
-  std::vector<Sums> device_;     // by device unit: the sum up to and with it
+  std::vector<uint32_t> first_;       // first device unit, by rank index
+  std::vector<uint32_t> first_sums_;  // its place in device_, by rank index
+  std::vector<DeviceSums> device_;    // by device unit: the sum up to and with it
   // By host unit: up to its end. By device unit: up to the call that issued it.
   std::vector<double> host_;
 };

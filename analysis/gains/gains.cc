@@ -16,8 +16,8 @@ using capture::kNone;
 constexpr size_t kSampledRanks = 16;
 // Each replaying thread holds the times and durations of every unit. All threads together stay within this.
 constexpr size_t kReplayBytes = size_t{2} << 30;
-// Timing, moments with the durations added to them, and the inputs of contention.
-constexpr size_t kBytesPerUnit = 7 * sizeof(double) + 3 * (sizeof(double) + 2 * sizeof(uint32_t));
+// Timing, moments, and the kernels beside collectives.
+constexpr size_t kBytesPerUnit = 5 * sizeof(double) + sizeof(uint32_t);
 // Replays of the split. Those of a large job take longer, and the split's sum is exact with any number.
 constexpr size_t kLargeGraph = 2'000'000;
 constexpr int kSplitReplays = 96, kSplitReplaysOfLarge = 32;
@@ -45,6 +45,7 @@ Gains::Gains(const GraphInput& input)
   step_durations_ = worker.replay.StepDurations();
   step_ns_ = worker.replay.StepTime();
   rank_gain_bounds_ = Bounds(worker.replay.CriticalPath());
+  Rest();  // the split needs much memory and no worker
 }
 
 unsigned Gains::Threads() const { return static_cast<unsigned>(workers_.size()); }
@@ -57,9 +58,14 @@ Gains::Worker& Gains::WorkerOf(unsigned thread) {
   return *worker;
 }
 
+void Gains::Rest() {
+  for (std::unique_ptr<Worker>& worker : workers_) worker.reset();
+}
+
 void Gains::Measure() {
   if (empty()) return;
   ideal_ = typical_.Ideal();
+  std::vector<double>().swap(ideal_.contention);
   const std::vector<uint32_t> ranks = RanksToReplay();
   rank_gains_.resize(in_.capture.ranks.size());
   // The split takes longest, so it goes first.
@@ -67,7 +73,7 @@ void Gains::Measure() {
     if (piece == 0) {
       const AttributionLimits limits{.replays = graph_.units.size() > kLargeGraph ? kSplitReplaysOfLarge
                                                                                   : kSplitReplays};
-      split_ = Attribute(*schedule_, ideal_, limits, &ideal_moments_);
+      split_ = Attribute(*schedule_, ideal(), limits, &ideal_times_);
     } else if (piece <= kVariants) {
       MeasureVariant(static_cast<Variant>(piece - 1), WorkerOf(thread));
     } else {
@@ -75,6 +81,7 @@ void Gains::Measure() {
       rank_gains_[r] = Gain(WorkerOf(thread), {.rank_indices = {r}, .owners = {}});
     }
   });
+  Rest();
   GatherCosts();
 }
 
@@ -88,6 +95,13 @@ std::vector<uint32_t> Gains::RanksToReplay() const {
     if (sampled || rank_gain_bounds_[r] >= kLeastShare * step_ns_) ranks.push_back(r);
   }
   return ranks;
+}
+
+// Copies into the memory that the timing has.
+void Gains::Observe(Timing& timing) const {
+  timing.lag = graph_.lag;
+  timing.work = graph_.work;
+  timing.contention = graph_.contention;
 }
 
 // Calls use(unit) for every unit that the fix may change, for some of them twice.
@@ -178,7 +192,7 @@ std::vector<double> Gains::OfTiming(const std::function<void(Timing&)>& change) 
   change(worker.timing);
   worker.replay.Run(worker.timing);
   SettleContention(worker, Sweeps::kWhole);
-  worker.timing = ObservedTiming(graph_);
+  Observe(worker.timing);
   return GainNow(worker.replay);
 }
 
@@ -201,7 +215,10 @@ std::vector<double> Gains::Bounds(const std::vector<PathNode>& path) const {
 
 void Gains::MeasureVariant(Variant variant, Worker& worker) {
   if (variant == kStragglerFree) typical_.Level(worker.timing);
-  if (variant == kIdealTransferFree || variant == kIdeal) worker.timing = ideal_;
+  if (variant == kIdealTransferFree || variant == kIdeal) {
+    worker.timing.lag = ideal_.lag;
+    worker.timing.work = ideal_.work;
+  }
   if (variant == kStragglerFree || variant == kIdeal) {
     worker.replay.Run(worker.timing);
     SettleContention(worker, Sweeps::kWhole);
@@ -215,7 +232,7 @@ void Gains::MeasureVariant(Variant variant, Worker& worker) {
     (variant == kTransferFree ? transfer_free_step_ns_ : ideal_transfer_free_step_ns_) =
         worker.replay.StepTime();
   }
-  worker.timing = ObservedTiming(graph_);
+  Observe(worker.timing);
 }
 
 // Sums the additive split per rank and kind of unit, per rank and step, and per group for transfers.

@@ -47,6 +47,8 @@ class Gains {
   // True if there is nothing to replay: no used step, or no unit.
   bool empty() const { return graph_.units.empty() || steps_ == 0; }
   void Measure();
+  // Frees the memory of the replays. The next what-if takes it again.
+  void Rest();
 
   // The time by which each step gets shorter with `fix`, by used step. Call after Measure().
   std::vector<double> Of(const Fix& fix);
@@ -77,9 +79,15 @@ class Gains {
   const std::vector<std::vector<double>>& rank_step_costs() const { return rank_step_costs_; }
   // Nanoseconds of all steps together, by unit.
   const Attribution& split() const { return split_; }
-  // Every moment of the replay with every unit at its class's median, by NodeRef.
-  const std::vector<double>& ideal_moments() const { return ideal_moments_; }
-  const Timing& ideal() const { return ideal_; }
+  // The moments of the replay with every unit at its class's median.
+  Moments ideal_moments() const { return {graph_, {ideal(), ideal(), 0}, ideal_times_.data(), 1}; }
+  // The durations of that replay. Contention is the observed one.
+  Durations ideal() const {
+    Durations durations(graph_);
+    durations.lag = ideal_.lag.data();
+    durations.work = ideal_.work.data();
+    return durations;
+  }
 
   // By rank index and step: the gain of making that rank typical. Empty for a rank that was not replayed,
   // because it cannot gain kLeastShare of a step. In jobs of up to kReplayedRanks, every rank is replayed.
@@ -107,6 +115,7 @@ class Gains {
   double PerStep(double total) const { return total / static_cast<double>(steps_); }
   unsigned Threads() const;
   Worker& WorkerOf(unsigned thread);
+  void Observe(Timing& timing) const;
   void Restore(const Fix& fix, Timing& timing) const;
   template <typename Use>
   void ForEachUnit(const Fix& fix, const Use& use) const;
@@ -128,9 +137,9 @@ class Gains {
   TypicalValues typical_;
   std::optional<Schedule> schedule_;  // empty if there is nothing to replay
   std::vector<std::unique_ptr<Worker>> workers_;
-  Timing ideal_;
+  Timing ideal_;  // without contention, which is that of the graph
   Attribution split_;
-  std::vector<double> ideal_moments_;
+  std::vector<double> ideal_times_;  // by node
   double step_ns_ = 0, ideal_step_ns_ = 0, lost_ns_ = 0, straggler_free_step_ns_ = 0,
          transfer_free_step_ns_ = 0, ideal_transfer_free_step_ns_ = 0;
   std::vector<double> step_durations_;

@@ -138,7 +138,7 @@ TEST(Gains, TheSplitIsTheMeanOverPathsFromTypicalToObserved) {
   std::vector<double> cost(8, 0);
   for (int i = 0; i < kPoints; ++i) {
     const double at = (i + 0.5) / kPoints;
-    Timing timing = gains.ideal();
+    Timing timing = gains.typical().Ideal();
     for (size_t u = 0; u < graph.units.size(); ++u) {
       timing.lag[u] += at * (graph.lag[u] - timing.lag[u]);
       timing.work[u] += at * (graph.work[u] - timing.work[u]);
@@ -217,7 +217,7 @@ TEST(Gains, PathWeightsSumToOneAtEveryCut) {
   const Graph& graph = gains.graph();
   const Schedule schedule(graph, gains.steps(), FirstEnd(graph, input));
   Replay replay(schedule);
-  replay.Run(ObservedTiming(graph));
+  replay.Run(Durations(graph));
   // Ranks in lockstep tie all the time. The sum over the path is still the length of the run.
   double length = 0;
   bool forked = false;

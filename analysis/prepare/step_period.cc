@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "analysis/prepare/sequence_period.h"
 #include "analysis/prepare/stats.h"
 #include "analysis/prepare/step_marks.h"
 #include "base/split_mix.h"
@@ -22,8 +23,10 @@ constexpr int kLargestHole = 3;
 constexpr size_t kLeastRecurrences = 3;
 // Intervals that differ by at most this share are one period.
 constexpr double kSamePeriod = 0.06;
-// Every rank must have at least this many different kernels or copies of that period.
+// Every rank must have at least this many different kernels or copies of that period. One is enough if a rank
+// has communication only, which is described better and of which a step has little.
 constexpr size_t kLeastSignatures = 2;
+constexpr size_t kLeastCollectives = 1;
 // At most this share of the recurring kernels and copies may come less often. The period of a microbatch
 // fails this rule, because some work is done only once per step.
 constexpr double kMostRarer = 0.1;
@@ -40,7 +43,22 @@ struct Launch {
   NameId name;
 };
 
-uint64_t SignatureOf(const capture::RankData& rank, const capture::DeviceActivity& a) {
+// Kernels of collectives have few names. Communicator and size distinguish them. An unequal all-to-all has
+// another size each time, and the messages of two peers may change places.
+uint64_t SignatureOfCollective(const capture::Collective& c) {
+  using capture::CollectiveOp;
+  const bool message =
+      c.op == CollectiveOp::kSend || c.op == CollectiveOp::kReceive || c.op == CollectiveOp::kSendReceive;
+  const bool all_to_all = c.op == CollectiveOp::kAllToAll || c.op == CollectiveOp::kAllToAllV;
+  if (message) return HashCombine(static_cast<uint64_t>(CollectiveOp::kSendReceive), 0);
+  const uint64_t signature = HashCombine(static_cast<uint64_t>(c.op), c.group);
+  return HashCombine(signature, all_to_all ? 0 : static_cast<uint64_t>(c.bytes));
+}
+
+uint64_t SignatureOf(const capture::RankData& rank, const capture::DeviceActivity& a,
+                     bool only_communication) {
+  if (only_communication && a.collective != capture::kNone)
+    return SignatureOfCollective(rank.collectives[a.collective]);
   uint64_t signature = HashCombine(static_cast<uint64_t>(a.kind), a.name.value());
   if (a.kind == capture::ActivityKind::kKernel && a.detail < rank.kernel_details.size()) {
     const capture::KernelDetail& d = rank.kernel_details[a.detail];
@@ -52,7 +70,22 @@ uint64_t SignatureOf(const capture::RankData& rank, const capture::DeviceActivit
   return signature;
 }
 
-std::vector<Launch> LaunchesOf(const capture::RankData& rank, const CallIndex& calls) {
+// A step may have many equal collectives at irregular times. Their places in the period of the whole sequence
+// distinguish them.
+void DistinguishPlaces(std::vector<Launch>& launches) {
+  std::vector<uint64_t> symbols;
+  std::vector<Nanos> gaps;
+  for (const Launch& launch : launches) {
+    symbols.push_back(launch.signature);
+    gaps.push_back(launch.gap);
+  }
+  const size_t period = SequencePeriod(symbols, gaps);
+  for (size_t i = 0; period > 0 && i < launches.size(); ++i)
+    launches[i].signature = HashCombine(launches[i].signature, i % period);
+}
+
+std::vector<Launch> LaunchesOf(const capture::RankData& rank, const CallIndex& calls,
+                               bool only_communication) {
   struct Row {
     Launch launch;
     HostTime busy_until;
@@ -63,7 +96,7 @@ std::vector<Launch> LaunchesOf(const capture::RankData& rank, const CallIndex& c
   for (size_t i = 0; i < rank.activities.size(); ++i) {
     const capture::DeviceActivity& a = rank.activities[i];
     const uint32_t call = calls.Of(a.correlation);
-    rows.push_back({{issued[i], Nanos(), SignatureOf(rank, a), a.name},
+    rows.push_back({{issued[i], Nanos(), SignatureOf(rank, a, only_communication), a.name},
                     call == capture::kNone ? a.end : rank.api_calls[call].end});
   }
   std::stable_sort(rows.begin(), rows.end(),
@@ -75,6 +108,7 @@ std::vector<Launch> LaunchesOf(const capture::RankData& rank, const CallIndex& c
     busy = std::max(busy, row.busy_until);
     out.push_back(row.launch);
   }
+  if (only_communication) DistinguishPlaces(out);
   return out;
 }
 
@@ -109,6 +143,7 @@ std::vector<Recurring> RecurringOf(const std::vector<Launch>& launches) {
 
 struct RankView {
   uint32_t rank_index = 0;
+  bool only_communication = false;
   std::vector<Launch> launches;
   std::vector<Recurring> recurring;
 };
@@ -140,7 +175,7 @@ double PeriodOf(const std::vector<RankView>& views) {
         signatures += SamePeriod(r.interval_ns, period) ? 1 : 0;
         rarer += Rarer(view, r, period) ? 1 : 0;
       }
-      return signatures >= kLeastSignatures;
+      return signatures >= (view.only_communication ? kLeastCollectives : kLeastSignatures);
     });
     if (fits && static_cast<double>(rarer) <= kMostRarer * static_cast<double>(all)) return period;
   }
@@ -329,7 +364,9 @@ std::optional<MarkedSteps> StepsFromPeriod(const capture::Capture& capture, cons
   std::vector<RankView> views;
   for (uint32_t r = 0; r < capture.ranks.size(); ++r) {
     if (capture.ranks[r].activities.empty()) continue;
-    RankView view{r, LaunchesOf(capture.ranks[r], calls[r]), {}};
+    const capture::RankData& rank = capture.ranks[r];
+    const bool only = capture::HasOnlyCommunication(rank);
+    RankView view{r, only, LaunchesOf(rank, calls[r], only), {}};
     view.recurring = RecurringOf(view.launches);
     views.push_back(std::move(view));
   }

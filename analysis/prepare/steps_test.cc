@@ -261,6 +261,25 @@ TEST(Steps, APeriodWithinTheStepIsNotTheStep) {
   for (const RankStep& s : steps.ranks[0].steps) EXPECT_EQ(s.activities, 18u);
 }
 
+// As in a capture of the past: equal collectives, at irregular times within a step.
+TEST(Steps, InfersStepsFromCollectivesAlone) {
+  TimelineBuilder t;
+  const uint32_t g = t.Group("g", {0, 1});
+  for (int step = 0; step < 10; ++step) {
+    for (int32_t rank : {0, 1}) {
+      for (const int at : {600, 650, 720, 830})
+        t.Rank(rank).AllReduce(g, 1000.0 * step + at + 3 * rank, 20.0 - 3 * rank);
+    }
+  }
+  const capture::Capture capture = t.Build();
+  const Steps steps = StepsOf(capture);
+  EXPECT_EQ(steps.source, StepSource::kPeriod);
+  ASSERT_GE(steps.count(), 8u);
+  for (const RankSteps& rank : steps.ranks) {
+    for (const RankStep& step : rank.steps) EXPECT_EQ(step.activities, 4u);
+  }
+}
+
 TEST(Steps, TheWindowIsOneStepWithoutAPeriod) {
   TimelineBuilder t;
   std::mt19937 random(3);

@@ -16,7 +16,7 @@ constexpr double kExactNs = 1;
 
 class Splitter {
  public:
-  Splitter(const Schedule& schedule, const Timing& ideal)
+  Splitter(const Schedule& schedule, const Durations& ideal)
       : schedule_(schedule),
         graph_(schedule.graph()),
         ideal_(ideal),
@@ -29,9 +29,8 @@ class Splitter {
   Attribution Run(const AttributionLimits& limits, std::vector<double>* at_ideal) {
     Evaluate(std::array{0.0, 1.0});
     if (at_ideal != nullptr) {
-      const Moments moments = line_.MomentsOf(0);
-      at_ideal->resize(2 * graph_.units.size());
-      for (uint32_t s = 0; s < schedule_.slots(); ++s) (*at_ideal)[schedule_.NodeOf(s)] = moments[s];
+      at_ideal->resize(schedule_.nodes());
+      for (uint32_t node = 0; node < schedule_.nodes(); ++node) (*at_ideal)[node] = line_.TimeAt(0, node);
     }
     out_.lost = points_[1].total - points_[0].total;
     Open(0, 1);
@@ -69,8 +68,10 @@ class Splitter {
   }
 
   // The time that collectives add beside a kernel stays the same.
-  static Timing Observed(const Graph& graph, const Timing& ideal) {
-    return {graph.lag, graph.work, ideal.contention};
+  static Durations Observed(const Graph& graph, const Durations& ideal) {
+    Durations observed(graph);
+    observed.contention = ideal.contention;
+    return observed;
   }
 
   // Appends one point for each value.
@@ -148,7 +149,7 @@ class Splitter {
 
   const Schedule& schedule_;
   const Graph& graph_;
-  const Timing& ideal_;
+  const Durations ideal_;
   LineReplay line_;
   PathFinder paths_;
   std::vector<Point> points_;
@@ -158,7 +159,7 @@ class Splitter {
 
 }  // namespace
 
-Attribution Attribute(const Schedule& schedule, const Timing& ideal, const AttributionLimits& limits,
+Attribution Attribute(const Schedule& schedule, const Durations& ideal, const AttributionLimits& limits,
                       std::vector<double>* at_ideal) {
   return Splitter(schedule, ideal).Run(limits, at_ideal);
 }

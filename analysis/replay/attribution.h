@@ -32,9 +32,10 @@ struct AttributionLimits {
   int replays = 64;         // or after this many replays
 };
 
-// Splits the difference between `ideal` and the observed values of the schedule's graph. `at_ideal`, if
-// given, receives every moment of the replay of `ideal`, by NodeRef.
-Attribution Attribute(const Schedule& schedule, const Timing& ideal, const AttributionLimits& limits,
+// Splits the difference between `ideal` and the observed lags and works of the schedule's graph. The time
+// that collectives add stays that of `ideal`. `at_ideal`, if given, receives the times of the replay of
+// `ideal`, by node.
+Attribution Attribute(const Schedule& schedule, const Durations& ideal, const AttributionLimits& limits,
                       std::vector<double>* at_ideal = nullptr);
 
 }  // namespace lockstep::analysis

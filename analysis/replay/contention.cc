@@ -240,41 +240,32 @@ class Separator {
 void SeparateContention(const capture::Capture& capture, Graph& graph) { Separator(capture, graph).Run(); }
 
 ContentionPlacer::ContentionPlacer(const Schedule& schedule) : graph_(schedule.graph()) {
-  const auto read = [&](NodeRef node) {
-    reads_.push_back({schedule.SlotOf(node), static_cast<uint32_t>(moments_.size())});
-    moments_.push_back(0);
-  };
   for (size_t i = 0; i < graph_.occupying.size();) {
     const uint32_t r = graph_.units[graph_.occupying[i]].rank_index;
     RankPart part{};
-    for (; i < graph_.occupying.size() && graph_.units[graph_.occupying[i]].rank_index == r;
-         ++i, ++part.spans) {
-      read(StartOf(graph_.occupying[i]));
-      read(EndOf(graph_.occupying[i]));
-    }
+    for (; i < graph_.occupying.size() && graph_.units[graph_.occupying[i]].rank_index == r; ++i)
+      ++part.spans;
     for (uint32_t u = graph_.rank_begin[r]; u < graph_.rank_begin[r + 1]; ++u) {
       if (graph_.contention_share[u] == 0) continue;
-      read(StartOf(u));
       kernels_.push_back(u);
       ++part.kernels;
     }
     ranks_.push_back(part);
   }
-  std::sort(reads_.begin(), reads_.end(), [](const Read& a, const Read& b) { return a.slot < b.slot; });
 }
 
 void ContentionPlacer::Place(const Replay& replay, Timing& timing, std::vector<uint32_t>& changed) {
-  for (const Read& r : reads_) moments_[r.to] = replay.AtSlot(r.slot);
-  const double* moment = moments_.data();
+  const uint32_t* occupying = graph_.occupying.data();
   const uint32_t* kernel = kernels_.data();
   std::vector<Span> spans;
   for (const RankPart& part : ranks_) {
     spans.clear();
-    for (uint32_t i = 0; i < part.spans; ++i, moment += 2) spans.push_back({moment[0], moment[1]});
+    for (uint32_t i = 0; i < part.spans; ++i, ++occupying)
+      spans.push_back({replay.At(StartOf(*occupying)), replay.At(EndOf(*occupying))});
     Merge(spans);
-    for (uint32_t i = 0; i < part.kernels; ++i, ++moment, ++kernel) {
-      const double added =
-          std::max(0.0, SlowedBy(spans, *moment, timing.work[*kernel], graph_.contention_share[*kernel]));
+    for (uint32_t i = 0; i < part.kernels; ++i, ++kernel) {
+      const double added = std::max(0.0, SlowedBy(spans, replay.At(StartOf(*kernel)), timing.work[*kernel],
+                                                  graph_.contention_share[*kernel]));
       if (std::fabs(added - timing.contention[*kernel]) < kNothingNs) continue;
       timing.contention[*kernel] = added;
       changed.push_back(*kernel);

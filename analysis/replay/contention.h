@@ -33,9 +33,6 @@ class ContentionPlacer {
   void Place(const Replay& replay, Timing& timing, std::vector<uint32_t>& changed);
 
  private:
-  struct Read {
-    uint32_t slot, to;
-  };
   struct RankPart {
     uint32_t spans, kernels;
   };
@@ -43,10 +40,6 @@ class ContentionPlacer {
   const Graph& graph_;
   std::vector<RankPart> ranks_;    // numbers of spans and kernels; only ranks that have both
   std::vector<uint32_t> kernels_;  // units, rank after rank
-  // Moments are read in the order of the schedule, which is fast. moments_ holds, for each rank, begins and
-  // ends of collectives, then starts of kernels.
-  std::vector<Read> reads_;
-  std::vector<double> moments_;
 };
 
 }  // namespace lockstep::analysis

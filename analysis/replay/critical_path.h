@@ -4,9 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <queue>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analysis/replay/schedule.h"
+#include "analysis/replay/timing.h"
 
 namespace lockstep::analysis {
 
@@ -15,13 +19,6 @@ namespace lockstep::analysis {
 struct PathNode {
   NodeRef node;
   double weight;
-};
-
-// The moments of one replay, by slot of its schedule.
-struct Moments {
-  const double* base;
-  size_t stride = 1;
-  double operator[](uint32_t slot) const { return base[stride * slot]; }
 };
 
 // Finds paths in replays of one schedule, which must outlive it. One thread.
@@ -35,20 +32,24 @@ class PathFinder {
   std::vector<PathNode> Find(const Moments& at, double end);
 
  private:
-  // Stores the predecessors that bind the item's moments in ties_; none for an item without predecessors.
-  void FindBindings(const Moments& at, uint32_t item);
+  // The end of a unit and the ends of all members of a barrier have equal predecessors, so they are visited
+  // together. The number grows along the schedule.
+  using Visit = uint64_t;
+  Visit VisitOf(NodeRef moment) const;
+  // Stores the predecessors that bind in ties_; none for a moment without predecessors.
+  void FindBindings(const Moments& at, NodeRef moment);
   void FindLast(const Moments& at, double end);
-  void Visit(const Moments& at, uint32_t item, std::vector<PathNode>& path);
+  // Adds the moments of this visit to the path, and passes their weight on to the predecessors.
+  void VisitMoments(const Moments& at, NodeRef moment, std::vector<PathNode>& path);
+  void Take(NodeRef moment, std::vector<PathNode>& path, double& sum);
   void Spread(double weight);
-  bool IsBefore(uint32_t slot) const {
-    return schedule_.graph().units[UnitOf(schedule_.NodeOf(slot))].step == kBeforeSteps;
-  }
+  bool IsBefore(NodeRef moment) const { return schedule_.graph().units[UnitOf(moment)].step == kBeforeSteps; }
 
   const Schedule& schedule_;
-  std::vector<uint32_t> ties_;  // slots
-  std::vector<double>
-      weight_;          // by slot: weight of branches that are not followed yet; empty before the first fork
-  size_t pending_ = 0;  // moments with a weight that were not visited yet
+  std::vector<NodeRef> ties_;
+  // Weight of branches that are not followed yet, and the moments with a weight, latest first.
+  absl::flat_hash_map<NodeRef, double> weight_;
+  std::priority_queue<std::pair<Visit, NodeRef>> pending_;
 };
 
 }  // namespace lockstep::analysis

@@ -35,7 +35,7 @@ class DeviceStreams {
   // Index of the stream; capture::kNone: nothing ran on it.
   uint32_t Find(StreamId stream) const;
   // The last unit of this stream (an index) that was launched at or before the moment, and the first one
-  // after it. Both return capture::kNone if there is no such unit or stream.
+  // after it. Both return capture::kNone if the stream has none.
   uint32_t LastLaunchedBy(uint32_t stream, double moment) const;
   uint32_t FirstLaunchedAfter(uint32_t stream, double moment) const;
   // The last operation before `unit` that had ended by the moment, on the unit's stream (an index);

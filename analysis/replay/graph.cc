@@ -8,6 +8,7 @@
 #include "analysis/replay/lost_members.h"
 #include "analysis/replay/rank_graph.h"
 #include "analysis/replay/shared_follows.h"
+#include "base/parallel.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -16,47 +17,85 @@ using capture::Instance;
 using capture::kNone;
 using capture::Member;
 
+// Members of a symmetric collective. All end `work` after the latest start.
+struct Barrier {
+  uint32_t first;  // into barrier_members_
+  uint32_t count;
+};
+
 class Assembler {
  public:
   explicit Assembler(const GraphInput& input) : in_(input) {}
 
   Graph Run() {
-    Reserve();
-    g_.start_begin.push_back(0);
-    for (uint32_t r = 0; r < in_.capture.ranks.size(); ++r) {
-      ranks_.push_back(AppendRank(in_, r, g_, awaits_, follows_));
-      g_.rank_begin.push_back(ranks_.back().first);
-    }
-    g_.rank_begin.push_back(static_cast<uint32_t>(g_.units.size()));
+    FindOrigin();
+    JoinRanks();
     ShareFollows(in_.capture, follows_, g_);
     FollowLostMembers(in_, ranks_, g_);
     FollowHiddenBarriers(in_, ranks_, g_);
-    g_.barrier_of.assign(g_.units.size(), kNone);
+    barrier_of_.assign(g_.units.size(), kNone);
     JoinCollectives();
     PlaceAwaits();
+    PlaceAnchors();
     MeasureLags();
     SeparateContention(in_.capture, g_);
-    OrderMoments();
+    OrderNodes();
+    PlacePreds();
     return std::move(g_);
   }
 
  private:
-  void Reserve() {
-    size_t most = 0;
+  void FindOrigin() {
     g_.origin = JobTime::Max();
     for (const capture::RankData& rank : in_.capture.ranks) {
-      most += rank.activities.size() + rank.api_calls.size();
       if (!rank.activities.empty())
         g_.origin = std::min(g_.origin, in_.clock.ToJob(rank.host, rank.activities.front().start));
       if (!rank.api_calls.empty())
         g_.origin = std::min(g_.origin, in_.clock.ToJob(rank.host, rank.api_calls.front().start));
     }
     if (g_.origin == JobTime::Max()) g_.origin = JobTime();
-    g_.units.reserve(most);
-    g_.start.reserve(most);
-    g_.end.reserve(most);
-    g_.start_begin.reserve(most + 1);
-    g_.start_preds.reserve(2 * most);
+  }
+
+  // The ranks' parts are independent until their collectives are joined.
+  void JoinRanks() {
+    std::vector<RankGraph> parts(in_.capture.ranks.size());
+    ParallelFor(ThreadCount(in_.threads), parts.size(),
+                [&](unsigned, size_t r) { parts[r] = BuildRank(in_, static_cast<uint32_t>(r), g_.origin); });
+    size_t units = 0, preds = 0;
+    for (const RankGraph& part : parts) {
+      units += part.graph.units.size();
+      preds += part.graph.start_preds.size();
+    }
+    g_.units.reserve(units);
+    g_.start.reserve(units);
+    g_.end.reserve(units);
+    g_.start_begin.reserve(units + 1);
+    g_.start_preds.reserve(preds);
+    for (RankGraph& part : parts) {
+      Append(part);
+      part = {};
+    }
+    g_.rank_begin.push_back(static_cast<uint32_t>(g_.units.size()));
+    g_.start_begin.push_back(g_.start_preds.size());
+  }
+
+  // A part counts units and predecessors from 0.
+  void Append(const RankGraph& part) {
+    const auto first = static_cast<uint32_t>(g_.units.size());
+    const uint64_t first_pred = g_.start_preds.size();
+    const auto moved = [first](NodeRef moment) { return moment + StartOf(first); };
+    g_.rank_begin.push_back(first);
+    ranks_.push_back({first, first + part.units.first_device, first + part.units.end});
+    const Graph& graph = part.graph;
+    g_.units.insert(g_.units.end(), graph.units.begin(), graph.units.end());
+    g_.start.insert(g_.start.end(), graph.start.begin(), graph.start.end());
+    g_.end.insert(g_.end.end(), graph.end.begin(), graph.end.end());
+    for (size_t u = 0; u < graph.units.size(); ++u)
+      g_.start_begin.push_back(graph.start_begin[u] + first_pred);
+    for (NodeRef p : graph.start_preds) g_.start_preds.push_back(moved(p));
+    for (const AwaitEdge& e : part.awaits) awaits_.push_back({moved(e.from), e.unit + first});
+    for (const Follow& f : part.follows) follows_.push_back({f.from + first, f.unit + first});
+    g_.cut_edges += graph.cut_edges;
   }
 
   uint32_t UnitOfMember(const Member& m) const {
@@ -109,12 +148,12 @@ class Assembler {
         return;
       }
     }
-    const auto number = static_cast<uint32_t>(g_.barriers.size());
-    g_.barriers.push_back(
-        {static_cast<uint32_t>(g_.barrier_members.size()), static_cast<uint32_t>(instance.members.size())});
+    const auto number = static_cast<uint32_t>(barriers_.size());
+    barriers_.push_back(
+        {static_cast<uint32_t>(barrier_members_.size()), static_cast<uint32_t>(instance.members.size())});
     for (const Member& m : instance.members) {
-      g_.barrier_members.push_back(UnitOfMember(m));
-      g_.barrier_of[UnitOfMember(m)] = number;
+      barrier_members_.push_back(UnitOfMember(m));
+      barrier_of_[UnitOfMember(m)] = number;
     }
   }
 
@@ -134,18 +173,36 @@ class Assembler {
     }
   }
 
+  // The members of a barrier await only each other.
   void PlaceAwaits() {
     std::stable_sort(awaits_.begin(), awaits_.end(),
                      [](const AwaitEdge& a, const AwaitEdge& b) { return a.unit < b.unit; });
-    g_.await_begin.assign(g_.units.size() + 1, 0);
-    g_.awaits.reserve(awaits_.size());
-    for (const AwaitEdge& e : awaits_) {
-      g_.awaits.push_back(e.from);
-      ++g_.await_begin[e.unit + 1];
+    g_.edges += g_.start_preds.size() + awaits_.size();
+    std::erase_if(awaits_, [&](const AwaitEdge& e) { return barrier_of_[e.unit] != kNone; });
+    for (size_t i = 0; i < awaits_.size(); ++i) {
+      if (!waiting_.empty() && waiting_.back() == awaits_[i].unit) continue;
+      waiting_.push_back(awaits_[i].unit);
+      await_begin_.push_back(i);
     }
-    for (size_t u = 0; u < g_.units.size(); ++u) g_.await_begin[u + 1] += g_.await_begin[u];
-    g_.edges += g_.start_preds.size() + g_.awaits.size();
+    await_begin_.push_back(awaits_.size());
   }
+
+  void PlaceAnchors() {
+    g_.barriers = static_cast<uint32_t>(barriers_.size());
+    g_.anchor = std::move(barrier_of_);
+    for (uint32_t u = 0; u < g_.anchor.size(); ++u)
+      g_.anchor[u] = g_.anchor[u] == kNone ? u : g_.FirstBarrierNode() + g_.anchor[u];
+    for (uint32_t i = 0; i < waiting_.size(); ++i) g_.anchor[waiting_[i]] = g_.FirstWaitingNode() + i;
+  }
+
+  std::span<const uint32_t> Members(const Barrier& j) const {
+    return std::span(barrier_members_).subspan(j.first, j.count);
+  }
+  // By place in waiting_.
+  std::span<const AwaitEdge> AwaitsOf(uint32_t i) const {
+    return std::span(awaits_).subspan(await_begin_[i], await_begin_[i + 1] - await_begin_[i]);
+  }
+  uint32_t Nodes() const { return g_.FirstWaitingNode() + static_cast<uint32_t>(waiting_.size()); }
 
   double Observed(NodeRef node) const {
     return node % 2 == 0 ? g_.start[UnitOf(node)] : g_.end[UnitOf(node)];
@@ -157,68 +214,62 @@ class Assembler {
     g_.work.resize(count);
     for (uint32_t u = 0; u < count; ++u) {
       double ready = 0;
-      const auto preds = g_.StartPreds(u);
+      const auto preds = g_.KnownStartPreds(u);
       g_.units[u].is_head = preds.empty();
       for (size_t i = 0; i < preds.size(); ++i)
         ready = i == 0 ? Observed(preds[i]) : std::max(ready, Observed(preds[i]));
       g_.lag[u] = g_.start[u] - ready;
-      double running = g_.start[u];
-      for (NodeRef p : g_.Awaits(u)) running = std::max(running, Observed(p));
-      g_.work[u] = g_.end[u] - running;
+      g_.work[u] = g_.end[u] - g_.start[u];
     }
-    for (const Barrier& j : g_.barriers) {
-      double latest = g_.start[g_.barrier_members[j.first]];
-      for (uint32_t m : g_.Members(j)) latest = std::max(latest, g_.start[m]);
-      for (uint32_t m : g_.Members(j)) g_.work[m] = g_.end[m] - latest;
+    for (uint32_t i = 0; i < waiting_.size(); ++i) {
+      double running = g_.start[waiting_[i]];
+      for (const AwaitEdge& e : AwaitsOf(i)) running = std::max(running, Observed(e.from));
+      g_.work[waiting_[i]] = g_.end[waiting_[i]] - running;
+    }
+    for (const Barrier& j : barriers_) {
+      double latest = g_.start[barrier_members_[j.first]];
+      for (uint32_t m : Members(j)) latest = std::max(latest, g_.start[m]);
+      for (uint32_t m : Members(j)) g_.work[m] = g_.end[m] - latest;
     }
   }
 
-  // ---- topological order of starts, finishes and barriers
+  // ---- topological order of the nodes
 
-  // The items to order: [0, n) the start of a unit, with its end unless that waits; [n, 2n) a finish that
-  // waits; [2n, ..) a barrier.
-  void OrderMoments() {
-    const auto n = static_cast<uint32_t>(g_.units.size());
-    const auto items = 2 * n + static_cast<uint32_t>(g_.barriers.size());
-    const auto producer = [&](NodeRef node) {
-      const uint32_t u = UnitOf(node);
-      if (node % 2 == 0) return u;
-      if (g_.barrier_of[u] != kNone) return 2 * n + g_.barrier_of[u];
-      return Waits(u) ? n + u : u;
+  void OrderNodes() {
+    const uint32_t nodes = Nodes();
+    const auto node_of = [&](NodeRef moment) {
+      return moment % 2 == 0 ? UnitOf(moment) : g_.anchor[UnitOf(moment)];
     };
-    std::vector<uint32_t> missing(items, 0);
+    std::vector<uint32_t> missing(nodes, 0);
     // Begins are stored two places late, because filling moves each begin to its place.
-    std::vector<uint32_t> out_begin(items + 2, 0);
+    std::vector<uint64_t> out_begin(size_t{nodes} + 2, 0);
     const auto each_edge = [&](const auto& use) {
-      for (uint32_t u = 0; u < n; ++u) {
-        for (NodeRef p : g_.StartPreds(u)) use(producer(p), u);
-        if (!Waits(u)) continue;
-        use(u, n + u);
-        for (NodeRef p : g_.Awaits(u)) use(producer(p), n + u);
+      for (uint32_t u = 0; u < g_.units.size(); ++u) {
+        for (NodeRef p : g_.KnownStartPreds(u)) use(node_of(p), u);
+        if (g_.anchor[u] < g_.FirstWaitingNode()) continue;
+        use(u, g_.anchor[u]);
+        for (const AwaitEdge& e : AwaitsOf(g_.anchor[u] - g_.FirstWaitingNode()))
+          use(node_of(e.from), g_.anchor[u]);
       }
-      for (uint32_t j = 0; j < g_.barriers.size(); ++j) {
-        for (uint32_t m : g_.Members(g_.barriers[j])) use(m, 2 * n + j);
+      for (uint32_t j = 0; j < barriers_.size(); ++j) {
+        for (uint32_t m : Members(barriers_[j])) use(m, g_.FirstBarrierNode() + j);
       }
     };
     each_edge([&](uint32_t from, uint32_t to) {
       ++out_begin[from + 2];
       ++missing[to];
     });
-    for (uint32_t i = 2; i < items + 2; ++i) out_begin[i] += out_begin[i - 1];
+    for (size_t i = 2; i < out_begin.size(); ++i) out_begin[i] += out_begin[i - 1];
     std::vector<uint32_t> out(out_begin.back());
     each_edge([&](uint32_t from, uint32_t to) { out[out_begin[from + 1]++] = to; });
-    Schedule(n, missing, out_begin, out);
+    Schedule(missing, out_begin, out);
   }
 
-  bool Waits(uint32_t u) const {
-    return g_.barrier_of[u] == kNone && g_.await_begin[u + 1] > g_.await_begin[u];
-  }
-
-  void Schedule(uint32_t n, std::vector<uint32_t>& missing, const std::vector<uint32_t>& out_begin,
+  void Schedule(std::vector<uint32_t>& missing, const std::vector<uint64_t>& out_begin,
                 const std::vector<uint32_t>& out) {
-    g_.order.reserve(n + g_.barriers.size());
+    const auto n = static_cast<uint32_t>(g_.units.size());
+    g_.order.reserve(missing.size());
     std::vector<uint32_t> ready;
-    const auto is_real = [&](uint32_t item) { return item < n || item >= 2 * n || Waits(item - n); };
     // A stack follows one stream as far as possible, which keeps a replay's memory accesses together. Seeding
     // backwards makes the first rank's first unit run first.
     for (uint32_t u = n; u > 0; --u) {
@@ -229,15 +280,15 @@ class Assembler {
     std::vector<uint32_t> by_start;
     while (true) {
       while (!ready.empty()) {
-        const uint32_t item = ready.back();
+        const uint32_t node = ready.back();
         ready.pop_back();
-        done[item] = 1;
-        Emit(item, n);
-        for (uint32_t i = out_begin[item]; i < out_begin[item + 1]; ++i) {
-          if (--missing[out[i]] == 0 && is_real(out[i]) && !done[out[i]]) ready.push_back(out[i]);
+        done[node] = 1;
+        g_.order.push_back(node);
+        for (uint64_t i = out_begin[node]; i < out_begin[node + 1]; ++i) {
+          if (--missing[out[i]] == 0 && !done[out[i]]) ready.push_back(out[i]);
         }
       }
-      if (g_.order.size() >= Expected(n)) return;
+      if (g_.order.size() >= missing.size()) return;
       // Contradictory records made a cycle. The earliest start in it keeps its observed time.
       if (by_start.empty()) {
         for (uint32_t u = 0; u < n; ++u) by_start.push_back(u);
@@ -251,56 +302,74 @@ class Assembler {
         done[by_start[oldest]] = 1;
         continue;
       }
-      CutFinishes(n, missing, done, ready);
+      CutFinishes(missing, done, ready);
       if (ready.empty()) return;
-    }
-  }
-
-  size_t Expected(uint32_t n) const {
-    size_t waiting = 0;
-    for (uint32_t u = 0; u < n; ++u) waiting += Waits(u) ? 1 : 0;
-    return n + waiting + g_.barriers.size();
-  }
-
-  void Emit(uint32_t item, uint32_t n) {
-    if (item >= 2 * n) {
-      g_.order.push_back(kRunBarrier | (item - 2 * n));
-    } else if (item >= n) {
-      g_.order.push_back(kRunFinish | (item - n));
-    } else if (g_.barrier_of[item] != kNone || Waits(item)) {
-      g_.order.push_back(kRunStart | item);
-    } else {
-      g_.order.push_back(kRunPlain | item);
     }
   }
 
   // The unit starts at its observed time, independent of its predecessors.
   void CutAt(uint32_t unit) {
     ++g_.cut_edges;
-    for (uint32_t i = g_.start_begin[unit]; i < g_.start_begin[unit + 1]; ++i)
-      g_.start_preds[i] = StartOf(unit);
+    cut_.push_back(unit);
     g_.lag[unit] = g_.start[unit];
     g_.units[unit].is_head = true;
   }
 
-  // Breaks a cycle of finishes that wait for one another: one of them ends as observed after its own start.
-  void CutFinishes(uint32_t n, const std::vector<uint32_t>& missing, std::vector<uint8_t>& done,
+  // Lists the predecessors of all nodes in their order.
+  void PlacePreds() {
+    std::sort(cut_.begin(), cut_.end());
+    g_.place.resize(Nodes());
+    g_.first_pred.reserve(g_.order.size() + 1);
+    g_.first_pred.push_back(0);
+    g_.preds.reserve(g_.start_preds.size() + barrier_members_.size() + waiting_.size() + awaits_.size());
+    for (uint32_t i = 0; i < g_.order.size(); ++i) {
+      g_.place[g_.order[i]] = i;
+      AppendPreds(g_.order[i]);
+      g_.first_pred.push_back(g_.preds.size());
+    }
+    std::vector<uint64_t>().swap(g_.start_begin);
+    std::vector<NodeRef>().swap(g_.start_preds);
+  }
+
+  void AppendPreds(uint32_t node) {
+    if (node < g_.FirstBarrierNode()) {
+      if (std::binary_search(cut_.begin(), cut_.end(), node)) return;
+      const auto preds = g_.KnownStartPreds(node);
+      g_.preds.insert(g_.preds.end(), preds.begin(), preds.end());
+    } else if (node < g_.FirstWaitingNode()) {
+      for (uint32_t m : Members(barriers_[node - g_.FirstBarrierNode()])) g_.preds.push_back(StartOf(m));
+    } else {
+      const uint32_t i = node - g_.FirstWaitingNode();
+      g_.preds.push_back(StartOf(waiting_[i]));
+      for (const AwaitEdge& e : AwaitsOf(i)) g_.preds.push_back(e.from);
+    }
+  }
+
+  // Breaks a cycle of ends that wait for one another: one of them ends as observed after its own start.
+  void CutFinishes(const std::vector<uint32_t>& missing, std::vector<uint8_t>& done,
                    std::vector<uint32_t>& ready) {
-    for (uint32_t u = 0; u < n; ++u) {
-      if (!Waits(u) || done[n + u] || missing[n + u] == 0) continue;
-      for (uint32_t i = g_.await_begin[u]; i < g_.await_begin[u + 1]; ++i) g_.awaits[i] = StartOf(u);
+    for (uint32_t i = 0; i < waiting_.size(); ++i) {
+      const uint32_t node = g_.FirstWaitingNode() + i, u = waiting_[i];
+      if (done[node] || missing[node] == 0) continue;
+      for (uint64_t a = await_begin_[i]; a < await_begin_[i + 1]; ++a) awaits_[a].from = StartOf(u);
       g_.work[u] = g_.end[u] - g_.start[u] - g_.contention[u];
       ++g_.cut_edges;
-      done[n + u] = 1;
-      ready.push_back(n + u);
+      done[node] = 1;
+      ready.push_back(node);
       return;
     }
   }
 
   const GraphInput& in_;
   std::vector<RankUnits> ranks_;
-  std::vector<AwaitEdge> awaits_;
+  std::vector<AwaitEdge> awaits_;      // sorted by unit once all are known
+  std::vector<uint32_t> waiting_;      // units that await others outside of a barrier, ascending
+  std::vector<uint64_t> await_begin_;  // of each of them, in awaits_; and one past the last
+  std::vector<Barrier> barriers_;
+  std::vector<uint32_t> barrier_members_;
   std::vector<Follow> follows_;
+  std::vector<uint32_t> cut_;         // units whose predecessors contradict each other
+  std::vector<uint32_t> barrier_of_;  // by unit, or capture::kNone; until the anchors are known
   Graph g_;
 };
 

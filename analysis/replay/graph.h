@@ -54,12 +54,9 @@ inline bool OnDevice(UnitKind kind) { return kind != UnitKind::kHostCall && kind
 // True if its end may be the end of its step.
 inline bool CountsForStep(const Unit& unit) { return OnDevice(unit.kind) && unit.step >= 0; }
 
-// Members of a symmetric collective. All end `work` after the latest start.
-struct Barrier {
-  uint32_t first;  // into barrier_members
-  uint32_t count;
-};
-
+// Nodes are numbered: first the start of every unit, by unit; then one node per barrier, and one per call or
+// transfer that awaits others. A barrier's node is the latest start of its members. A waiting unit's node is
+// the latest of its own start and the moments that it awaits. A unit ends `work` after its node in `anchor`.
 struct Graph {
   JobTime origin;  // times below are nanoseconds after it
   std::vector<Unit> units;
@@ -72,16 +69,19 @@ struct Graph {
   std::vector<double> contention;
   std::vector<float> contention_share;
   std::vector<uint32_t> occupying;
-  std::vector<uint32_t> start_begin;  // start_preds of unit u: [start_begin[u], start_begin[u + 1])
+  std::vector<uint32_t> anchor;  // by unit: the node that its end is `work` after
+  uint32_t barriers = 0;         // nodes that are barriers
+  std::vector<uint32_t> order;   // all nodes, each after its dependencies
+  std::vector<uint32_t> place;   // by node: where it is in `order`
+  // Predecessors of the node at place i: [first_pred[i], first_pred[i + 1]). A start follows moments of other
+  // units, or none that is known. A barrier follows the starts of its members. A waiting unit's end follows
+  // its own start, then what it awaits.
+  std::vector<uint64_t> first_pred;
+  std::vector<NodeRef> preds;
+  // While the graph is built, the predecessors of starts: those of unit u are [start_begin[u],
+  // start_begin[u + 1]) of start_preds. Empty afterwards.
+  std::vector<uint64_t> start_begin;
   std::vector<NodeRef> start_preds;
-  std::vector<uint32_t> await_begin;  // likewise: moments that its end awaits besides its own start
-  std::vector<NodeRef> awaits;
-  std::vector<Barrier> barriers;
-  std::vector<uint32_t> barrier_members;
-  std::vector<uint32_t> barrier_of;  // by unit, or capture::kNone
-  // An order in which every moment comes after its dependencies: kind in the upper two bits, unit or barrier
-  // in the lower bits.
-  std::vector<uint32_t> order;
   uint64_t edges = 0;
   uint64_t cut_edges =
       0;  // edges that the trace contradicts beyond the clocks' bound, which the replay leaves out
@@ -92,24 +92,34 @@ struct Graph {
            IsHostUnit(units[rank_begin[rank_index]].kind);
   }
 
-  std::span<const NodeRef> StartPreds(uint32_t u) const {
+  // While the graph is built.
+  std::span<const NodeRef> KnownStartPreds(uint32_t u) const {
     return {start_preds.data() + start_begin[u], start_begin[u + 1] - start_begin[u]};
   }
-  std::span<const NodeRef> Awaits(uint32_t u) const {
-    return {awaits.data() + await_begin[u], await_begin[u + 1] - await_begin[u]};
-  }
-  std::span<const uint32_t> Members(const Barrier& j) const {
-    return {barrier_members.data() + j.first, j.count};
-  }
-};
 
-enum OrderKind : uint32_t {
-  kRunPlain = 0u << 30,
-  kRunStart = 1u << 30,
-  kRunFinish = 2u << 30,
-  kRunBarrier = 3u << 30
+  uint32_t FirstBarrierNode() const { return static_cast<uint32_t>(units.size()); }
+  uint32_t FirstWaitingNode() const { return FirstBarrierNode() + barriers; }
+  bool InBarrier(uint32_t u) const {
+    return anchor[u] >= FirstBarrierNode() && anchor[u] < FirstWaitingNode();
+  }
+
+  std::span<const NodeRef> PredsAt(uint32_t i) const {
+    return {preds.data() + first_pred[i], first_pred[i + 1] - first_pred[i]};
+  }
+  std::span<const NodeRef> Preds(uint32_t node) const { return PredsAt(place[node]); }
+  std::span<const NodeRef> StartPreds(uint32_t u) const { return Preds(u); }
+  // Moments that the unit's end awaits besides its own start.
+  std::span<const NodeRef> Awaits(uint32_t u) const {
+    if (anchor[u] < FirstWaitingNode()) return {};
+    return Preds(anchor[u]).subspan(1);
+  }
+  // Calls use(unit) for each unit that is anchored at this barrier or waiting node.
+  template <typename Use>
+  void ForEachEnd(uint32_t node, std::span<const NodeRef> preds_of_node, const Use& use) const {
+    if (node >= FirstWaitingNode()) preds_of_node = preds_of_node.first(1);
+    for (NodeRef p : preds_of_node) use(UnitOf(p));
+  }
 };
-inline constexpr uint32_t kOrderKindMask = 3u << 30;
 
 struct GraphInput {
   const capture::Capture& capture;

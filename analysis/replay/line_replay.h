@@ -19,8 +19,8 @@ class LineReplay {
  public:
   static constexpr size_t kPoints = 4;  // points per run
 
-  // `schedule` must outlive it, `from` and `to` need not.
-  LineReplay(const Schedule& schedule, const Timing& from, const Timing& to);
+  // All must outlive it.
+  LineReplay(const Schedule& schedule, const Durations& from, const Durations& to);
 
   // Replays from + at * (to - from) for up to kPoints values of `at`. Overwrites the previous results.
   void Run(std::span<const double> at);
@@ -28,16 +28,25 @@ class LineReplay {
   // begin of the first step.
   double End(size_t point) const { return end_[point]; }
   double TotalTime(size_t point) const { return end_[point] - schedule_.first_end(); }
-  Moments MomentsOf(size_t point) const { return {.base = times_.data()->data() + point, .stride = kPoints}; }
+  double TimeAt(size_t point, uint32_t node) const { return times_[node][point]; }
+  Moments MomentsOf(size_t point) const {
+    return {schedule_.graph(), {from_, to_, at_[point]}, times_.data()->data() + point, kPoints};
+  }
 
  private:
   using Points = std::array<double, kPoints>;
 
+  Points ReadyAt(std::span<const NodeRef> preds) const;
+  // time + duration + at * growth, for each point.
+  Points After(const Points& time, double duration, double growth) const;
+  Points EndAfter(const Points& anchor, uint32_t unit) const;
+  Points MomentAt(NodeRef moment) const;
+
   const Schedule& schedule_;
-  std::vector<double> from_,
-      growth_;                 // by slot: duration after the predecessors, and its growth along the line
-  std::vector<Points> times_;  // by slot
-  Points end_{};
+  Durations from_, to_;
+  Points at_{};
+  std::vector<Points> times_;  // by node
+  std::array<double, kPoints> end_{};
 };
 
 }  // namespace lockstep::analysis

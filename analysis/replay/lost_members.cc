@@ -76,7 +76,7 @@ class Finder {
 
   // True if the known predecessors ended long before the unit began, so it waited for something else.
   bool WaitedForMore(uint32_t unit, double start) const {
-    const auto preds = g_.StartPreds(unit);
+    const auto preds = g_.KnownStartPreds(unit);
     return !preds.empty() && std::all_of(preds.begin(), preds.end(), [&](NodeRef p) {
       return (p % 2 == 0 ? g_.start[UnitOf(p)] : g_.end[UnitOf(p)]) < start - kSoonNs;
     });

@@ -376,7 +376,7 @@ class Builder {
 
   // Predecessors are appended unit by unit, in the order of units.
   void AddStart(NodeRef from) { g_.start_preds.push_back(from); }
-  void CloseUnit() { g_.start_begin.push_back(static_cast<uint32_t>(g_.start_preds.size())); }
+  void CloseUnit() { g_.start_begin.push_back(g_.start_preds.size()); }
 
   const GraphInput& in_;
   const capture::RankData& rank_;
@@ -403,9 +403,12 @@ class Builder {
 
 }  // namespace
 
-RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph,
-                     std::vector<AwaitEdge>& awaits, std::vector<Follow>& follows) {
-  return Builder(input, rank_index, graph, awaits, follows).Run();
+RankGraph BuildRank(const GraphInput& input, uint32_t rank_index, JobTime origin) {
+  RankGraph part;
+  part.graph.origin = origin;
+  part.graph.start_begin.push_back(0);
+  part.units = Builder(input, rank_index, part.graph, part.awaits, part.follows).Run();
+  return part;
 }
 
 }  // namespace lockstep::analysis

@@ -26,10 +26,15 @@ struct RankUnits {
 // A contradiction within this is rounding, because old traces have whole microseconds at both ends.
 inline constexpr double kRoundingNs = 2'000;
 
-// Appends the rank's units with their stamps and start predecessors to `graph`, whose origin must be set.
-// Appends its waits to `awaits`, and the predecessors that only stamps show to `follows`.
-RankUnits AppendRank(const GraphInput& input, uint32_t rank_index, Graph& graph,
-                     std::vector<AwaitEdge>& awaits, std::vector<Follow>& follows);
+// The part of one rank. Units and moments count from its first unit.
+struct RankGraph {
+  Graph graph;  // units with their stamps, and what their starts follow
+  RankUnits units;
+  std::vector<AwaitEdge> awaits;
+  std::vector<Follow> follows;  // predecessors that only stamps show; they are in `graph` too
+};
+// `origin`: the graph's. Any thread.
+RankGraph BuildRank(const GraphInput& input, uint32_t rank_index, JobTime origin);
 
 }  // namespace lockstep::analysis
 

@@ -9,43 +9,59 @@ namespace {
 
 constexpr double kNotYet = -std::numeric_limits<double>::infinity();
 
-// If more than one item in this many changes, computing all of them is cheaper.
+// If more than one node in this many changes, computing all of them is cheaper.
 constexpr uint32_t kMostFollowed = 12;
+// Distance in places at which a sweep asks for memory.
+constexpr uint32_t kAhead = 16;
 
 }  // namespace
 
 Replay::Replay(const Schedule& schedule)
     : schedule_(schedule),
-      paths_(schedule),
-      added_(schedule.slots()),
-      time_(schedule.slots()),
+      time_(2 * schedule.graph().units.size()),
       last_of_step_(schedule.steps()),
       step_end_(schedule.steps()),
       stale_steps_(schedule.steps(), 0) {}
 
-void Replay::Run(const Timing& timing) {
+void Replay::Run(const Durations& timing) {
   is_known_ = false;
-  for (uint32_t s = 0; s < added_.size(); ++s) added_[s] = Added(timing, schedule_.NodeOf(s));
-  std::fill(last_of_step_.begin(), last_of_step_.end(), kNotYet);
-  Sweep(0);
+  Sweep(timing, 0);
+  for (size_t k = 0; k < last_of_step_.size(); ++k) FindStepEnd(k);
   EndSteps();
 }
 
-void Replay::Sweep(uint32_t item) {
+// The moment at which all predecessors have happened.
+inline double Replay::ReadyAt(std::span<const NodeRef> preds) const {
+  const double* const time = time_.data();
+  double ready = preds.empty() ? 0 : time[preds[0]];
+  for (size_t p = 1; p < preds.size(); ++p) ready = std::max(ready, time[preds[p]]);
+  return ready;
+}
+
+void Replay::Sweep(const Durations& timing, uint32_t place) {
+  const Graph& graph = schedule_.graph();
+  const uint32_t units = graph.FirstBarrierNode();
+  const auto places = static_cast<uint32_t>(graph.order.size());
+  const uint32_t* const order = graph.order.data();
   double* const time = time_.data();
-  const double* const added = added_.data();
-  double* const step_end = last_of_step_.data();
-  const uint32_t* const preds = schedule_.pred_data();
-  const int32_t* const step = schedule_.step_data();
-  const Schedule::Item* const last = schedule_.item_data() + schedule_.items();
-  for (const Schedule::Item* i = schedule_.item_data() + item; i < last; ++i) {
-    uint32_t p = i->first_pred;
-    const uint32_t last_pred = i[1].first_pred;
-    double ready = p < last_pred ? time[preds[p++]] : 0;
-    for (; p < last_pred; ++p) ready = std::max(ready, time[preds[p]]);
-    for (uint32_t s = i->first_slot; s < i[1].first_slot; ++s) {
-      time[s] = ready + added[s];
-      if (step[s] >= 0) step_end[step[s]] = std::max(step_end[step[s]], time[s]);
+  for (; place < places; ++place) {
+    // Ranks lie far apart in memory, and the order goes through many of them in turn.
+    if (const uint32_t next = order[std::min(place + kAhead, places - 1)]; next < units) {
+      __builtin_prefetch(timing.lag + next);
+      __builtin_prefetch(timing.work + next);
+      __builtin_prefetch(timing.contention + next);
+      __builtin_prefetch(time + StartOf(next), 1);
+    }
+    const uint32_t node = order[place];
+    const std::span<const NodeRef> preds = graph.PredsAt(place);
+    const double ready = ReadyAt(preds);
+    if (node < units) {
+      const double start = ready + timing.lag[node];
+      time[StartOf(node)] = start;
+      // Written in any case, which is faster than a branch. The end of a barrier or of a wait comes later.
+      time[EndOf(node)] = start + timing.ToEnd(node);
+    } else {
+      graph.ForEachEnd(node, preds, [&](uint32_t u) { time[EndOf(u)] = ready + timing.ToEnd(u); });
     }
   }
 }
@@ -56,62 +72,79 @@ void Replay::EndSteps() {
   for (size_t k = 0; k < step_end_.size(); ++k) before = step_end_[k] = std::max(before, last_of_step_[k]);
 }
 
-void Replay::Rerun(const Timing& timing, std::span<const uint32_t> candidates) {
+void Replay::Rerun(const Durations& timing, std::span<const uint32_t> candidates) {
   if (!is_known_) {
     Run(timing);
     is_known_ = true;
-    marked_.assign(schedule_.items() / 64 + 1, 0);
+    marked_.assign(schedule_.nodes() / 64 + 1, 0);
     return;
   }
-  MarkChanged(timing, candidates);
-  RunMarked();
+  MarkCandidates(candidates);
+  RunMarked(timing);
   EndSteps();
 }
 
-void Replay::MarkChanged(const Timing& timing, std::span<const uint32_t> candidates) {
+void Replay::MarkCandidates(std::span<const uint32_t> candidates) {
+  const Graph& graph = schedule_.graph();
   for (uint32_t u : candidates) {
-    for (const NodeRef node : {StartOf(u), EndOf(u)}) {
-      const uint32_t slot = schedule_.SlotOf(node);
-      const double added = Added(timing, node);
-      if (added_[slot] == added) continue;
-      added_[slot] = added;
-      Mark(schedule_.ItemOf(slot));
-    }
+    Mark(graph.place[u]);
+    if (graph.anchor[u] != u) Mark(graph.place[graph.anchor[u]]);
   }
 }
 
-// Runs the marked items in the order of the schedule, in which followers always come later.
-void Replay::RunMarked() {
-  uint32_t left = schedule_.items() / kMostFollowed + 1;
+// Runs the marked nodes in the order of the schedule, in which followers always come later.
+void Replay::RunMarked(const Durations& timing) {
+  uint32_t left = schedule_.nodes() / kMostFollowed + 1;
   for (uint32_t word = 0; word < marked_.size(); ++word) {
     while (marked_[word] != 0) {
-      const uint32_t item = 64 * word + static_cast<uint32_t>(std::countr_zero(marked_[word]));
+      const uint32_t place = 64 * word + static_cast<uint32_t>(std::countr_zero(marked_[word]));
       if (--left == 0) {
         std::fill(marked_.begin() + word, marked_.end(), 0);
-        Sweep(item);
+        Sweep(timing, place);
         std::fill(stale_steps_.begin(), stale_steps_.end(), 1);
         break;
       }
       marked_[word] &= marked_[word] - 1;
-      Recompute(item);
+      Recompute(timing, place);
     }
   }
-  FindStepEnds();
+  for (size_t k = 0; k < stale_steps_.size(); ++k) {
+    if (stale_steps_[k] != 0) FindStepEnd(k);
+    stale_steps_[k] = 0;
+  }
 }
 
-void Replay::Recompute(uint32_t item) {
-  const std::span<const uint32_t> preds = schedule_.Preds(item);
-  double ready = preds.empty() ? 0 : time_[preds[0]];
-  for (uint32_t p : preds) ready = std::max(ready, time_[p]);
-  for (uint32_t s = schedule_.FirstSlot(item); s < schedule_.FirstSlot(item + 1); ++s)
-    Move(s, ready + added_[s]);
+void Replay::Recompute(const Durations& timing, uint32_t place) {
+  const Graph& graph = schedule_.graph();
+  const auto mark_followers = [this](uint32_t unit) {
+    for (uint32_t follower : schedule_.Followers(unit)) Mark(follower);
+  };
+  const uint32_t node = graph.order[place];
+  const std::span<const NodeRef> preds = graph.PredsAt(place);
+  const double ready = ReadyAt(preds);
+  if (node >= graph.FirstBarrierNode()) {
+    graph.ForEachEnd(node, preds, [&](uint32_t u) {
+      if (MoveEnd(u, ready + timing.ToEnd(u))) mark_followers(u);
+    });
+    return;
+  }
+  const double start = ready + timing.lag[node];
+  bool moved = start != time_[StartOf(node)];
+  time_[StartOf(node)] = start;
+  if (graph.anchor[node] == node) {
+    moved |= MoveEnd(node, start + timing.ToEnd(node));
+  } else if (moved) {
+    Mark(graph.place[graph.anchor[node]]);
+  }
+  if (moved) mark_followers(node);
 }
 
-void Replay::Move(uint32_t slot, double to) {
-  double& time = time_[slot];
-  if (time == to) return;
-  if (const int32_t step = schedule_.StepEndedAt(slot); step >= 0) {
-    const auto k = static_cast<size_t>(step);
+// Returns false if the end was there before.
+bool Replay::MoveEnd(uint32_t unit, double to) {
+  double& time = time_[EndOf(unit)];
+  if (time == to) return false;
+  if (const Unit& of = schedule_.graph().units[unit]; CountsForStep(of)) {
+    const auto k = static_cast<size_t>(of.step);
     if (to >= last_of_step_[k]) {
       last_of_step_[k] = to;
     } else if (time == last_of_step_[k]) {
@@ -119,16 +152,13 @@ void Replay::Move(uint32_t slot, double to) {
     }
   }
   time = to;
-  for (uint32_t item : schedule_.Followers(slot)) Mark(item);
+  return true;
 }
 
-void Replay::FindStepEnds() {
-  for (size_t k = 0; k < stale_steps_.size(); ++k) {
-    if (stale_steps_[k] == 0) continue;
-    stale_steps_[k] = 0;
-    last_of_step_[k] = kNotYet;
-    for (uint32_t s : schedule_.EndsOf(k)) last_of_step_[k] = std::max(last_of_step_[k], time_[s]);
-  }
+void Replay::FindStepEnd(size_t step) {
+  double last = kNotYet;
+  for (uint32_t u : schedule_.EndsOf(step)) last = std::max(last, time_[EndOf(u)]);
+  last_of_step_[step] = last;
 }
 
 std::vector<double> Replay::StepDurations() const {
@@ -142,9 +172,9 @@ std::vector<double> Replay::StepDurations() const {
   return durations;
 }
 
-std::vector<PathNode> Replay::CriticalPath() {
+std::vector<PathNode> Replay::CriticalPath() const {
   if (step_end_.empty()) return {};
-  return paths_.Find({.base = time_.data()}, step_end_.back());
+  return PathFinder(schedule_).Find(Moments(time_.data()), step_end_.back());
 }
 
 }  // namespace lockstep::analysis

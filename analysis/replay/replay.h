@@ -12,21 +12,9 @@
 #include "analysis/replay/critical_path.h"
 #include "analysis/replay/graph.h"
 #include "analysis/replay/schedule.h"
+#include "analysis/replay/timing.h"
 
 namespace lockstep::analysis {
-
-// Durations of each unit; indices are units.
-struct Timing {
-  std::vector<double> lag;
-  std::vector<double> work;
-  std::vector<double> contention;  // time that collectives beside it add
-};
-inline Timing ObservedTiming(const Graph& graph) { return {graph.lag, graph.work, graph.contention}; }
-// The duration between the latest predecessor of a moment and the moment.
-inline double Added(const Timing& timing, NodeRef node) {
-  const uint32_t u = UnitOf(node);
-  return node % 2 == 0 ? timing.lag[u] : timing.work[u] + timing.contention[u];
-}
 
 // One replay. Reusable: a run overwrites the previous result. One thread.
 class Replay {
@@ -34,13 +22,12 @@ class Replay {
   // `schedule` must outlive it.
   explicit Replay(const Schedule& schedule);
 
-  void Run(const Timing& timing);
+  void Run(const Durations& timing);
   // The same result as Run(). `timing` may differ from that of the previous Rerun() only in these units,
   // which may be listed twice.
-  void Rerun(const Timing& timing, std::span<const uint32_t> candidates);
+  void Rerun(const Durations& timing, std::span<const uint32_t> candidates);
 
-  double At(NodeRef node) const { return AtSlot(schedule_.SlotOf(node)); }
-  double AtSlot(uint32_t slot) const { return time_[slot]; }
+  double At(NodeRef moment) const { return time_[moment]; }
   // The job's step k lasts from the last end of device work of step k - 1 on any rank to that of step k.
   std::vector<double> StepDurations() const;
   // From the end of the step before the first used one to the end of the last one.
@@ -51,28 +38,27 @@ class Replay {
   }
 
   // The moments that decided when the last step ended (critical_path.h).
-  std::vector<PathNode> CriticalPath();
+  std::vector<PathNode> CriticalPath() const;
 
  private:
-  void Sweep(uint32_t item);  // from this item on
+  void Sweep(const Durations& timing, uint32_t place);  // from this place of the schedule on
+  double ReadyAt(std::span<const NodeRef> preds) const;
   void EndSteps();
-  void Mark(uint32_t item) { marked_[item / 64] |= uint64_t{1} << (item % 64); }
-  void MarkChanged(const Timing& timing, std::span<const uint32_t> candidates);
-  void RunMarked();
-  void Recompute(uint32_t item);
-  void Move(uint32_t slot, double to);
-  void FindStepEnds();
+  void Mark(uint32_t place) { marked_[place / 64] |= uint64_t{1} << (place % 64); }
+  void MarkCandidates(std::span<const uint32_t> candidates);
+  void RunMarked(const Durations& timing);
+  void Recompute(const Durations& timing, uint32_t place);
+  bool MoveEnd(uint32_t unit, double to);
+  void FindStepEnd(size_t step);
 
   const Schedule& schedule_;
-  PathFinder paths_;
-  std::vector<double> added_;         // by slot
-  std::vector<double> time_;          // by slot
+  std::vector<double> time_;          // by NodeRef
   std::vector<double> last_of_step_;  // end of the last device work of each step
   std::vector<double> step_end_;
-  // State of Rerun(): whether a previous run can be continued, the items to compute again, and the steps
+  // State of Rerun(): whether a previous run can be continued, the places to compute again, and the steps
   // whose last moment moved to an earlier time.
   bool is_known_ = false;
-  std::vector<uint64_t> marked_;  // one bit per item
+  std::vector<uint64_t> marked_;  // one bit per place
   std::vector<uint8_t> stale_steps_;
 };
 

@@ -41,7 +41,7 @@ class Sharer {
       });
     }
     ForEachCase([&](const Rule&, uint32_t from, uint32_t unit) {
-      const auto preds = g_.StartPreds(unit);
+      const auto preds = g_.KnownStartPreds(unit);
       if (Fits(from, unit) && std::find(preds.begin(), preds.end(), EndOf(from)) == preds.end())
         added_.push_back({from, unit});
     });
@@ -126,7 +126,7 @@ class Sharer {
       for (const Stream& stream : streams_) {
         double before = kNever;
         for (uint32_t u : stream.units) {
-          for (NodeRef p : g_.StartPreds(u)) {
+          for (NodeRef p : g_.KnownStartPreds(u)) {
             if (IsHostUnit(g_.units[UnitOf(p)].kind)) before = std::max(before, g_.start[UnitOf(p)]);
           }
           launched_[u] = before;
@@ -260,13 +260,13 @@ void InsertFollows(std::span<const Follow> added, Graph& graph) {
   preds.reserve(graph.start_preds.size() + added.size());
   size_t next = 0;
   for (uint32_t u = 0; u < graph.units.size(); ++u) {
-    const uint32_t first = graph.start_begin[u];
-    graph.start_begin[u] = static_cast<uint32_t>(preds.size());
-    preds.insert(preds.end(), graph.start_preds.begin() + first,
-                 graph.start_preds.begin() + graph.start_begin[u + 1]);
+    const uint64_t first = graph.start_begin[u];
+    graph.start_begin[u] = preds.size();
+    preds.insert(preds.end(), graph.start_preds.begin() + static_cast<ptrdiff_t>(first),
+                 graph.start_preds.begin() + static_cast<ptrdiff_t>(graph.start_begin[u + 1]));
     for (; next < added.size() && added[next].unit == u; ++next) preds.push_back(EndOf(added[next].from));
   }
-  graph.start_begin.back() = static_cast<uint32_t>(preds.size());
+  graph.start_begin.back() = preds.size();
   graph.start_preds = std::move(preds);
 }
 

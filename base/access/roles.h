@@ -1,9 +1,9 @@
 // Roles decide what an identified user may do.
 //
-//   nobody's role   sees their own jobs, captures and reports
-//   viewer          also sees those of all users
-//   operator        triggers and stops captures of their own jobs
-//   admin           sees and captures every job
+//   (none)     sees their own jobs, captures and reports
+//   viewer     also sees those of all users
+//   operator   triggers and stops captures of their own jobs
+//   admin      sees and captures every job
 // Root is an admin. A user can have several roles.
 #ifndef LOCKSTEP_BASE_ACCESS_ROLES_H_
 #define LOCKSTEP_BASE_ACCESS_ROLES_H_

@@ -25,6 +25,7 @@ class FakeUsers final : public UserDirectory {
     return found == names.end() ? "" : found->second;
   }
   std::optional<uid_t> UserOf(const std::string&) const override { return std::nullopt; }
+  std::optional<gid_t> GroupOf(uid_t) const override { return std::nullopt; }
   std::vector<std::string> GroupsOf(uid_t user) const override {
     ++group_reads;
     const auto found = groups.find(user);

@@ -77,6 +77,11 @@ std::optional<uid_t> SystemUsers::UserOf(const std::string& name) const {
   return found ? std::optional(found->uid) : std::nullopt;
 }
 
+std::optional<gid_t> SystemUsers::GroupOf(uid_t user) const {
+  const std::optional<User> found = ByUid(user);
+  return found ? std::optional(found->group) : std::nullopt;
+}
+
 std::vector<std::string> SystemUsers::GroupsOf(uid_t user) const {
   const std::optional<User> found = ByUid(user);
   if (!found) return {};

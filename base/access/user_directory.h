@@ -19,6 +19,8 @@ class UserDirectory {
   virtual std::string NameOf(uid_t user) const = 0;
   // Returns the user with that name, if there is one.
   virtual std::optional<uid_t> UserOf(const std::string& name) const = 0;
+  // Returns the number of the user's own group; nothing if the system does not have the user.
+  virtual std::optional<gid_t> GroupOf(uid_t user) const = 0;
   // Returns the names of the user's groups.
   virtual std::vector<std::string> GroupsOf(uid_t user) const = 0;
 };
@@ -28,6 +30,7 @@ class SystemUsers final : public UserDirectory {
  public:
   std::string NameOf(uid_t user) const override;
   std::optional<uid_t> UserOf(const std::string& name) const override;
+  std::optional<gid_t> GroupOf(uid_t user) const override;
   std::vector<std::string> GroupsOf(uid_t user) const override;
 };
 

@@ -65,10 +65,15 @@ void SyncFolderOf(const std::string& path) {
 
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path, std::string_view what, size_t most_bytes,
                                            Links links) {
-  const std::string file = absl::StrCat(absl::string_view(what.data(), what.size()), " ", path);
   const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (links == Links::kRefused ? O_NOFOLLOW : 0);
   const Fd fd(open(path.c_str(), flags));
   if (!fd.ok()) return Failed(what, path, "open", errno);
+  return ReadOpenSecretFile(fd, path, what, most_bytes);
+}
+
+absl::StatusOr<std::string> ReadOpenSecretFile(const Fd& fd, const std::string& path, std::string_view what,
+                                               size_t most_bytes) {
+  const std::string file = absl::StrCat(absl::string_view(what.data(), what.size()), " ", path);
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) return Failed(what, path, "examine", errno);
   if (absl::Status fine = Check(file, path, info); !fine.ok()) return fine;

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/fd.h"
 
 namespace lockstep {
 
@@ -21,6 +22,10 @@ enum class Links : uint8_t { kRefused, kFollowed };
 // "token file".
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path, std::string_view what, size_t most_bytes,
                                            Links links);
+
+// As ReadSecretFile, for a file that is open for reading. `path` is for messages.
+absl::StatusOr<std::string> ReadOpenSecretFile(const Fd& fd, const std::string& path, std::string_view what,
+                                               size_t most_bytes);
 
 // Creates the file (mode 0600) with all of `bytes`, or not at all. kAlreadyExists: there is one; it stays as
 // it is.

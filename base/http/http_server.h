@@ -105,7 +105,7 @@ class HttpServer {
              Fd wakeup, std::string address);
   void Run();
   void Accept();
-  // Returns null if there is no memory for TLS.
+  // Returns null if OpenSSL has no memory.
   std::unique_ptr<HttpStream> StreamOver(Fd socket) const;
   // These three return true if the connection stays open.
   bool Turn(Connection& connection);

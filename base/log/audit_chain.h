@@ -35,8 +35,8 @@ class AuditChain {
   size_t torn() const { return torn_; }
   // Returns whether the first line names a line before it, which may be in an older file.
   bool begins_late() const { return begins_late_; }
-  // Returns the hash of the last line; empty if there is no line. A later check for it (Has) shows whether
-  // the log still has all lines up to that one.
+  // Returns the hash of the last line; empty if the log has no lines. If a later log has it (Has), that log
+  // still has all lines up to this one.
   const std::string& head() const { return head_; }
   // Returns whether a line with that hash was read.
   bool Has(const std::string& hash) const { return hashes_.contains(hash); }

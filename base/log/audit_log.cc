@@ -132,8 +132,9 @@ void AuditLog::Call::End(const char* result, std::string_view text, std::initial
 }
 
 absl::StatusOr<std::unique_ptr<LineSink>> OpenAuditFile(const std::string& path, AuditCopy copy,
-                                                        const std::string& program, LogSink log) {
-  absl::StatusOr<std::unique_ptr<LineFile>> file = LineFile::Open(path);
+                                                        const std::string& program, LogSink log,
+                                                        LineFile::OpenToAppend open) {
+  absl::StatusOr<std::unique_ptr<LineFile>> file = LineFile::Open(path, std::move(open));
   if (!file.ok()) return file.status();
   if (copy == AuditCopy::kNone) return *std::move(file);
   return std::make_unique<SyslogLines>(*std::move(file), program, kSystemLog, std::move(log));

@@ -117,8 +117,9 @@ class AuditLog {
 // Opens the file of an audit log for AuditLog. kSyslog copies its lines to the system's log, as those of
 // `program`. Errors are those of LineFile::Open.
 enum class AuditCopy : uint8_t { kNone, kSyslog };
-absl::StatusOr<std::unique_ptr<LineSink>> OpenAuditFile(const std::string& path, AuditCopy copy,
-                                                        const std::string& program, LogSink log);
+absl::StatusOr<std::unique_ptr<LineSink>> OpenAuditFile(
+    const std::string& path, AuditCopy copy, const std::string& program, LogSink log,
+    LineFile::OpenToAppend open = &LineFile::OpenDirectly);
 
 // Returns the system's name of a user, empty if there is none.
 std::string SystemUserName(uid_t uid);

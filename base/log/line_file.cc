@@ -12,15 +12,20 @@
 
 namespace lockstep {
 
-absl::StatusOr<std::unique_ptr<LineFile>> LineFile::Open(std::string path) {
-  std::unique_ptr<LineFile> file(new LineFile(std::move(path)));
+Fd LineFile::OpenDirectly(const std::string& path) {
+  // The open must not wait: the path could be a pipe without a reader.
+  return Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+}
+
+absl::StatusOr<std::unique_ptr<LineFile>> LineFile::Open(std::string path, OpenToAppend open) {
+  std::unique_ptr<LineFile> file(new LineFile(std::move(path), std::move(open)));
   if (absl::Status s = file->Reopen(); !s.ok()) return s;
+  file->last_line_ = file->ReadLastLine();
   return file;
 }
 
 absl::Status LineFile::Reopen() {
-  // The open must not wait: the path could be a pipe without a reader.
-  Fd fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  Fd fd = open_(path_);
   if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path_, " for appending"));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0)
@@ -36,7 +41,7 @@ absl::Status LineFile::Reopen() {
   return absl::OkStatus();
 }
 
-std::string LineFile::LastLine() const {
+std::string LineFile::ReadLastLine() const {
   constexpr size_t kLongestLine = 64 << 10;
   const Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat info {};

@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_BASE_LOG_LINE_FILE_H_
 #define LOCKSTEP_BASE_LOG_LINE_FILE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,16 +30,23 @@ class LineSink {
 class LineFile final : public LineSink {
  public:
   // An error names the file and the remedy. Open refuses a link, and a file that other users can read.
-  static absl::StatusOr<std::unique_ptr<LineFile>> Open(std::string path);
+  // `open` opens the path for appending, and sets errno if it cannot.
+  using OpenToAppend = std::function<Fd(const std::string& path)>;
+  static Fd OpenDirectly(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<LineFile>> Open(std::string path, OpenToAppend open = &OpenDirectly);
   absl::Status Append(std::string_view line) override;
-  std::string LastLine() const override;
+  std::string LastLine() const override { return last_line_; }
 
  private:
-  explicit LineFile(std::string path) : path_(std::move(path)) {}
+  LineFile(std::string path, OpenToAppend open) : path_(std::move(path)), open_(std::move(open)) {}
+  // Reads the last line of the file at the path.
+  std::string ReadLastLine() const;
   absl::Status Reopen();
   bool Moved() const;
 
   const std::string path_;
+  const OpenToAppend open_;
+  std::string last_line_;  // before Open
   Fd fd_;
   bool torn_ = false;  // the last line was written in part
 };

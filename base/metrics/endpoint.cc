@@ -22,8 +22,8 @@ HttpResponse Line(int status, absl::string_view text) {
 
 }  // namespace
 
-absl::Status MayOpen(const std::string& address, const std::string& flag, HasToken token) {
-  if (token == HasToken::kNo) {
+absl::Status MayOpen(const std::string& address, const std::string& flag, CallersProve proofs) {
+  if (proofs == CallersProve::kNothing) {
     return absl::FailedPreconditionError(absl::StrCat(flag, " ", address,
                                                       ": every user of the machine can reach a TCP port, so "
                                                       "it needs a token; give --token-file"));
@@ -33,8 +33,8 @@ absl::Status MayOpen(const std::string& address, const std::string& flag, HasTok
 
 absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Start(HttpServerOptions options, std::string prefix,
                                                           EndpointSource source) {
-  LOCKSTEP_RETURN_IF_ERROR(
-      MayOpen(options.address, options.flag, options.check ? HasToken::kYes : HasToken::kNo));
+  LOCKSTEP_RETURN_IF_ERROR(MayOpen(options.address, options.flag,
+                                   options.check ? CallersProve::kThemselves : CallersProve::kNothing));
   std::unique_ptr<Endpoint> endpoint(new Endpoint(std::move(prefix), std::move(source)));
   LOCKSTEP_ASSIGN_OR_RETURN(
       endpoint->server_,

@@ -28,8 +28,8 @@ struct EndpointSource {
 
 // Checks whether an endpoint may be opened at that address. Start and the check of the settings apply the
 // same rule. `flag` is the flag with the address, for messages.
-enum class HasToken : uint8_t { kNo, kYes };
-absl::Status MayOpen(const std::string& address, const std::string& flag, HasToken token);
+enum class CallersProve : uint8_t { kNothing, kThemselves };
+absl::Status MayOpen(const std::string& address, const std::string& flag, CallersProve proofs);
 
 class Endpoint {
  public:

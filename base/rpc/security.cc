@@ -44,26 +44,41 @@ class Plain final : public Security {
   Kind kind() const override { return Kind::kPlaintext; }
 };
 
-absl::StatusOr<std::shared_ptr<Security>> OfFolder(const std::string& path, tls::Holder holder,
+// Reads the files now. A client asks again for each connection.
+absl::StatusOr<TlsParts::Provider> ProviderOfFiles(const tls::TlsFolder& folder,
+                                                   TlsParts::OwnCertificate own) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string authorities, folder.ReadAuthorities());
+  std::vector<IdentityKeyCertPair> pairs;
+  if (own == TlsParts::OwnCertificate::kYes) {
+    LOCKSTEP_ASSIGN_OR_RETURN(tls::KeyPair pair, folder.ReadKeyPair());
+    pairs.push_back({std::move(pair.key), std::move(pair.chain)});
+  }
+  return std::make_shared<StaticDataCertificateProvider>(authorities, pairs);
+}
+
+absl::StatusOr<std::shared_ptr<Security>> OfFolder(const SecuritySettings& settings, tls::Holder holder,
                                                    std::shared_ptr<const Clock> clock, LogSink log) {
-  auto folder = std::make_shared<tls::TlsFolder>(path, clock, std::move(log));
+  auto folder = std::make_shared<tls::TlsFolder>(settings.tls_dir, clock, std::move(log), settings.open_file);
   LOCKSTEP_RETURN_IF_ERROR(folder->CurrentTrust().status());
   TlsParts parts;
   parts.kind = Security::Kind::kCertificates;
   parts.trust = [folder] { return folder->CurrentTrust(); };
   parts.client_certificates = TlsParts::ClientCertificates::kRequested;
-  const std::string authorities = folder->PathOf(tls::kAuthoritiesFile);
   // A user may name their node's folder, whose certificate is of no use to them, for its ca.crt.
   const bool use_own =
       holder == tls::Holder::kUser ? folder->HolderOfCertificate() == holder : folder->has_certificate();
   if (use_own || holder == tls::Holder::kAggregator) {
     LOCKSTEP_RETURN_IF_ERROR(folder->Check(holder).status());
     parts.own_certificate = TlsParts::OwnCertificate::kYes;
-    parts.provider = std::make_shared<FileWatcherCertificateProvider>(folder->PathOf(tls::kKeyFile),
-                                                                      folder->PathOf(tls::kCertificateFile),
-                                                                      authorities, kLookForNewFilesSeconds);
-  } else {
-    parts.provider = std::make_shared<FileWatcherCertificateProvider>(authorities, kLookForNewFilesSeconds);
+  }
+  parts.provider = [folder, own = parts.own_certificate] { return ProviderOfFiles(*folder, own); };
+  if (holder == tls::Holder::kAggregator) {
+    // A server's connections are made by gRPC, which must therefore look for new files itself.
+    parts.provider = [folder]() -> absl::StatusOr<TlsParts::Provider> {
+      return std::make_shared<FileWatcherCertificateProvider>(
+          folder->PathOf(tls::kKeyFile), folder->PathOf(tls::kCertificateFile),
+          folder->PathOf(tls::kAuthoritiesFile), kLookForNewFilesSeconds);
+    };
   }
   return std::make_shared<TlsSecurity>(std::move(parts), std::move(clock));
 }
@@ -79,8 +94,9 @@ absl::StatusOr<std::shared_ptr<Security>> OfJobToken(const Token& token, std::sh
   TlsParts parts;
   parts.kind = Security::Kind::kToken;
   parts.trust = [trust] { return trust; };
-  parts.provider =
-      std::make_shared<StaticDataCertificateProvider>(claims.authority, std::vector<IdentityKeyCertPair>());
+  parts.provider = [authority = claims.authority]() -> absl::StatusOr<TlsParts::Provider> {
+    return std::make_shared<StaticDataCertificateProvider>(authority, std::vector<IdentityKeyCertPair>());
+  };
   return std::make_shared<TlsSecurity>(std::move(parts), std::move(clock));
 }
 
@@ -107,7 +123,9 @@ absl::StatusOr<std::shared_ptr<Security>> OfToken(const Token& token, TlsParts::
   parts.kind = Security::Kind::kToken;
   parts.trust = [trust] { return trust; };
   parts.own_certificate = own;
-  parts.provider = std::make_shared<StaticDataCertificateProvider>(authority.certificate(), pairs);
+  parts.provider = [anchor = authority.certificate(), pairs]() -> absl::StatusOr<TlsParts::Provider> {
+    return std::make_shared<StaticDataCertificateProvider>(anchor, pairs);
+  };
   return std::make_shared<TlsSecurity>(std::move(parts), std::move(clock));
 }
 
@@ -126,7 +144,7 @@ absl::StatusOr<std::shared_ptr<tls::TlsServer>> TlsForHttp(const SecuritySetting
   using Clients = tls::TlsServer::ClientCertificates;
   if (settings.plaintext == SecuritySettings::Plaintext::kYes) return nullptr;
   if (!settings.tls_dir.empty()) {
-    const auto folder = std::make_shared<tls::TlsFolder>(settings.tls_dir, clock, log);
+    const auto folder = std::make_shared<tls::TlsFolder>(settings.tls_dir, clock, log, settings.open_file);
     LOCKSTEP_RETURN_IF_ERROR(folder->Check(holder).status());
     return tls::TlsServer::Make([folder] { return folder->ReadKeyPair(); }, Clients::kRequested,
                                 std::move(clock), std::move(log));
@@ -168,7 +186,7 @@ absl::StatusOr<std::shared_ptr<Security>> Security::ForServer(const SecuritySett
                                                               LogSink log) {
   if (settings.plaintext == SecuritySettings::Plaintext::kYes) return std::make_shared<Plain>();
   if (!settings.tls_dir.empty())
-    return OfFolder(settings.tls_dir, tls::Holder::kAggregator, std::move(clock), std::move(log));
+    return OfFolder(settings, tls::Holder::kAggregator, std::move(clock), std::move(log));
   if (settings.token.empty()) return NotProtected("a TCP connection");
   return OfToken(settings.token, TlsParts::OwnCertificate::kYes, std::move(clock));
 }
@@ -178,7 +196,7 @@ absl::StatusOr<std::shared_ptr<Security>> Security::ForClient(const SecuritySett
                                                               std::shared_ptr<const Clock> clock,
                                                               LogSink log) {
   if (settings.plaintext == SecuritySettings::Plaintext::kYes) return std::make_shared<Plain>();
-  if (!settings.tls_dir.empty()) return OfFolder(settings.tls_dir, holder, std::move(clock), std::move(log));
+  if (!settings.tls_dir.empty()) return OfFolder(settings, holder, std::move(clock), std::move(log));
   if (settings.token.empty()) return NotProtected("a TCP connection");
   if (IsJobToken(settings.token.text())) return OfJobToken(settings.token, std::move(clock));
   return OfToken(settings.token, TlsParts::OwnCertificate::kNo, std::move(clock));

@@ -25,6 +25,7 @@
 #include "base/log/log.h"
 #include "base/rpc/token.h"
 #include "base/tls/identity.h"
+#include "base/tls/tls_folder.h"
 #include "base/tls/tls_server.h"
 
 namespace grpc {
@@ -38,7 +39,8 @@ namespace lockstep::rpc {
 // Settings of the same names.
 struct SecuritySettings {
   std::string tls_dir;  // folder with ca.crt, tls.crt, tls.key (tls::TlsFolder); empty: none
-  Token token;          // may be empty
+  tls::OpenFile open_file = &tls::OpenDirectly;  // opens the folder's files, for clients and HTTP
+  Token token;                                   // may be empty
   enum class Plaintext : uint8_t { kNo, kYes };
   Plaintext plaintext = Plaintext::kNo;
 };
@@ -48,10 +50,9 @@ class Security {
  public:
   virtual ~Security() = default;
 
-  // kFailedPrecondition: there is neither a folder nor a token nor a wish for plaintext; the message has the
-  // remedy. Other errors are those of the folder's files. `holder` is the owner of the folder's certificate.
-  // A client
-  // may have none. `log` is that of tls::TlsFolder.
+  // kFailedPrecondition: the settings have neither a folder nor a token, and do not ask for plaintext; the
+  // message has the remedy. Other errors are those of the folder's files. `holder` is the owner of the
+  // folder's certificate, which a client may lack. `log` is that of tls::TlsFolder.
   static absl::StatusOr<std::shared_ptr<Security>> ForServer(const SecuritySettings& settings,
                                                              std::shared_ptr<const Clock> clock, LogSink log);
   static absl::StatusOr<std::shared_ptr<Security>> ForClient(const SecuritySettings& settings,

@@ -95,11 +95,18 @@ TlsSecurity::TlsSecurity(TlsParts parts, std::shared_ptr<const Clock> clock)
 
 TlsSecurity::~TlsSecurity() = default;
 
+TlsParts::Provider TlsSecurity::CurrentProvider() const {
+  absl::StatusOr<TlsParts::Provider> made = parts_.provider();
+  MutexLock lock(&mutex_);
+  if (made.ok()) provider_ = *std::move(made);
+  return provider_;
+}
+
 // gRPC requests the client's certificate and proves that the client has its key. CheckClient decides for each
 // call whether the certificate is valid. A refusal then has a sentence and a line in the audit log, and a
 // revoked certificate is refused on connections that already exist.
 std::shared_ptr<grpc::ServerCredentials> TlsSecurity::server_credentials() const {
-  grpc::experimental::TlsServerCredentialsOptions options(parts_.provider);
+  grpc::experimental::TlsServerCredentialsOptions options(CurrentProvider());
   options.watch_identity_key_cert_pairs();
   if (parts_.client_certificates == TlsParts::ClientCertificates::kRequested)
     options.set_cert_request_type(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
@@ -109,7 +116,7 @@ std::shared_ptr<grpc::ServerCredentials> TlsSecurity::server_credentials() const
 std::shared_ptr<grpc::ChannelCredentials> TlsSecurity::channel_credentials() const {
   server_check_->Forget();  // an earlier refusal says nothing about the new channel
   grpc::experimental::TlsChannelCredentialsOptions options;
-  options.set_certificate_provider(parts_.provider);
+  options.set_certificate_provider(CurrentProvider());
   options.watch_root_certs();
   if (parts_.own_certificate == TlsParts::OwnCertificate::kYes) options.watch_identity_key_cert_pairs();
   // ServerCheck makes gRPC's own checks and more, and has a reason for each refusal.

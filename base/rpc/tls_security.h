@@ -20,8 +20,10 @@ namespace lockstep::rpc {
 
 struct TlsParts {
   Security::Kind kind = Security::Kind::kToken;
-  // gRPC takes the program's own certificate and key from it, and the certificates of the authorities.
-  std::shared_ptr<grpc::experimental::CertificateProviderInterface> provider;
+  // gRPC takes the program's own certificate and key from the result, and the certificates of the
+  // authorities. Each channel and server asks for it again.
+  using Provider = std::shared_ptr<grpc::experimental::CertificateProviderInterface>;
+  std::function<absl::StatusOr<Provider>()> provider;
   // Returns the authorities that are trusted now.
   std::function<absl::StatusOr<tls::Trust>()> trust;
   enum class OwnCertificate : uint8_t { kNo, kYes };
@@ -56,7 +58,11 @@ class TlsSecurity final : public Security {
   const std::shared_ptr<const Clock> clock_;
   // gRPC may check a server after this object has ended.
   const std::shared_ptr<ServerCheck> server_check_;
+  // Returns the last provider that could be made.
+  TlsParts::Provider CurrentProvider() const;
+
   mutable Mutex mutex_;
+  mutable TlsParts::Provider provider_ ABSL_GUARDED_BY(mutex_);
   // Results of the last second, by the certificate's text: a check takes 0.2 ms, and each daemon calls often.
   mutable absl::flat_hash_map<std::string, Result> results_ ABSL_GUARDED_BY(mutex_);
 };

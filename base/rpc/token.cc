@@ -19,6 +19,7 @@ constexpr size_t kShortestToken = 16;
 constexpr size_t kLongestToken = 256;
 constexpr size_t kRandomBytes = 32;
 constexpr char kFile[] = "token file";
+constexpr size_t kLongestFile = kLongestJobToken + 2;
 
 std::string_view WithoutLineEnd(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
@@ -48,14 +49,22 @@ absl::StatusOr<Token> Token::Random() {
 
 absl::StatusOr<Token> Token::Load(const std::string& path) {
   LOCKSTEP_ASSIGN_OR_RETURN(Token token, LoadForCalls(path));
-  if (!IsJobToken(token.text())) return token;
-  return absl::InvalidArgumentError(
-      absl::StrCat("token file ", path, ": this token is for one job; here the aggregator's own is needed"));
+  return NotOfOneJob(std::move(token), path);
+}
+
+absl::StatusOr<Token> Token::LoadOpen(const Fd& fd, const std::string& path) {
+  LOCKSTEP_ASSIGN_OR_RETURN(const std::string text, ReadOpenSecretFile(fd, path, kFile, kLongestFile));
+  LOCKSTEP_ASSIGN_OR_RETURN(Token token, OfFile(text, path));
+  return NotOfOneJob(std::move(token), path);
 }
 
 absl::StatusOr<Token> Token::LoadForCalls(const std::string& path) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string text,
-                            ReadSecretFile(path, kFile, kLongestJobToken + 2, Links::kRefused));
+                            ReadSecretFile(path, kFile, kLongestFile, Links::kRefused));
+  return OfFile(text, path);
+}
+
+absl::StatusOr<Token> Token::OfFile(std::string_view text, const std::string& path) {
   const std::string_view line = WithoutLineEnd(text);
   auto token = FromText(line);
   if (IsJobToken(line)) {
@@ -65,6 +74,12 @@ absl::StatusOr<Token> Token::LoadForCalls(const std::string& path) {
   if (!token.ok())
     return absl::InvalidArgumentError(absl::StrCat("token file ", path, ": ", token.status().message()));
   return token;
+}
+
+absl::StatusOr<Token> Token::NotOfOneJob(Token token, const std::string& path) {
+  if (!IsJobToken(token.text())) return token;
+  return absl::InvalidArgumentError(
+      absl::StrCat("token file ", path, ": this token is for one job; here the aggregator's own is needed"));
 }
 
 std::string_view Token::sent() const { return IsJobToken(text_) ? SentPart(text_) : std::string_view(text_); }
@@ -89,6 +104,11 @@ bool Token::Matches(std::string_view other) const {
   return difference == 0 && !text_.empty();
 }
 
+absl::Status Token::CheckText(std::string_view other) const {
+  if (Matches(other)) return absl::OkStatus();
+  return absl::UnauthenticatedError("wrong token: use the token file with which the aggregator was started");
+}
+
 absl::Status Token::Check(const grpc::ServerContextBase& context) const {
   if (empty()) return absl::OkStatus();
   const auto& metadata = context.client_metadata();
@@ -97,10 +117,7 @@ absl::Status Token::Check(const grpc::ServerContextBase& context) const {
     return absl::UnauthenticatedError(
         "this port needs a token: give --token-file, or set LOCKSTEP_TOKEN_FILE");
   }
-  for (auto it = begin; it != end; ++it) {
-    if (Matches({it->second.data(), it->second.size()})) return absl::OkStatus();
-  }
-  return absl::UnauthenticatedError("wrong token: use the token file with which the aggregator was started");
+  return CheckText({begin->second.data(), begin->second.size()});
 }
 
 }  // namespace lockstep::rpc

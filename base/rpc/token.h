@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/fd.h"
 
 namespace grpc {
 class ServerContextBase;
@@ -30,6 +31,8 @@ class Token {
   // and others. If this user is not root, a file of root may be readable for its group. kPermissionDenied
   // states the problem and the remedy.
   static absl::StatusOr<Token> Load(const std::string& path);
+  // As Load, for a file that is open for reading. `path` is for messages.
+  static absl::StatusOr<Token> LoadOpen(const Fd& fd, const std::string& path);
   // Also loads a token for one job (job_token.h), for a program that only makes calls.
   static absl::StatusOr<Token> LoadForCalls(const std::string& path);
   // Creates the file (mode 0600, 256 random bits) if there is none. Concurrent processes all get the same
@@ -44,11 +47,16 @@ class Token {
   std::string_view sent() const;
   // Takes the same time for every `other`.
   bool Matches(std::string_view other) const;
+  // Returns kUnauthenticated, with the remedy, unless `other` matches.
+  absl::Status CheckText(std::string_view other) const;
   // Returns kUnauthenticated unless the call carries this token.
   absl::Status Check(const grpc::ServerContextBase& context) const;
 
  private:
   explicit Token(std::string text) : text_(std::move(text)) {}
+  // Reads the text of a file. `path` is for messages.
+  static absl::StatusOr<Token> OfFile(std::string_view text, const std::string& path);
+  static absl::StatusOr<Token> NotOfOneJob(Token token, const std::string& path);
   std::string text_;
 };
 

@@ -20,8 +20,10 @@ absl::Status InFile(const std::string& path, const absl::Status& why) {
   return absl::Status(why.code(), absl::StrCat(path, ": ", why.message()));
 }
 
-absl::StatusOr<std::string> TextOfFile(const std::string& path) {
-  const InputFile file = OpenInputFile(path);
+}  // namespace
+
+absl::StatusOr<std::string> TlsFolder::TextOfFile(const std::string& path) const {
+  const InputFile file = open_(path);
   if (!file.fd.ok()) {
     return absl::Status(
         file.error == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kPermissionDenied,
@@ -32,25 +34,29 @@ absl::StatusOr<std::string> TextOfFile(const std::string& path) {
   return *text;
 }
 
-}  // namespace
-
 bool TlsFolder::has_certificate() const {
-  struct stat info = {};
-  return stat(PathOf(kCertificateFile).c_str(), &info) == 0 || stat(PathOf(kKeyFile).c_str(), &info) == 0;
+  return open_(PathOf(kCertificateFile)).error != ENOENT || open_(PathOf(kKeyFile)).error != ENOENT;
 }
 
 std::optional<Holder> TlsFolder::HolderOfCertificate() const {
-  const absl::StatusOr<std::string> pem = TextOfFile(PathOf(kCertificateFile));
-  if (!pem.ok()) return std::nullopt;
-  const absl::StatusOr<CheckedCertificate> own = ReadCertificate(*pem);
+  const absl::StatusOr<CheckedCertificate> own = ReadOwn();
   return own.ok() ? std::optional(own->identity.holder) : std::nullopt;
+}
+
+absl::StatusOr<CheckedCertificate> TlsFolder::ReadOwn() const {
+  const absl::StatusOr<std::string> pem = TextOfFile(PathOf(kCertificateFile));
+  if (!pem.ok()) return pem.status();
+  absl::StatusOr<CheckedCertificate> own = ReadCertificate(*pem);
+  return own.ok() ? own : InFile(PathOf(kCertificateFile), own.status());
 }
 
 absl::StatusOr<KeyPair> TlsFolder::ReadKeyPair() const {
   absl::StatusOr<std::string> chain = TextOfFile(PathOf(kCertificateFile));
   if (!chain.ok()) return chain.status();
-  absl::StatusOr<std::string> key =
-      ReadSecretFile(PathOf(kKeyFile), "private key", kLargestKey, Links::kFollowed);
+  const InputFile file = open_(PathOf(kKeyFile));
+  if (!file.fd.ok())
+    return absl::ErrnoToStatus(file.error, absl::StrCat("private key ", PathOf(kKeyFile), " ", file.why));
+  absl::StatusOr<std::string> key = ReadOpenSecretFile(file.fd, PathOf(kKeyFile), "private key", kLargestKey);
   if (!key.ok()) return key.status();
   return KeyPair{*std::move(chain), *std::move(key)};
 }
@@ -90,7 +96,8 @@ std::string TlsFolder::Version() const {
   std::string version;
   for (const char* file : {kAuthoritiesFile, kRevokedFile}) {
     struct stat info = {};
-    if (stat(PathOf(file).c_str(), &info) != 0) info = {};
+    const InputFile opened = open_(PathOf(file));
+    if (!opened.fd.ok() || fstat(opened.fd.get(), &info) != 0) info = {};
     absl::StrAppend(&version, info.st_ino, " ", info.st_size, " ", info.st_mtim.tv_sec, ".",
                     info.st_mtim.tv_nsec, " ");
   }

@@ -1,5 +1,7 @@
 #include "base/tls/trust.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
@@ -30,16 +32,44 @@ std::string DayOf(const ASN1_TIME* time) {
   return text;
 }
 
-absl::StatusOr<Identity> IdentityOf(const X509* certificate) {
-  const OwnNames names(
+OwnNames NamesOf(const X509* certificate) {
+  return OwnNames(
       static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+}
+
+std::string StringOf(const ASN1_STRING* text) {
+  return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+          static_cast<size_t>(ASN1_STRING_length(text))};
+}
+
+// Returns the address in text form; empty: it is of no known family.
+std::string AddressText(const std::string& bytes) {
+  char text[INET6_ADDRSTRLEN] = {};
+  const int family = bytes.size() == sizeof(in_addr) ? AF_INET : AF_INET6;
+  if (family == AF_INET6 && bytes.size() != sizeof(in6_addr)) return "";
+  return inet_ntop(family, bytes.data(), text, sizeof(text)) == nullptr ? "" : text;
+}
+
+std::vector<std::string> HostsOf(const X509* certificate) {
+  const OwnNames names = NamesOf(certificate);
+  std::vector<std::string> hosts;
+  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
+    std::string host;
+    if (name->type == GEN_DNS) host = StringOf(name->d.dNSName);
+    if (name->type == GEN_IPADD) host = AddressText(StringOf(name->d.iPAddress));
+    if (!host.empty()) hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+absl::StatusOr<Identity> IdentityOf(const X509* certificate) {
+  const OwnNames names = NamesOf(certificate);
   std::vector<Identity> found;
   for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
     if (name->type != GEN_URI) continue;
-    const ASN1_IA5STRING* uri = name->d.uniformResourceIdentifier;
-    const auto identity = IdentityOfUri({reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
-                                         static_cast<size_t>(ASN1_STRING_length(uri))});
+    const auto identity = IdentityOfUri(StringOf(name->d.uniformResourceIdentifier));
     if (identity) found.push_back(*identity);
   }
   if (found.size() == 1) return found.front();
@@ -49,7 +79,7 @@ absl::StatusOr<Identity> IdentityOf(const X509* certificate) {
 }
 
 CheckedCertificate FactsOf(const X509* certificate, Identity identity) {
-  return {std::move(identity), TimeOf(X509_get0_notAfter(certificate))};
+  return {std::move(identity), TimeOf(X509_get0_notAfter(certificate)), HostsOf(certificate)};
 }
 
 // `whose` begins the sentence.

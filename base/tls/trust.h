@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/time.h"
@@ -20,7 +21,8 @@ enum class Part : uint8_t { kServer, kClient };
 
 struct CheckedCertificate {
   Identity identity;
-  HostTime not_after;  // end of its validity
+  HostTime not_after;              // end of its validity
+  std::vector<std::string> hosts;  // names and addresses of the machine, if it has any
 };
 
 // Immutable; any thread.

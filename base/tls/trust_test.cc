@@ -1,6 +1,7 @@
 #include "base/tls/trust.h"
 
 #include <string>
+#include <vector>
 
 #include "base/tls/authority.h"
 #include "base/tls/tls_fixture.h"
@@ -31,6 +32,13 @@ TEST_F(TrustTest, ReturnsTheHolder) {
   ASSERT_TRUE(checked.ok()) << checked.status();
   EXPECT_EQ(checked->identity, node_);
   EXPECT_EQ(checked->not_after, kNow + kDay);
+}
+
+TEST_F(TrustTest, ReturnsTheNamesOfTheMachine) {
+  const std::vector<std::string> hosts = {"head.example.org", "10.0.0.1", "fd00::7"};
+  const SignedCertificate made = *site_.Sign(MakeRequest()->request, node_, hosts, kNow, kDay);
+  EXPECT_EQ(ReadCertificate(made.pem)->hosts, hosts);
+  EXPECT_TRUE(ReadCertificate(Make(site_, node_).pem)->hosts.empty());
 }
 
 TEST_F(TrustTest, RefusesAnotherAuthority) {

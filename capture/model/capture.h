@@ -8,6 +8,7 @@
 #ifndef LOCKSTEP_CAPTURE_MODEL_CAPTURE_H_
 #define LOCKSTEP_CAPTURE_MODEL_CAPTURE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -162,6 +163,13 @@ struct RankData {
   // (formats::ReadOptions::host), or there were none.
   std::shared_ptr<const HostFrames> frames;
 };
+
+// Returns true if the rank's device has communication and nothing else, as in a capture of the past. What its
+// device did between the collectives was then not recorded.
+inline bool HasOnlyCommunication(const RankData& rank) {
+  return !rank.activities.empty() && std::all_of(rank.activities.begin(), rank.activities.end(),
+                                                 [](const DeviceActivity& a) { return a.communication; });
+}
 
 struct StepSpan {
   uint64_t first = 0;

@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/step_name.h"
 #include "capture/model/capture.h"
+#include "capture/model/compact.h"
 #include "capture/model/copy_name.h"
 #include "capture/model/kernel_name.h"
 
@@ -323,6 +324,7 @@ void Finish(Capture& capture) {
     SortCollectives(rank);
     MarkSteps(capture.strings, rank);
     NameCollectivesByLaunch(capture.strings, rank);
+    Compact(rank);
   }
   std::stable_sort(capture.ranks.begin(), capture.ranks.end(), [](const RankData& a, const RankData& b) {
     return std::tuple(a.rank, a.device, a.incarnation) < std::tuple(b.rank, b.device, b.incarnation);

@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "capture/model/capture.h"
+#include "capture/model/row_limit.h"
 
 namespace lockstep::capture {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr const char* kAllReduce =
     "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
@@ -59,6 +61,29 @@ TEST_F(FinishTest, SortsRowsAndKeepsTheirReferences) {
   EXPECT_EQ(r.collectives[1].activity, 2u);
   EXPECT_EQ(r.activities[2].collective, 1u);
   EXPECT_FALSE(r.activities[0].communication);
+}
+
+TEST_F(FinishTest, KernelsWithEqualDetailsShareARow) {
+  RankData& r = AddRank(0);
+  r.activities = {Kernel(100, 200, "gemm"), Kernel(200, 250, "gemm"), Kernel(300, 400, "gemm"),
+                  Kernel(400, 500, "gemm")};
+  r.kernel_details = {{.grid = {7, 1, 1}}, {.grid = {9, 1, 1}}, {.grid = {7, 1, 1}}};
+  for (uint32_t i = 0; i < 3; ++i) r.activities[i].detail = i;
+  Finish(capture_);
+  ASSERT_EQ(r.kernel_details.size(), 2u);
+  for (uint32_t i = 0; i < 3; ++i)
+    EXPECT_EQ(r.kernel_details[r.activities[i].detail].grid[0], i == 1 ? 9u : 7u);
+  EXPECT_EQ(r.activities[3].detail, kNone);
+}
+
+TEST_F(FinishTest, RowsAreCountedUpToTheLimit) {
+  AddRank(0).activities = {Kernel(100, 200, "gemm")};
+  AddRank(1).api_calls = {Launch(100, 1), Launch(110, 2)};
+  EXPECT_EQ(CountAnalysedRows(capture_), 3u);
+  EXPECT_TRUE(CheckAnalysedRows(kMostAnalysedRows).ok());
+  const std::string refused(CheckAnalysedRows(kMostAnalysedRows + 1).message());
+  EXPECT_THAT(refused, HasSubstr("1073741825 kernels"));
+  EXPECT_THAT(refused, HasSubstr("fewer ranks"));
 }
 
 TEST_F(FinishTest, FinishIsIdempotent) {

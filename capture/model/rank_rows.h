@@ -55,6 +55,8 @@ struct KernelDetail {
   float blocks_per_sm = -1;
   float warps_per_sm = -1;
   float occupancy_percent = -1;
+
+  friend bool operator==(const KernelDetail&, const KernelDetail&) = default;
 };
 
 struct CopyDetail {

@@ -24,7 +24,7 @@ struct HealthCall {
 
 // Blocks. Returns the line of GET /healthz if the status is 200 (docs/formats/metrics.md). The error codes:
 //   kInvalidArgument   the address is wrong
-//   kUnavailable       there is no answer, its status is not 200, or the server's certificate is not trusted
+//   kUnavailable       the server does not answer, its status is not 200, or its certificate is not trusted
 //   kPermissionDenied  the token is wrong
 //   kDeadlineExceeded  the call took longer than `within`
 absl::StatusOr<std::string> RequestHealth(const HealthCall& call);

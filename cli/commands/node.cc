@@ -93,8 +93,11 @@ absl::StatusOr<std::vector<tls::Identity>> HoldersOf(const NodeFlags& flags) {
   return holders;
 }
 
-std::vector<std::string> HostsOf(const tls::Identity& holder, const NodeFlags& flags) {
-  std::vector<std::string> hosts = flags.hosts;
+// `earlier` are the names of the certificate that is renewed, and --host replaces them.
+std::vector<std::string> HostsOf(const tls::Identity& holder, const NodeFlags& flags,
+                                 const std::vector<std::string>& earlier = {}) {
+  std::vector<std::string> hosts = flags.hosts.empty() ? earlier : flags.hosts;
+  std::erase(hosts, tls::kHttpName);
   if (holder.holder != tls::Holder::kUser) hosts.emplace_back(tls::kHttpName);
   return hosts;
 }
@@ -176,9 +179,9 @@ absl::Status Rotate(const NodeFlags& flags) {
   LOCKSTEP_ASSIGN_OR_RETURN(const Nanos valid, ValidityOf(flags));
   LOCKSTEP_ASSIGN_OR_RETURN(tls::AuthorityFolder authority, tls::AuthorityFolder::Open(flags.authority));
   LOCKSTEP_ASSIGN_OR_RETURN(const tls::KeyAndRequest made, tls::MakeRequest());
-  LOCKSTEP_ASSIGN_OR_RETURN(
-      const tls::SignedCertificate certificate,
-      authority.Sign(made.request, old.identity, HostsOf(old.identity, flags), ReadRealtime(), valid));
+  LOCKSTEP_ASSIGN_OR_RETURN(const tls::SignedCertificate certificate,
+                            authority.Sign(made.request, old.identity,
+                                           HostsOf(old.identity, flags, old.hosts), ReadRealtime(), valid));
   LOCKSTEP_RETURN_IF_ERROR(WritePair(flags.tls_dir, made, certificate));
   std::printf("%s: %s, valid until %s instead of %s\n", flags.tls_dir.c_str(),
               tls::TextOf(old.identity).c_str(), DayOf(certificate.not_after).c_str(),

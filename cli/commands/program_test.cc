@@ -102,8 +102,9 @@ TEST_F(ProgramTest, InvalidArgumentsAreNamedWithCode2) {
   EXPECT_EQ(Run("lockstep").code, 2);
   const Result wrong = Run("lockstep frobnicate");
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("unknown command frobnicate; the commands are run, trace, status, top, "
-                                   "report, analyze, whatif, export, "));
+  EXPECT_THAT(wrong.err,
+              HasSubstr("unknown command frobnicate; the commands are run, trace, status, top, hang, "
+                        "record, report, analyze, whatif, export, "));
   EXPECT_THAT(Run("lockstep reprot x").err, HasSubstr("; did you mean report?"));
   EXPECT_THAT(
       Run("lockstep trace --duratoin 2s").err,

@@ -1,23 +1,14 @@
 // Implements `lockstep trace`: captures a running job.
-#include <fcntl.h>
-#include <pthread.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <csignal>
 #include <memory>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "aggregator/nodes/clock.h"
-#include "base/rpc/channel.h"
 #include "base/rpc/status_macros.h"
 #include "base/settings/duration.h"
 #include "cli/commands/detach.h"
-#include "cli/commands/trace_session.h"
+#include "cli/commands/run_capture.h"
 #include "cli/commands/trigger_flags.h"
 #include "cli/common/command.h"
-#include "cli/common/daemon_socket.h"
 #include "cli/common/values.h"
 
 namespace lockstep::cli {
@@ -51,25 +42,16 @@ constexpr char kTraceAbout[] =
     "7 the capture is not whole.\n";
 
 struct TraceFlags {
-  std::string job;
-  std::vector<int32_t> pids;
-  bool all = false;
-  std::string ranks, start_at, activities = kAllActivities, via = "auto", arm_timeout = "10s";
-  std::string output, formats = "kineto,perfetto", daemon;
+  CaptureFlags capture;
   WindowFlags window;
-  bool force = false, no_wait = false, exit_code = false, python_profile = false;
-  AggregatorFlags aggregator;
+  std::string start_at, activities = kAllActivities, via = "auto", arm_timeout = "10s";
+  bool all = false, no_wait = false, python_profile = false;
 };
 
 absl::StatusOr<v1::TraceRequest> MakeRequest(const TraceFlags& flags) {
   v1::TraceRequest request;
-  request.set_job(flags.job);
-  for (const int32_t pid : flags.pids) request.add_pids(pid);
+  LOCKSTEP_RETURN_IF_ERROR(SetRanks(flags.capture, request));
   request.set_all(flags.all);
-  if (!flags.ranks.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks, ParseRanks(flags.ranks));
-    for (const int32_t rank : ranks) request.add_ranks(rank);
-  }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::optional<v1::Trigger> trigger, ParseTrigger(flags.window));
   if (trigger) *request.mutable_trigger() = *trigger;
   LOCKSTEP_ASSIGN_OR_RETURN(const Nanos duration, ParseWindowLength(flags.window.duration));
@@ -96,88 +78,16 @@ absl::StatusOr<v1::TraceRequest> MakeRequest(const TraceFlags& flags) {
   return request;
 }
 
-// SIGINT and SIGTERM end the capture, not this process. Create this object before any other thread starts,
-// because the signals must be blocked in all threads.
-class Interruptions {
- public:
-  Interruptions() {
-    ::sigemptyset(&set_);
-    ::sigaddset(&set_, SIGINT);
-    ::sigaddset(&set_, SIGTERM);
-    ::pthread_sigmask(SIG_BLOCK, &set_, nullptr);
-  }
-  void Watch(TraceSession& session) {
-    thread_ = std::jthread([this, &session](const std::stop_token& stop) {
-      while (!stop.stop_requested()) {
-        const timespec wait = {0, 50'000'000};
-        if (::sigtimedwait(&set_, nullptr, &wait) > 0) session.Interrupt();
-      }
-    });
-  }
-  void Unwatch() { thread_ = {}; }
-
- private:
-  sigset_t set_;
-  std::jthread thread_;
-};
-
-ExitCode RunTrace(const TraceFlags& flags, const v1::TraceRequest& request, TraceOutput output) {
-  Interruptions interruptions;
-  rpc::PrepareProcess();
-  std::unique_ptr<LocalAggregator> local;
-  std::unique_ptr<AggregatorClient> remote;
-  AggregatorClient* client = nullptr;
-  if (flags.aggregator.given()) {
-    auto connected = ConnectAggregator(flags.aggregator);
-    if (!connected.ok()) return Fail(connected.status());
-    remote = *std::move(connected);
-    client = remote.get();
-  } else {
-    auto daemon = DaemonFinder(flags.daemon).Find();
-    if (!daemon.ok()) return Fail(daemon.status());
-    auto started = StartLocalAggregator(daemon->control_socket);
-    if (!started.ok()) return Fail(started.status());
-    local = *std::move(started);
-    client = &local->client();
-  }
-  TraceSession session(*client, std::move(output));
-  interruptions.Watch(session);
-  const ExitCode code = session.Run(request);
-  interruptions.Unwatch();
-  return code;
-}
-
 ExitCode Trace(const TraceFlags& flags) {
   auto request = MakeRequest(flags);
   if (!request.ok()) return Fail(request.status());
-  auto formats = ParseFormats(flags.formats);
-  if (!formats.ok()) return Fail(formats.status());
-  TraceOutput output;
-  output.pattern = flags.output;
-  output.overwrite = flags.force ? Overwrite::kForce : Overwrite::kNever;
-  output.formats = *formats;
-  output.exit_code = flags.exit_code;
-  // Checked before the capture if no token in the name depends on the job.
-  if (flags.output.find('%') == std::string::npos && !flags.output.empty()) {
-    if (absl::Status s = CheckOutput(flags.output, output.overwrite); !s.ok()) return Fail(s);
-  }
-  if (!flags.no_wait) return RunTrace(flags, *request, std::move(output));
+  auto output = OutputOf(flags.capture);
+  if (!output.ok()) return Fail(output.status());
+  if (!flags.no_wait) return RunCapture(flags.capture, *request, *std::move(output));
   return Detach([&](const std::function<void(const std::string&)>& started) {
-    output.accepted = started;
-    return RunTrace(flags, *request, output);
+    output->accepted = started;
+    return RunCapture(flags.capture, *request, *output);
   });
-}
-
-void AddSelection(CLI::App& sub, TraceFlags& flags) {
-  auto* job =
-      sub.add_option("--job", flags.job,
-                     "The job's id, required if there are several jobs; UID:ID if two users have the same id")
-          ->type_name(kJobValue);
-  auto* pid = sub.add_option("--pid", flags.pids, "The GPU processes with these pids");
-  auto* all = sub.add_flag("--all", flags.all, "All registered ranks");
-  job->excludes(pid)->excludes(all);
-  pid->excludes(all);
-  sub.add_option("--ranks", flags.ranks, "Only these ranks, as in 0-7,12");
 }
 
 void AddWindow(CLI::App& sub, TraceFlags& flags) {
@@ -208,7 +118,8 @@ void AddWindow(CLI::App& sub, TraceFlags& flags) {
 void AddTrace(CLI::App& app, Chosen& chosen) {
   CLI::App* sub = AddCommand(app, "trace", kTraceAbout);
   auto flags = std::make_shared<TraceFlags>();
-  AddSelection(*sub, *flags);
+  const JobOptions named = AddRankFlags(*sub, flags->capture, ", required if there are several jobs");
+  sub->add_flag("--all", flags->all, "All registered ranks")->excludes(named.job)->excludes(named.pid);
   AddWindow(*sub, *flags);
   sub->add_option(
          "--activities", flags->activities,
@@ -231,21 +142,8 @@ void AddTrace(CLI::App& app, Chosen& chosen) {
   sub->add_option("--arm-timeout", flags->arm_timeout,
                   "Timeout for ranks to arm; the others start without them")
       ->capture_default_str();
-  sub->add_option(
-         "-o,--output", flags->output,
-         "The folder to write; %h host, %p pid, %r ranks, %j job, %q{ENV}; default: ./lockstep-JOB-TIME")
-      ->type_name(kFolderValue);
-  sub->add_flag("--force", flags->force, "Replace an existing capture of this name");
-  std::vector<std::string> formats = FormatNames();
-  formats.emplace_back("none");
-  sub->add_option("--formats", flags->formats, "Traces to write, with commas")
-      ->type_name(ListOf(formats))
-      ->capture_default_str();
   sub->add_flag("--no-wait", flags->no_wait, "Return once the capture runs; a background process writes it");
-  sub->add_flag("--exit-code", flags->exit_code,
-                "Exit with code 3 if there is a straggler with verdict sure or likely");
-  sub->add_option("--daemon", flags->daemon, "Client socket of the daemon")->type_name(kSocketValue);
-  AddAggregatorFlags(*sub, flags->aggregator);
+  AddOutputFlags(*sub, flags->capture);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Trace(*flags); }; });
 }
 

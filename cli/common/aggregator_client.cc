@@ -55,6 +55,17 @@ class GrpcClient final : public AggregatorClient {
     return reply;
   }
 
+  absl::StatusOr<std::unique_ptr<v1::ProgressReply>> Progress(const v1::ProgressRequest& request) override {
+    grpc::ClientContext context;
+    Prepare(context, kAnswerWithin);
+    const auto parts = stub_->Progress(&context, request);
+    auto reply = std::make_unique<v1::ProgressReply>();
+    v1::ProgressReply part;
+    while (parts->Read(&part)) reply->MergeFrom(part);
+    LOCKSTEP_RETURN_IF_ERROR(StatusOf(parts->Finish()));
+    return reply;
+  }
+
   absl::Status Trace(const v1::TraceRequest& request,
                      const std::function<void(const v1::TraceEvent&)>& on_event) override {
     auto context = std::make_shared<grpc::ClientContext>();
@@ -301,17 +312,35 @@ absl::StatusOr<std::unique_ptr<AggregatorClient>> ConnectAggregator(const Aggreg
   return std::make_unique<GrpcClient>(std::move(channel), std::move(token), std::move(credentials));
 }
 
-absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string& control_socket,
-                                                              const std::string& job) {
+namespace {
+
+template <typename Request, typename Reply>
+absl::StatusOr<std::unique_ptr<Reply>> AskDaemon(const std::string& control_socket, const Request& request,
+                                                 grpc::Status (v1::Node::Stub::*call)(grpc::ClientContext*,
+                                                                                      const Request&,
+                                                                                      Reply*)) {
   LOCKSTEP_ASSIGN_OR_RETURN(auto channel, rpc::Connect(absl::StrCat("unix:", control_socket)));
   const auto stub = v1::Node::NewStub(channel);
   grpc::ClientContext context;
   rpc::Prepare(context, rpc::Token(), kAnswerWithin);
+  auto reply = std::make_unique<Reply>();
+  LOCKSTEP_RETURN_IF_ERROR(rpc::FromGrpc((stub.get()->*call)(&context, request, reply.get())));
+  return reply;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string& control_socket,
+                                                              const std::string& job) {
   v1::StatusRequest request;
   request.set_job(job);
-  auto reply = std::make_unique<v1::StatusReply>();
-  LOCKSTEP_RETURN_IF_ERROR(rpc::FromGrpc(stub->Status(&context, request, reply.get())));
-  return reply;
+  return AskDaemon<v1::StatusRequest, v1::StatusReply>(control_socket, request, &v1::Node::Stub::Status);
+}
+
+absl::StatusOr<std::unique_ptr<v1::ProgressReply>> DaemonProgress(const std::string& control_socket,
+                                                                  const v1::ProgressRequest& request) {
+  return AskDaemon<v1::ProgressRequest, v1::ProgressReply>(control_socket, request,
+                                                           &v1::Node::Stub::Progress);
 }
 
 absl::StatusOr<std::unique_ptr<LocalAggregator>> StartLocalAggregator(const std::string& control_socket,

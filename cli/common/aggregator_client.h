@@ -18,6 +18,8 @@ class TraceEvent;
 class StatusReply;
 class WatchRequest;
 class WatchEvent;
+class ProgressReply;
+class ProgressRequest;
 }  // namespace lockstep::v1
 
 namespace lockstep::cli {
@@ -50,6 +52,8 @@ class AggregatorClient {
  public:
   virtual ~AggregatorClient() = default;
   virtual absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string& job) = 0;
+  // Returns where the ranks are in their communicators. kUnimplemented: the aggregator is too old.
+  virtual absl::StatusOr<std::unique_ptr<v1::ProgressReply>> Progress(const v1::ProgressRequest& request) = 0;
   // Calls `on_event` for each event until the last. kUnavailable: the connection to the aggregator was lost.
   virtual absl::Status Trace(const v1::TraceRequest& request,
                              const std::function<void(const v1::TraceEvent&)>& on_event) = 0;
@@ -76,6 +80,10 @@ absl::StatusOr<std::unique_ptr<AggregatorClient>> ConnectAggregator(const Aggreg
 // Asks the node's daemon, which answers Status like an aggregator.
 absl::StatusOr<std::unique_ptr<v1::StatusReply>> DaemonStatus(const std::string& control_socket,
                                                               const std::string& job);
+
+// Asks the node's daemon for the progress of its ranks. kUnimplemented: the daemon is too old.
+absl::StatusOr<std::unique_ptr<v1::ProgressReply>> DaemonProgress(const std::string& control_socket,
+                                                                  const v1::ProgressRequest& request);
 
 // An aggregator in this process to which the node's daemon has connected, and a client of it.
 class LocalAggregator {

@@ -44,6 +44,8 @@ void AddRun(CLI::App& app, Chosen& chosen);
 void AddTrace(CLI::App& app, Chosen& chosen);
 void AddStatus(CLI::App& app, Chosen& chosen);
 void AddTop(CLI::App& app, Chosen& chosen);
+void AddHang(CLI::App& app, Chosen& chosen);
+void AddRecord(CLI::App& app, Chosen& chosen);
 void AddReport(CLI::App& app, Chosen& chosen);
 void AddAnalyze(CLI::App& app, Chosen& chosen);
 void AddWhatIf(CLI::App& app, Chosen& chosen);

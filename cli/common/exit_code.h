@@ -9,6 +9,7 @@ enum class ExitCode : int {
   kFailed = 1,
   kUsage = 2,      // or unusable input
   kStraggler = 3,  // with --exit-code: a straggler with verdict sure or likely
+  kHang = 3,       // `lockstep hang`: the job does not move
   kNotFound = 4,   // the job or capture does not exist
   kDenied = 5,
   kTimedOut = 6,

@@ -73,6 +73,8 @@ constexpr Variable kCudaWithPreload = {
 constexpr size_t kLongestNcclPlugin = 254;
 constexpr char kKineto[] = "KINETO_USE_DAEMON";
 constexpr char kSocket[] = "LOCKSTEP_SOCKET";
+// The client keeps the progress of communicators for `lockstep hang`.
+constexpr char kProgress[] = "LOCKSTEP_PROGRESS";
 
 // Returns true for the client of any installation: an outer `lockstep run` may have set it, possibly outside
 // of this container.
@@ -202,6 +204,7 @@ void Prepare(const RunFlags& flags) {
   }
   Environment environment;
   const bool cupti = flags.mode != "nccl";
+  if (!cupti) ::setenv(kProgress, "1", 0);
   if (cupti) environment.Set(flags.preload ? kCudaWithPreload : kCuda, *library);
   environment.Set(kNvtx, *library);
   if (library->size() <= kLongestNcclPlugin)
@@ -289,7 +292,8 @@ void AddRun(CLI::App& app, Chosen& chosen) {
   auto flags = std::make_shared<RunFlags>();
   sub->add_option("--mode", flags->mode,
                   "Instrumentation to inject: auto, cupti (the same, and a variable of PyTorch's profiler "
-                  "is not looked at), nccl (no CUPTI) or kineto (PyTorch's profiler too; each `import torch` "
+                  "is not looked at), nccl (no CUPTI; ranks keep their progress for `lockstep hang`) or "
+                  "kineto (PyTorch's profiler too; each `import torch` "
                   "then initialises CUDA)")
       ->check(CLI::IsMember({"auto", "cupti", "nccl", "kineto"}))
       ->capture_default_str();

@@ -21,6 +21,9 @@ class FakeClient final : public AggregatorClient {
   absl::StatusOr<std::unique_ptr<v1::StatusReply>> Status(const std::string&) override {
     return std::make_unique<v1::StatusReply>();
   }
+  absl::StatusOr<std::unique_ptr<v1::ProgressReply>> Progress(const v1::ProgressRequest&) override {
+    return std::make_unique<v1::ProgressReply>();
+  }
   absl::Status FollowTrace(const std::string&, Nanos,
                            const std::function<void(const v1::TraceEvent&)>&) override {
     return absl::OkStatus();

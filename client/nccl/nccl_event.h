@@ -19,7 +19,7 @@ enum class Sequence : uint8_t { kOfTheGroup, kOfThisRank };
 struct NcclEvent {
   uint64_t type = 0;  // foreign::nccl::EventType
   void* parent = nullptr;
-  // ---- kEventColl, kEventP2p, kEventCeColl ----
+  // ---- kEventColl, kEventP2p, kEventCeColl; the first fields also kEventCollApi, kEventP2pApi ----
   uint64_t comm = 0;  // only before version 4, where init does not provide it
   const char* comm_name = nullptr;
   int32_t rank = -1;  // in the communicator
@@ -169,6 +169,15 @@ inline void TakeDetail(const foreign::nccl::EventDetail& detail, NcclEvent& even
     event.sequence = detail.ce_coll.sequence;
     event.count = detail.ce_coll.count;
     event.root = detail.ce_coll.root;
+  } else if (event.type == nccl::kEventCollApi) {
+    event.function = detail.coll_api.function;
+    event.datatype = detail.coll_api.datatype;
+    event.count = detail.coll_api.count;
+    event.root = detail.coll_api.root;
+  } else if (event.type == nccl::kEventP2pApi) {
+    event.function = detail.p2p_api.function;
+    event.datatype = detail.p2p_api.datatype;
+    event.count = detail.p2p_api.count;
   }
 }
 

@@ -93,7 +93,9 @@ class NcclTest : public testing::Test {
   Window window_;
   ActivityClock clock_;
   StringIds ids_;
-  std::unique_ptr<NcclSource> source_ = std::make_unique<NcclSource>(flags_, recorder_, clock_, window_);
+  OperationLog log_{kSystemTiming};
+  std::unique_ptr<NcclSource> source_ =
+      std::make_unique<NcclSource>(flags_, recorder_, clock_, window_, log_);
   FakeCupti cupti_;
   CuptiApi api_;
   DaemonEnd daemon_;

@@ -133,9 +133,10 @@ void NcclProxy::OnState(void* handle, uint32_t state, uint64_t transferred, uint
   open->since = now;
 }
 
-void NcclProxy::OnStop(void* handle) {
+uint64_t NcclProxy::OnStop(void* handle) {
   Open* open = Find(handle);
-  if (open == nullptr) return;
+  if (open == nullptr) return 0;
+  const uint64_t ended = open->type == nccl::kEventKernelChannel ? open->operation : 0;
   const HostTime now = clock_.now();
   if (open->type == nccl::kEventProxyStep) {
     if (open->wait != kNone) open->waits[open->wait] += (now - open->since).ns();
@@ -159,6 +160,7 @@ void NcclProxy::OnStop(void* handle) {
     recorder_.CountNoRing(KindOfType(open->type));
   }
   open->use.store(0, std::memory_order_release);
+  return ended;
 }
 
 void NcclProxy::WriteChannel(ThreadSlot& slot, const Open& open, HostTime now) {

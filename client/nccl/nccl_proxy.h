@@ -18,8 +18,9 @@
 
 namespace lockstep::client {
 
-// The lowest bits of a handle state its kind; 0 is neither of the two others.
-enum class NcclHandle : uintptr_t { kOther = 0, kOperation = 1, kProxy = 2 };
+// The lowest bits of a handle state its kind; 0 is none of the others. kChannel: a channel that only the
+// progress table follows.
+enum class NcclHandle : uintptr_t { kOther = 0, kOperation = 1, kProxy = 2, kChannel = 3 };
 constexpr uintptr_t kHandleBits = 3;
 
 inline NcclHandle KindOfHandle(const void* handle) {
@@ -29,9 +30,14 @@ inline NcclHandle KindOfHandle(const void* handle) {
 inline void* OperationHandle(uint64_t operation) {
   return reinterpret_cast<void*>(operation << 2 | static_cast<uintptr_t>(NcclHandle::kOperation));
 }
+// The handle of a channel is the number of its operation.
+inline void* ChannelHandle(uint64_t operation) {
+  return reinterpret_cast<void*>(operation << 2 | static_cast<uintptr_t>(NcclHandle::kChannel));
+}
 // Returns 0 if the handle is not such a number.
 inline uint64_t OperationOf(const void* handle) {
-  if (KindOfHandle(handle) != NcclHandle::kOperation) return 0;
+  const NcclHandle kind = KindOfHandle(handle);
+  if (kind != NcclHandle::kOperation && kind != NcclHandle::kChannel) return 0;
   return reinterpret_cast<uintptr_t>(handle) >> 2;
 }
 
@@ -46,7 +52,8 @@ class NcclProxy {
   void* OnStart(uint64_t comm, const NcclEvent& event);
   // `transferred` and `gpu_timer_ns` are 0 if the state does not provide them.
   void OnState(void* handle, uint32_t state, uint64_t transferred, uint64_t gpu_timer_ns);
-  void OnStop(void* handle);
+  // Returns the operation of a channel that has ended; 0: it was another event.
+  uint64_t OnStop(void* handle);
 
   // ---- the agent's thread ----
   // Call it once, with memory that is all zero and stays for ever. Without memory nothing is followed.

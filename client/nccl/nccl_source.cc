@@ -17,6 +17,11 @@ constexpr int32_t kCaptureMask = nccl::kEventGroup | nccl::kEventColl | nccl::kE
                                  nccl::kEventGroupApi | nccl::kEventCollApi | nccl::kEventP2pApi |
                                  nccl::kEventKernelLaunch | nccl::kEventCeColl;
 
+// For the table of progress. The other bits are of events that enclose these.
+constexpr int32_t kProgressMask = nccl::kEventGroup | nccl::kEventColl | nccl::kEventP2p |
+                                  nccl::kEventKernelChannel | nccl::kEventGroupApi | nccl::kEventCollApi |
+                                  nccl::kEventP2pApi | nccl::kEventCeColl;
+
 // A stop needs to know only the kind of its handle. These addresses are multiples of 4, so they count as
 // NcclHandle::kOther.
 alignas(4) char g_nothing_to_stop;
@@ -56,6 +61,8 @@ uint64_t ElementBytes(const char* datatype) {
 }  // namespace
 
 void NcclSource::Ask(int32_t bits) {
+  captured_.store(bits);
+  if (progress_.on()) bits |= kProgressMask;
   int32_t* word = mask_.load(std::memory_order_acquire);
   if (word != nullptr) {
     const int32_t there = __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -71,7 +78,7 @@ void NcclSource::Ask(int32_t bits) {
   asked_.store(bits);
 }
 
-void NcclSource::Refresh() { Ask(asked_.load(std::memory_order_relaxed)); }
+void NcclSource::Refresh() { Ask(captured_.load(std::memory_order_relaxed)); }
 
 bool NcclSource::ChainedWants(uint64_t type) const {
   // While we request nothing, the chained plugin requested every event.
@@ -99,6 +106,7 @@ NcclSource::Communicator* NcclSource::TakePlace() {
     if (place.state.compare_exchange_strong(expected, Communicator::kFilling)) {
       place.chained = nullptr;
       place.is_chained = false;
+      place.progress = NcclProgress::kNoSlot;
       return &place;
     }
   }
@@ -107,7 +115,7 @@ NcclSource::Communicator* NcclSource::TakePlace() {
 
 NcclSource::Communicator* NcclSource::OnInitUnnamed(int32_t* mask) {
   mask_.store(mask, std::memory_order_release);
-  Ask(asked_.load());
+  Ask(captured_.load());
   Communicator* made = TakePlace();
   if (made != nullptr) made->state.store(Communicator::kUnnamed, std::memory_order_release);
   return made;
@@ -116,7 +124,7 @@ NcclSource::Communicator* NcclSource::OnInitUnnamed(int32_t* mask) {
 NcclSource::Communicator* NcclSource::OnInit(uint64_t id, int32_t* mask, const char* name, int32_t nodes,
                                              int32_t ranks, int32_t rank) {
   mask_.store(mask, std::memory_order_release);
-  Ask(asked_.load());
+  Ask(captured_.load());
   Communicator* made = TakePlace();
   if (made == nullptr) return nullptr;
   Fill(*made, id, name, nodes, ranks, rank);
@@ -141,20 +149,25 @@ void NcclSource::Fill(Communicator& place, uint64_t id, const char* name, int32_
   if (length > Communicator::kNameBytes - 1) length = Communicator::kNameBytes - 1;
   if (length > 0) std::memcpy(place.name, name, length);
   place.name[length] = '\0';
+  // Version 4, which first gives the number of ranks at init, also reports the kernels' channels.
+  const uint32_t stages = ranks > 0 ? ring::kStageLaunched | ring::kStageKernel : 0;
+  if (progress_.on()) place.progress = progress_.Add(id, place.name, rank, ranks, stages);
   place.state.store(Communicator::kLiving, std::memory_order_release);
 }
 
 // Several threads may receive the first event of a communicator at once. One of them fills the place.
-void NcclSource::Learn(ThreadSlot& slot, Communicator& communicator, const NcclEvent& event) {
+bool NcclSource::Learn(Communicator& communicator, const NcclEvent& event) {
   uint32_t expected = Communicator::kUnnamed;
   if (event.comm == 0 || !communicator.state.compare_exchange_strong(expected, Communicator::kFilling))
-    return;
+    return false;
   Fill(communicator, event.comm, event.comm_name, 0, 0, event.rank);
-  WriteCommunicator(slot, communicator);
+  return true;
 }
 
 void NcclSource::OnFinalize(Communicator* communicator) {
-  if (communicator != nullptr) communicator->state.store(Communicator::kFree, std::memory_order_release);
+  if (communicator == nullptr) return;
+  if (progress_.on()) progress_.Remove(communicator->progress);
+  communicator->state.store(Communicator::kFree, std::memory_order_release);
 }
 
 void NcclSource::WriteCommunicator(ThreadSlot& slot, const Communicator& communicator) {
@@ -180,10 +193,7 @@ void NcclSource::WriteCommunicators(ThreadSlot& slot) {
 void NcclSource::Begin(const CuptiApi* api, uint32_t activities) {
   push_.store(api == nullptr ? nullptr : api->PushExternalCorrelationId);
   pop_.store(api == nullptr ? nullptr : api->PopExternalCorrelationId);
-  for (PairCount& pair : pairs_) {
-    pair.key.store(0, std::memory_order_relaxed);
-    pair.next.store(0, std::memory_order_relaxed);
-  }
+  pairs_.Reset();
   proxy_.Begin(flags_.nccl.load(), ::getpid());
   Ask(MaskOf(activities));
 }
@@ -194,8 +204,37 @@ void NcclSource::End() {
   push_.store(nullptr);
 }
 
+uint64_t NcclSource::FollowStart(Communicator* communicator, const NcclEvent& event) {
+  if (event.type == nccl::kEventKernelChannel) {
+    const uint64_t operation = OperationOf(event.parent);
+    if (!NcclProgress::IsOperation(operation)) return 0;
+    progress_.ChannelStarts(operation);
+    return operation;
+  }
+  if (communicator == nullptr) return 0;
+  if (communicator->state.load(std::memory_order_acquire) != Communicator::kLiving &&
+      !Learn(*communicator, event))
+    return 0;
+  switch (event.type) {
+    case nccl::kEventCollApi:
+    case nccl::kEventP2pApi:
+      progress_.Enter(communicator->progress, event);
+      return 0;
+    case nccl::kEventColl:
+    case nccl::kEventP2p:
+    case nccl::kEventCeColl:
+      return progress_.Launch(communicator->progress, event);
+    default:
+      return 0;
+  }
+}
+
 void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
-  if (flags_.nccl.load(std::memory_order_relaxed) == 0) return &g_nothing_to_stop;
+  const uint64_t operation = progress_.on() ? FollowStart(communicator, event) : 0;
+  void* const followed = operation == 0                            ? &g_nothing_to_stop
+                         : event.type == nccl::kEventKernelChannel ? ChannelHandle(operation)
+                                                                   : OperationHandle(operation);
+  if (flags_.nccl.load(std::memory_order_relaxed) == 0) return followed;
   const bool living =
       communicator != nullptr && communicator->state.load(std::memory_order_acquire) == Communicator::kLiving;
   const uint64_t comm = event.comm != 0 ? event.comm : living ? communicator->id : 0;
@@ -204,10 +243,10 @@ void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
     case nccl::kEventProxyStep:
     case nccl::kEventKernelChannel: {
       // NCCL emits an operation for each channel that it must time.
-      void* followed = (static_cast<uint64_t>(asked_.load(std::memory_order_relaxed)) & event.type) != 0
+      void* recorded = (static_cast<uint64_t>(captured_.load(std::memory_order_relaxed)) & event.type) != 0
                            ? proxy_.OnStart(comm, event)
                            : nullptr;
-      return followed != nullptr ? followed : &g_nothing_to_stop;
+      return recorded != nullptr ? recorded : followed;
     }
     default:
       break;
@@ -217,31 +256,32 @@ void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
     if (event.type == nccl::kEventColl || event.type == nccl::kEventCeColl)
       recorder_.CountNoRing(RecordKind::kCollective);
     if (event.type == nccl::kEventP2p) recorder_.CountNoRing(RecordKind::kPointToPoint);
-    return &g_nothing_to_stop;
+    return followed;
   }
-  if (communicator != nullptr && !living) Learn(*slot, *communicator, event);
-  void* handle = &g_nothing_to_stop;
+  if (communicator != nullptr && !living && Learn(*communicator, event))
+    WriteCommunicator(*slot, *communicator);
+  void* const recorded = Record(*slot, comm, event, operation);
+  recorder_.Leave(*slot);
+  return recorded != &g_nothing_to_stop ? recorded : followed;
+}
+
+void* NcclSource::Record(ThreadSlot& slot, uint64_t comm, const NcclEvent& event, uint64_t operation) {
   switch (event.type) {
     case nccl::kEventGroupApi:
-      slot->launch = 0;
+      slot.launch = 0;
       break;  // a new call; the previous call's kernel does not belong to it
     case nccl::kEventKernelLaunch:
-      handle = LaunchStarts(*slot);
-      break;
+      return LaunchStarts(slot);
     case nccl::kEventColl:
-      handle = Collective(*slot, comm, event);
-      break;
+      return Collective(slot, comm, event, operation);
     case nccl::kEventP2p:
-      handle = PointToPoint(*slot, comm, event);
-      break;
+      return PointToPoint(slot, comm, event, operation);
     case nccl::kEventCeColl:
-      handle = CopyEngineCollective(*slot, comm, event);
-      break;
+      return CopyEngineCollective(slot, comm, event, operation);
     default:
       break;
   }
-  recorder_.Leave(*slot);
-  return handle;
+  return &g_nothing_to_stop;
 }
 
 uint64_t NcclSource::NewLaunch() {
@@ -280,10 +320,14 @@ void* NcclSource::LaunchStarts(ThreadSlot& slot) {
 
 void NcclSource::OnStop(void* handle) {
   if (handle == &g_pushed_launch) return Unpush();
-  if (KindOfHandle(handle) == NcclHandle::kProxy) proxy_.OnStop(handle);
+  const NcclHandle kind = KindOfHandle(handle);
+  const uint64_t ended = kind == NcclHandle::kProxy     ? proxy_.OnStop(handle)
+                         : kind == NcclHandle::kChannel ? OperationOf(handle)
+                                                        : 0;
+  if (NcclProgress::IsOperation(ended) && progress_.on()) progress_.ChannelEnds(ended);
 }
 
-void* NcclSource::Collective(ThreadSlot& slot, uint64_t comm, const NcclEvent& event) {
+void* NcclSource::Collective(ThreadSlot& slot, uint64_t comm, const NcclEvent& event, uint64_t operation) {
   const HostTime now = clock_.now();
   if (!window_.Contains(now)) {
     ++slot.outside;
@@ -297,7 +341,7 @@ void* NcclSource::Collective(ThreadSlot& slot, uint64_t comm, const NcclEvent& e
   const uint32_t algorithm = Intern(slot, event.algorithm);
   const uint32_t protocol = Intern(slot, event.protocol);
   const uint32_t reduction = Intern(slot, reduces);
-  const uint64_t operation = NewOperation();
+  if (operation == 0) operation = NewOperation();
   if (auto* to = slot.ring.New<ring::CollectiveRecord>()) {
     to->header.flags = event.sequence_of == Sequence::kOfThisRank ? ring::kSequenceIsLocal : 0;
     to->enqueued_ns = now.ns();
@@ -320,16 +364,17 @@ void* NcclSource::Collective(ThreadSlot& slot, uint64_t comm, const NcclEvent& e
 }
 
 // Its copies are launched between its start and its stop.
-void* NcclSource::CopyEngineCollective(ThreadSlot& slot, uint64_t comm, const NcclEvent& event) {
+void* NcclSource::CopyEngineCollective(ThreadSlot& slot, uint64_t comm, const NcclEvent& event,
+                                       uint64_t operation) {
   const uint64_t launch_of_kernel = slot.launch;
   slot.launch = 0;
   void* launch = LaunchStarts(slot);
-  Collective(slot, comm, event);
+  Collective(slot, comm, event, operation);
   slot.launch = launch_of_kernel;
   return launch;
 }
 
-void* NcclSource::PointToPoint(ThreadSlot& slot, uint64_t comm, const NcclEvent& event) {
+void* NcclSource::PointToPoint(ThreadSlot& slot, uint64_t comm, const NcclEvent& event, uint64_t operation) {
   const HostTime now = clock_.now();
   const uint16_t direction =
       event.function != nullptr && std::strcmp(event.function, "Send") == 0 ? ring::kP2pSend : 0;
@@ -340,7 +385,7 @@ void* NcclSource::PointToPoint(ThreadSlot& slot, uint64_t comm, const NcclEvent&
     return &g_nothing_to_stop;
   }
   const uint32_t datatype = Intern(slot, event.datatype);
-  const uint64_t operation = NewOperation();
+  if (operation == 0) operation = NewOperation();
   if (auto* to = slot.ring.New<ring::PointToPointRecord>()) {
     to->header.flags = direction;
     to->enqueued_ns = now.ns();
@@ -355,19 +400,6 @@ void* NcclSource::PointToPoint(ThreadSlot& slot, uint64_t comm, const NcclEvent&
   }
   slot.ring.Commit();
   return OperationHandle(operation);
-}
-
-uint64_t NcclSource::NextInPair(uint64_t communicator, int32_t peer, uint16_t direction) {
-  uint64_t key = (communicator ^ static_cast<uint64_t>(static_cast<uint32_t>(peer)) << 1 ^ direction) *
-                 0x9E3779B97F4A7C15ull;
-  key |= 1;  // 0 means a free place
-  for (uint32_t probe = 0; probe < kPairs; ++probe) {
-    PairCount& pair = pairs_[((key >> 32 ^ key) + probe) & (kPairs - 1)];
-    uint64_t there = pair.key.load(std::memory_order_relaxed);
-    if (there == 0 && pair.key.compare_exchange_strong(there, key)) there = key;
-    if (there == key) return pair.next.fetch_add(1, std::memory_order_relaxed);
-  }
-  return 0;
 }
 
 }  // namespace lockstep::client

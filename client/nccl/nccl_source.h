@@ -2,9 +2,9 @@
 // each operation to its kernel. For this it pushes a serial number to CUPTI as external correlation around
 // the launch.
 //
-// While idle, NCCL's mask is 0 and NCCL makes no calls. A capture writes the event types that it wants into
-// the mask, and sets it back to 0 when it ends. A stop may come for an event that started before that.
-// Handles are therefore addresses that stay valid for ever, and a stop frees nothing.
+// While idle, NCCL's mask is 0 and NCCL makes no calls, unless progress is followed. A capture writes the
+// event types that it wants into the mask, and sets it back when it ends. A stop may come for an event that
+// started before that. Handles are therefore addresses that stay valid for ever, and a stop frees nothing.
 #ifndef LOCKSTEP_CLIENT_NCCL_NCCL_SOURCE_H_
 #define LOCKSTEP_CLIENT_NCCL_NCCL_SOURCE_H_
 
@@ -14,7 +14,10 @@
 
 #include "client/cupti/cupti_api.h"
 #include "client/nccl/nccl_event.h"
+#include "client/nccl/nccl_progress.h"
 #include "client/nccl/nccl_proxy.h"
+#include "client/nccl/pair_counts.h"
+#include "client/record/operation_log.h"
 #include "client/record/recorder.h"
 #include "client/record/recording_flags.h"
 #include "client/record/timing.h"
@@ -25,8 +28,13 @@ namespace lockstep::client {
 class NcclSource {
  public:
   constexpr NcclSource(RecordingFlags& flags, Recorder& recorder, const ActivityClock& clock,
-                       const Window& window)
-      : flags_(flags), recorder_(recorder), clock_(clock), window_(window), proxy_(recorder, clock, window) {}
+                       const Window& window, OperationLog& log)
+      : flags_(flags),
+        recorder_(recorder),
+        clock_(clock),
+        window_(window),
+        progress_(flags, log),
+        proxy_(recorder, clock, window) {}
 
   // A communicator of this process, from its init to its finalize. kUnnamed: its version provides the other
   // fields only with the first event.
@@ -41,6 +49,7 @@ class NcclSource {
     int32_t ranks = 0;
     int32_t nodes = 0;
     char name[kNameBytes] = {};
+    uint32_t progress = NcclProgress::kNoSlot;
   };
 
   // ---- NCCL's threads ----
@@ -73,7 +82,12 @@ class NcclSource {
   // Pops everything that an earlier capture left pushed on this thread.
   void UnpushAll();
   uint64_t NewOperation() { return next_operation_.fetch_add(1, std::memory_order_relaxed); }
-  uint64_t NextInPair(uint64_t communicator, int32_t peer, uint16_t direction);
+  uint64_t NextInPair(uint64_t communicator, int32_t peer, uint16_t direction) {
+    return pairs_.Next(communicator, peer, direction);
+  }
+
+  // The table of progress. Turn it on before NCCL can find the tables.
+  NcclProgress& progress() { return progress_; }
 
   // ---- the agent's thread ----
   // Records events of NCCL's proxy thread. It needs memory: see NcclProxy.
@@ -98,21 +112,21 @@ class NcclSource {
 
  private:
   static constexpr uint32_t kCommunicators = 512;
-  static constexpr uint32_t kPairs = 4096;  // (communicator, peer, direction); power of two
-
-  struct PairCount {
-    std::atomic<uint64_t> key{0};
-    std::atomic<uint64_t> next{0};
-  };
 
   Communicator* TakePlace();
   void Fill(Communicator& place, uint64_t id, const char* name, int32_t nodes, int32_t ranks, int32_t rank);
-  void Learn(ThreadSlot& slot, Communicator& communicator, const NcclEvent& event);
+  // Returns whether this call has filled the place.
+  bool Learn(Communicator& communicator, const NcclEvent& event);
+  // Requests events for a capture; 0: only those that progress needs.
   void Ask(int32_t bits);
+  // Notes the event in the table of progress. Returns the operation of a launch or a channel; 0: none.
+  uint64_t FollowStart(Communicator* communicator, const NcclEvent& event);
+  void* Record(ThreadSlot& slot, uint64_t comm, const NcclEvent& event, uint64_t operation);
   void WriteCommunicator(ThreadSlot& slot, const Communicator& communicator);
-  void* Collective(ThreadSlot& slot, uint64_t comm, const NcclEvent& event);
-  void* CopyEngineCollective(ThreadSlot& slot, uint64_t comm, const NcclEvent& event);
-  void* PointToPoint(ThreadSlot& slot, uint64_t comm, const NcclEvent& event);
+  // `operation`: its number; 0: it receives a new one.
+  void* Collective(ThreadSlot& slot, uint64_t comm, const NcclEvent& event, uint64_t operation);
+  void* CopyEngineCollective(ThreadSlot& slot, uint64_t comm, const NcclEvent& event, uint64_t operation);
+  void* PointToPoint(ThreadSlot& slot, uint64_t comm, const NcclEvent& event, uint64_t operation);
   void* LaunchStarts(ThreadSlot& slot);
   uint32_t Intern(ThreadSlot& slot, const char* text);
 
@@ -120,9 +134,11 @@ class NcclSource {
   Recorder& recorder_;
   const ActivityClock& clock_;
   const Window& window_;
+  NcclProgress progress_;
   NcclProxy proxy_;
   std::atomic<int32_t*> mask_{nullptr};  // NCCL's own word
   std::atomic<int32_t> asked_{0};        // our bits in it
+  std::atomic<int32_t> captured_{0};     // those of the running capture
   std::atomic<int32_t> others_{0};       // the bits that were there without ours
   std::atomic<bool> chained_{false};
   std::atomic<uint64_t> next_launch_{1};
@@ -130,7 +146,7 @@ class NcclSource {
   std::atomic<foreign::cupti::ActivityPushExternalCorrelationIdFn> push_{nullptr};
   std::atomic<foreign::cupti::ActivityPopExternalCorrelationIdFn> pop_{nullptr};
   Communicator communicators_[kCommunicators];
-  PairCount pairs_[kPairs];
+  PairCounts pairs_;  // of the running capture
 };
 
 }  // namespace lockstep::client

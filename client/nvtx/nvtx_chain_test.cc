@@ -29,7 +29,8 @@ Window g_window;
 ActivityClock g_clock;
 StringIds g_ids;
 Trigger g_trigger(g_window);
-NvtxSource g_source(g_flags, g_recorder, g_clock, g_window, g_trigger);
+OperationLog g_log(kSystemTiming);
+NvtxSource g_source(g_flags, g_recorder, g_clock, g_window, g_trigger, g_log);
 uint64_t g_capture = 0;
 
 constexpr uint32_t kSlots = 16;

@@ -112,7 +112,9 @@ auto WithAttributes(const void* domain, const nvtx::EventAttributes* attributes,
 }
 
 int Push(const void* domain, RangeMessage message, const EventValue& value) {
-  if (NcclCalls* calls = CallsOf(domain)) calls->OnPush(message, value.extended);
+  if (!Source().idle()) {
+    if (NcclCalls* calls = CallsOf(domain)) calls->OnPush(message, value.extended);
+  }
   return Source().Push(domain, message, value.number);
 }
 
@@ -124,7 +126,7 @@ int Pop(const void* domain) {
 }
 
 int OnPush(const void* domain, const nvtx::EventAttributes* attributes) {
-  if (Source().idle()) return nvtx::kNoPushPopTracking;
+  if (Source().ignores_begins()) return nvtx::kNoPushPopTracking;
   return WithAttributes(domain, attributes,
                         [domain](RangeMessage m, const EventValue& v) { return Push(domain, m, v); });
 }
@@ -136,7 +138,7 @@ void OnMark(const void* domain, const nvtx::EventAttributes* attributes) {
 }
 
 nvtx::RangeId OnStart(const void* domain, const nvtx::EventAttributes* attributes) {
-  if (Source().idle()) return 0;
+  if (Source().ignores_begins()) return 0;
   return WithAttributes(domain, attributes, [domain](RangeMessage m, const EventValue& v) {
     return Source().Start(domain, m, v.number);
   });
@@ -159,19 +161,19 @@ void MarkW(const wchar_t* text) {
 }
 nvtx::RangeId RangeStartEx(const nvtx::EventAttributes* a) { return OnStart(nullptr, a); }
 nvtx::RangeId RangeStartA(const char* text) {
-  return Source().idle() ? 0 : Source().Start(nullptr, Ascii(text), 0);
+  return Source().ignores_begins() ? 0 : Source().Start(nullptr, Ascii(text), 0);
 }
 nvtx::RangeId RangeStartW(const wchar_t* text) {
-  if (Source().idle()) return 0;
+  if (Source().ignores_begins()) return 0;
   return WithWide(text, [](RangeMessage m) { return Source().Start(nullptr, m, 0); });
 }
 void RangeEnd(nvtx::RangeId id) { Source().End(id); }
 int RangePushEx(const nvtx::EventAttributes* a) { return OnPush(nullptr, a); }
 int RangePushA(const char* text) {
-  return Source().idle() ? nvtx::kNoPushPopTracking : Source().Push(nullptr, Ascii(text), 0);
+  return Source().ignores_begins() ? nvtx::kNoPushPopTracking : Source().Push(nullptr, Ascii(text), 0);
 }
 int RangePushW(const wchar_t* text) {
-  if (Source().idle()) return nvtx::kNoPushPopTracking;
+  if (Source().ignores_begins()) return nvtx::kNoPushPopTracking;
   return WithWide(text, [](RangeMessage m) { return Source().Push(nullptr, m, 0); });
 }
 int RangePop() { return Source().Pop(nullptr); }
@@ -215,7 +217,7 @@ void MarkPayload(nvtx::DomainHandle d, const nvtx::PayloadData* payloads, size_t
   Source().Mark(d, Ascii(value.extended.message), value.number);
 }
 int RangePushPayload(nvtx::DomainHandle d, const nvtx::PayloadData* payloads, size_t count) {
-  if (Source().idle()) return nvtx::kNoPushPopTracking;
+  if (Source().ignores_begins()) return nvtx::kNoPushPopTracking;
   const EventValue value = ValueOf(d, payloads, count);
   return Push(d, Ascii(value.extended.message), value);
 }
@@ -225,7 +227,7 @@ int RangePopPayload(nvtx::DomainHandle d, const nvtx::PayloadData* payloads, siz
   return Pop(d);
 }
 nvtx::RangeId RangeStartPayload(nvtx::DomainHandle d, const nvtx::PayloadData* payloads, size_t count) {
-  if (Source().idle()) return 0;
+  if (Source().ignores_begins()) return 0;
   const EventValue value = ValueOf(d, payloads, count);
   return Source().Start(d, Ascii(value.extended.message), value.number);
 }

@@ -57,8 +57,9 @@ struct Rig {
   ActivityClock clock;
   StringIds ids;
   Trigger trigger{window};
-  NvtxSource nvtx_source{flags, recorder, clock, window, trigger};
-  NcclSource nccl_source{flags, recorder, clock, window};
+  OperationLog log{kSystemTiming};
+  NvtxSource nvtx_source{flags, recorder, clock, window, trigger, log};
+  NcclSource nccl_source{flags, recorder, clock, window, log};
   NcclCalls calls{flags, recorder, clock, window, nccl_source};
   ring::Segment segment;
   ring::ClientSegment client;
@@ -218,6 +219,64 @@ void Handlers(benchmark::State& state) {
     state.counters["records"] = static_cast<double>(rig->records);
   }
 }
+// All events that NCCL 2.28 sends for one collective with the progress table on and no capture.
+class ProgressCalls {
+ public:
+  explicit ProgressCalls(Rig& rig) : rig_(rig) {
+    rig.nccl_source.progress().TurnOn(kSystemTiming);
+    rig.nccl_source.progress().Attach(rig.client.progress(), rig.client.progress_slots());
+    rig.log.Attach(&rig.client);
+    ncclProfiler_v5.init(&rig.context, 0xABC, &rig.mask, "world", 1, 8, 0, nullptr);
+  }
+
+  // The application's thread. Returns the parent of the channels.
+  void* Launch() {
+    void* group_api = Start(nccl::kEventGroupApi);
+    nccl::EventDetail call{};
+    call.coll_api = {"AllReduce", 1024, "ncclFloat32", 0, nullptr, false};
+    Stop(Start(nccl::kEventCollApi, call));
+    void* group = Start(nccl::kEventGroup);
+    nccl::EventDetail launch{};
+    launch.coll = {++sequence_,   "AllReduce", nullptr, nullptr, 1024,     0,
+                   "ncclFloat32", 16,          8,       "RING",  "SIMPLE", nullptr};
+    void* parent = Start(nccl::kEventColl, launch);
+    Stop(parent);
+    Stop(group);
+    Stop(group_api);
+    return parent;
+  }
+  // NCCL's proxy thread, for each channel.
+  void Channel(void* parent) {
+    void* channel = Start(nccl::kEventKernelChannel, {}, parent);
+    nccl::EventStateArgs end{};
+    ncclProfiler_v5.record_event_state(channel, nccl::EventState::kKernelChannelStop, &end);
+    Stop(channel);
+  }
+
+ private:
+  void* Start(uint64_t type, const nccl::EventDetail& detail = {}, void* parent = nullptr) {
+    nccl::EventDescriptor event{type, parent, 0, detail};
+    void* handle = nullptr;
+    ncclProfiler_v5.start_event(rig_.context, &handle, &event);
+    return handle;
+  }
+  static void Stop(void* handle) { ncclProfiler_v5.stop_event(handle); }
+
+  Rig& rig_;
+  uint64_t sequence_ = 0;
+};
+
+void Progress(benchmark::State& state) {
+  auto rig = std::make_unique<Rig>();
+  ProgressCalls calls(*rig);
+  void* parent = calls.Launch();
+  for (auto _ : state) {
+    state.counters["launch_ns"] = NanosEach(*rig, [&] { parent = calls.Launch(); });
+    state.counters["channel_ns"] = NanosEach(*rig, [&] { calls.Channel(parent); });
+    state.counters["clock_ns"] = NanosEach(*rig, [] { benchmark::DoNotOptimize(ReadClock(CLOCK_REALTIME)); });
+  }
+}
+BENCHMARK(Progress)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(Handlers)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace

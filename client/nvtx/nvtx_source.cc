@@ -47,6 +47,13 @@ void NvtxSource::NotifyTrigger(const void* domain, RangeMessage message, uint64_
       number, name == kLockstepDomain ? Trigger::StepSource::kMarked : Trigger::StepSource::kNamed, key, now);
 }
 
+void NvtxSource::LogStep(const void* domain, RangeMessage message) {
+  uint64_t number = 0;
+  if (!NamesStep({message.text, message.length}, &number)) return;
+  if (NameOf(domain) == kLockstepDomain) return;  // lockstep_step_begin has logged it
+  log_.AddStep(number, ring::LogKind::kNamedStep);
+}
+
 void NvtxSource::Write(ThreadSlot& slot, const OpenRange& range, const Finished& times, uint32_t depth,
                        uint32_t thread) {
   const HostTime t0 = window_.t0();
@@ -79,6 +86,7 @@ void NvtxSource::Write(ThreadSlot& slot, const OpenRange& range, const Finished&
 }
 
 int NvtxSource::Push(const void* domain, RangeMessage message, uint64_t payload) {
+  if (follows_steps()) LogStep(domain, message);
   if (idle()) return nvtx::kNoPushPopTracking;
   ThreadSlot* slot = recorder_.Enter();
   if (slot == nullptr) return nvtx::kNoPushPopTracking;
@@ -143,6 +151,7 @@ void NvtxSource::Mark(const void* domain, RangeMessage message, uint64_t payload
 }
 
 nvtx::RangeId NvtxSource::Start(const void* domain, RangeMessage message, uint64_t payload) {
+  if (follows_steps()) LogStep(domain, message);
   if (idle()) return 0;
   // The slot keeps the agent's thread from closing started ranges while this thread fills one.
   ThreadSlot* slot = recorder_.Enter();

@@ -1,7 +1,8 @@
 // Records NVTX ranges and marks, and the steps of lockstep.h. It knows of NVTX only what an injection
 // receives. It keeps domains and registered strings in fixed memory until the process ends.
 //
-// Any thread may call it. While idle, each call costs one load and a branch (RecordingFlags::nvtx).
+// Any thread may call it. While idle, each call costs one load and a branch (RecordingFlags::nvtx). While
+// progress is followed, each begin of a range also reads the range's name, and steps go to the operation log.
 #ifndef LOCKSTEP_CLIENT_NVTX_NVTX_SOURCE_H_
 #define LOCKSTEP_CLIENT_NVTX_NVTX_SOURCE_H_
 
@@ -11,6 +12,7 @@
 #include <string_view>
 
 #include "client/nvtx/nvtx_payload.h"
+#include "client/record/operation_log.h"
 #include "client/record/recorder.h"
 #include "client/record/recording_flags.h"
 #include "client/record/timing.h"
@@ -31,10 +33,14 @@ inline constexpr std::string_view kLockstepDomain = "lockstep";
 class NvtxSource {
  public:
   constexpr NvtxSource(RecordingFlags& flags, Recorder& recorder, const ActivityClock& clock,
-                       const Window& window, Trigger& trigger)
-      : flags_(flags), recorder_(recorder), clock_(clock), window_(window), trigger_(trigger) {}
+                       const Window& window, Trigger& trigger, OperationLog& log)
+      : flags_(flags), recorder_(recorder), clock_(clock), window_(window), trigger_(trigger), log_(log) {}
 
   bool idle() const { return flags_.nvtx.load(std::memory_order_relaxed) == 0; }
+  // The begins of steps go to the operation log, also while idle.
+  bool follows_steps() const { return flags_.progress.load(std::memory_order_relaxed) != 0; }
+  // The begin of a range has no effect.
+  bool ignores_begins() const { return idle() && !follows_steps(); }
 
   // ---- the application's threads; domain null = the default domain ----
   // Returns the nesting depth on this thread, or kNoPushPopTracking while idle.
@@ -113,6 +119,8 @@ class NvtxSource {
   // Returns an empty text for the default domain and for domains of another injection.
   std::string_view NameOf(const void* domain) const;
   uint32_t DomainName(ThreadSlot& slot, const void* domain);
+  // Adds the range to the operation log if its name is that of a step.
+  void LogStep(const void* domain, RangeMessage message);
   // Reports the begin of a range, at which the window may begin or end.
   void NotifyTrigger(const void* domain, RangeMessage message, uint64_t key, HostTime now);
   static void WriteThreadName(ThreadSlot& slot, uint32_t thread, RangeMessage name);
@@ -124,6 +132,7 @@ class NvtxSource {
   const ActivityClock& clock_;
   const Window& window_;
   Trigger& trigger_;
+  OperationLog& log_;
   uint64_t capture_ = 0;
   std::atomic<uint32_t> domains_used_{0};
   std::atomic<uint32_t> strings_used_{0};

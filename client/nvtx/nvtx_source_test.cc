@@ -11,6 +11,7 @@
 
 #include "client/nvtx/nvtx_injection.h"
 #include "tests/abi/support/daemon_end.h"
+#include "wire/ring/progress_reader.h"
 
 namespace lockstep::client {
 namespace {
@@ -29,7 +30,8 @@ ActivityClock g_clock;
 StringIds g_ids;
 // Handlers use one source per process, so all tests share it.
 Trigger g_trigger(g_window);
-NvtxSource g_source(g_flags, g_recorder, g_clock, g_window, g_trigger);
+OperationLog g_log(kSystemTiming);
+NvtxSource g_source(g_flags, g_recorder, g_clock, g_window, g_trigger, g_log);
 uint64_t g_capture = 0;
 
 void OnThreadExit(void* value) {
@@ -163,6 +165,28 @@ TEST_F(NvtxTest, WritesNothingWhileIdle) {
   library_.At<nvtx::MarkAFn>(Core::kMarkA)("nor here");
   EXPECT_TRUE(daemon_.Drain().empty());
   EXPECT_EQ(daemon_.LostInAll(), 0u);
+}
+
+TEST_F(NvtxTest, StepsGoToTheLogWhileProgressIsFollowed) {
+  g_log.Attach(&client_);
+  library_.Push("step 1");
+  g_flags.progress = 1;
+  EXPECT_EQ(library_.Push("step 7"), nvtx::kNoPushPopTracking);
+  library_.Push("forward");
+  library_.At<nvtx::RangeStartAFn>(Core::kRangeStartA)("ProfilerStep#8");
+  // lockstep_step_begin logs its own.
+  const auto ours = library_.At<nvtx::DomainCreateAFn>(Core2::kDomainCreateA)(kLockstepDomain.data());
+  g_source.Push(ours, {"step 9", 6}, 0);
+  g_flags.progress = 0;
+  library_.Push("step 10");
+  g_log.Attach(nullptr);
+  const std::vector<ring::LoggedStep> steps = ring::ReadLog(daemon_.segment, HostTime()).steps;
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].number, 7u);
+  EXPECT_EQ(steps[1].number, 8u);
+  EXPECT_FALSE(steps[0].marked);
+  EXPECT_GE(steps[1].begin, steps[0].begin);
+  EXPECT_TRUE(daemon_.Drain().empty());
 }
 
 TEST_F(NvtxTest, DomainsHaveSeparateStacksAndNames) {

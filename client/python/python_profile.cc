@@ -185,7 +185,7 @@ void PythonProfile::Keep(const void* bytes, size_t size) {
     return;
   }
   file_ = SealedFile(bytes, size);
-  if (file_ < 0) error_ << "there is no memory for the profile";
+  if (file_ < 0) error_ << "cannot allocate memory for the profile";
 }
 
 void PythonProfile::KeepError(const Sentence& error) {

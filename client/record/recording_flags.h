@@ -20,6 +20,8 @@ struct alignas(kPageBytes) RecordingFlags {
   // The same serial number while the capture wants NVTX ranges or NCCL events.
   std::atomic<uint64_t> nvtx{0};
   std::atomic<uint64_t> nccl{0};
+  // 1 while the progress of communicators is followed (client/nccl/nccl_progress.h).
+  std::atomic<uint64_t> progress{0};
 
   // Call it once, before the first capture. Returns false if the kernel cannot do it (before 4.14). Forked
   // children then rely on pthread_atfork alone.
@@ -27,6 +29,7 @@ struct alignas(kPageBytes) RecordingFlags {
   void Close() {
     nvtx.store(0);
     nccl.store(0);
+    progress.store(0);
     capture.store(0);
   }
 };

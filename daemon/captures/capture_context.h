@@ -42,6 +42,7 @@ struct CaptureContext {
   CapturePath& client;  // through our client
   CapturePath& kineto;  // through PyTorch's profiler
   const CaptureLimits limits;
+  const CaptureTime time;
   // Processes that received an abort and have not answered since. They may still write records of that
   // capture.
   std::set<ProcessId> aborting = {};

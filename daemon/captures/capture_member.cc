@@ -43,6 +43,16 @@ void CaptureMember::RefuseAsCaptured(const std::string& text) {
   Refuse(v1::RankState::FAILED, text);
 }
 
+const char* CaptureMember::NotReached() const {
+  if (context_.time == CaptureTime::kPast) {
+    return "it keeps no operation log, or entered no NCCL operation yet: start it with `lockstep run --mode "
+           "nccl`";
+  }
+  return kineto()
+             ? "it no longer polls for PyTorch's on-demand traces"
+             : "its Lockstep client is no longer connected; `--via kineto` captures a PyTorch job without it";
+}
+
 void CaptureMember::Arm(const v1::Arm& arm) {
   const auto names = [&](const auto& keys) {
     return std::any_of(keys.begin(), keys.end(),
@@ -52,9 +62,7 @@ void CaptureMember::Arm(const v1::Arm& arm) {
   kineto_if_held_ = names(arm.kineto_if_held());
   framework_ = arm.framework();
   if (!path_->Choose(process_, capture_.id, framework_)) {
-    return Refuse(v1::RankState::FAILED,
-                  kineto() ? "it no longer polls for PyTorch's on-demand traces"
-                           : "its Lockstep client is no longer connected: --via kineto may reach it");
+    return Refuse(v1::RankState::FAILED, NotReached());
   }
   Set(v1::RankState::SEEN);
   arm_ = MakeMessage<ring::Arm>(ring::MessageType::kArm);

@@ -63,11 +63,14 @@ class CaptureMember {
   // Returns true before the drain.
   bool running() const { return phase_ < Phase::kDraining; }
   // Returns true if PyTorch's profiler captures the process.
-  bool kineto() const { return path_ == &context_.kineto; }
+  bool kineto() const { return context_.time == CaptureTime::kPresent && path_ == &context_.kineto; }
   const v1::RankState& state() const { return state_; }
 
  private:
   enum class StopMode : uint8_t { kKeep, kAbort };
+
+  // Says why the path cannot reach the process.
+  const char* NotReached() const;
 
   bool SwitchToKineto(const ring::State& refused);
   void SendArm();

@@ -15,13 +15,17 @@ namespace lockstep::daemon {
 
 using UplinkId = uint64_t;
 
+// The captures of the present are through living processes. Those of the past may be of processes that have
+// left.
+enum class CaptureTime : uint8_t { kPresent, kPast };
+
 // Implemented by: AggregatorLinks, and a fake in tests. The main thread. Calls for an uplink that has gone
 // have no effect.
 class CaptureUplinks {
  public:
   virtual ~CaptureUplinks() = default;
-  // Returns true if the process is registered and the uplink may see it.
-  virtual bool MayCapture(UplinkId uplink, const ProcessId& process) = 0;
+  // Returns true if the process is registered, or for the past remembered, and the uplink may see it.
+  virtual bool MayCapture(UplinkId uplink, const ProcessId& process, CaptureTime time) = 0;
   // Returns the time since the uplink lost its aggregator; 0 while it is connected.
   virtual Nanos AwayFor(UplinkId uplink) = 0;
   // Converts by the uplink's current estimate of its aggregator's clock.

@@ -75,7 +75,7 @@ Capture* Captures::Take(const ProcessId& process, const Capture& capture) {
 }
 
 void Captures::ArmProcess(Capture& capture, const ProcessId& process, const v1::Arm& arm) {
-  const bool allowed = context_.uplinks.MayCapture(capture.uplink(), process);
+  const bool allowed = context_.uplinks.MayCapture(capture.uplink(), process, context_.time);
   Capture* other = allowed ? Take(process, capture) : CaptureOf(process);
   CaptureMember& member = capture.Add(process);
   if (other != nullptr) {

@@ -37,8 +37,13 @@ class Captures {
  public:
   // `changed` is called when NextDeadline or Busy may have changed. All references outlive this.
   Captures(const Clock& clock, CaptureUplinks& uplinks, CapturePath& client, CapturePath& kineto,
-           std::function<void()> changed, CaptureLimits limits = {})
-      : context_{.clock = clock, .uplinks = uplinks, .client = client, .kineto = kineto, .limits = limits},
+           std::function<void()> changed, CaptureLimits limits = {}, CaptureTime time = CaptureTime::kPresent)
+      : context_{.clock = clock,
+                 .uplinks = uplinks,
+                 .client = client,
+                 .kineto = kineto,
+                 .limits = limits,
+                 .time = time},
         changed_(std::move(changed)) {}
 
   // Messages from an aggregator.

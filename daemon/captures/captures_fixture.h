@@ -59,7 +59,7 @@ struct FakePorts final : CaptureUplinks {
     FakePorts& ports;
     const Via via;
   };
-  bool MayCapture(UplinkId, const ProcessId& p) override { return here.count(p) != 0; }
+  bool MayCapture(UplinkId, const ProcessId& p, CaptureTime) override { return here.count(p) != 0; }
   std::shared_ptr<Spool> SpoolOf(UplinkId) override { return nullptr; }
   void SendEnd(UplinkId, const ProcessId& p, const std::string&) override { sent_ends.insert(p); }
   void SendStates(UplinkId, v1::RankStates update) override {

@@ -69,30 +69,35 @@ KinetoCapturePath::KinetoCapturePath(EventLoop& loop, const Clock& clock, Captur
         UpdateTimer();
       }) {}
 
-void KinetoCapturePath::Open(const KinetoPathOptions& options, const ProcessTable& processes,
-                             const SchedulerJobs& jobs, Registry& registry) {
-  KinetoServerOptions server;
-  server.owner = options.owner;
-  server.abstract_name = options.well_known_names;
-  if (const absl::Status made = PrepareKinetoFolder(options.folder); made.ok()) {
-    server.folders.push_back(options.folder);
-  } else {
-    log_.Warning("kineto_folder", {{"reason", made.message()}});
-  }
+KinetoSockets KinetoCapturePath::OpenSockets(const KinetoPathOptions& options, AbstractName abstract_name) {
+  std::vector<std::string> folders;
+  const absl::Status made = PrepareKinetoFolder(options.folder);
+  if (made.ok()) folders.push_back(options.folder);
   const char* dynolog_folder = std::getenv(kKinetoFolderVariable);
   if (dynolog_folder != nullptr && dynolog_folder[0] == '/' && options.folder != dynolog_folder &&
       options.well_known_names) {
-    server.folders.emplace_back(dynolog_folder);
+    folders.emplace_back(dynolog_folder);
   }
-  server_ = std::make_unique<KinetoServer>(std::move(server), clock_, processes, [this] {
+  KinetoSockets sockets =
+      OpenKinetoSockets(options.well_known_names ? abstract_name : AbstractName::kNo, folders);
+  if (!made.ok()) sockets.errors.emplace_back(made.message());
+  return sockets;
+}
+
+void KinetoCapturePath::Open(const KinetoPathOptions& options, KinetoSockets sockets,
+                             const std::shared_ptr<const HostAccess>& access, const ProcessTable& processes,
+                             const SchedulerJobs& jobs, Registry& registry) {
+  KinetoServerOptions server;
+  server.owner = options.owner;
+  server_ = std::make_unique<KinetoServer>(server, std::move(sockets), *access, clock_, processes, [this] {
     loop_.Post([this] {
       if (processes_ != nullptr) processes_->OnPolls(server_->TakePolls());
     });
   });
   KinetoEvents& events = *this;
-  processes_ = std::make_unique<KinetoProcesses>(KinetoProcessesSettings{}, loop_, clock_, processes, jobs,
+  processes_ = std::make_unique<KinetoProcesses>(KinetoProcessesSettings{}, loop_, clock_, *access, jobs,
                                                  *server_, registry, events, log_);
-  files_ = std::make_unique<KinetoFiles>(KinetoFilesSettings{});
+  files_ = std::make_unique<KinetoFiles>(KinetoFilesSettings{}, access);
   dyno_offers_ = std::make_unique<DynoOffers>(clock_, *processes_, kineto_captures_, *server_, audit_, log_);
   server_->Start();
   log_.Info("kineto", {{"state", server_->Describe()}});

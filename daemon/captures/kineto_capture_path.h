@@ -59,10 +59,13 @@ class KinetoCapturePath final : public CapturePath, private KinetoEvents, privat
   KinetoCapturePath(EventLoop& loop, const Clock& clock, Captures& captures,
                     std::function<void()> ranks_changed, AuditLog& audit, Log& log);
 
-  // Opens the sockets; without it, no process is reached. It is not an error if another process holds a name;
-  // Describe reports it. All references outlive this.
-  void Open(const KinetoPathOptions& options, const ProcessTable& processes, const SchedulerJobs& jobs,
-            Registry& registry);
+  // Opens the sockets for Open. It is not an error if another process holds a name; Describe reports it.
+  // The abstract name opens only with the well-known names.
+  static KinetoSockets OpenSockets(const KinetoPathOptions& options, AbstractName abstract_name);
+  // Serves the sockets; without it, no process is reached. All references outlive this.
+  void Open(const KinetoPathOptions& options, KinetoSockets sockets,
+            const std::shared_ptr<const HostAccess>& access, const ProcessTable& processes,
+            const SchedulerJobs& jobs, Registry& registry);
   // Serves dynolog's remote calls at a port of loopback. Call it after Open.
   absl::Status OpenDyno(uint16_t port);
 

@@ -62,13 +62,14 @@ bool NoteCupti(const ring::State& state, RegisteredProcess& process) {
 
 ClientServer::ClientServer(ClientServerOptions options, EventLoop& loop, const ProcessTable& processes,
                            const SchedulerJobs& jobs, Registry& registry, ConnectionAttempts& attempts,
-                           ClientEvents& events, Log& log)
+                           DepartedRanks& departed, ClientEvents& events, Log& log)
     : options_(options),
       loop_(loop),
       processes_(processes),
       jobs_(jobs),
       registry_(registry),
       attempts_(attempts),
+      departed_(departed),
       events_(events),
       log_(log),
       acceptor_(loop, log) {
@@ -274,6 +275,7 @@ absl::Status ClientServer::Register(Connection& connection, const ring::Hello& h
   process.cupti_version = hello.cupti_version;
   const RegisteredProcess& entry = registry_.Add(std::move(process));
 
+  departed_.Remove(info.id);
   attempts_.NoteAdmitted(info.id.pid);
   attempts_.NoteAbsent(info.id);
   connection.present = false;
@@ -339,6 +341,8 @@ void ClientServer::Close(ConnectionId id, const std::string& why) {
   }
   by_process_.erase(connection.process);
   log_.Info("client_gone", {{"pid", connection.process.pid}, {"reason", why}});
+  if (const RegisteredProcess* process = registry_.Find(connection.process))
+    departed_.Add(*process, why, connection.segment->Progress(), connection.segment->Log(HostTime()));
   events_.OnClientGone(connection.process, why);
   registry_.Remove(connection.process);
   events_.OnRanksChanged();

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,6 +19,7 @@
 #include "base/log/log.h"
 #include "daemon/clients/connection_attempts.h"
 #include "daemon/clients/daemon_segment.h"
+#include "daemon/clients/departed_ranks.h"
 #include "daemon/node/acceptor.h"
 #include "daemon/node/event_loop.h"
 #include "daemon/node/process.h"
@@ -56,11 +58,16 @@ class ClientServer {
   // All references outlive this.
   ClientServer(ClientServerOptions options, EventLoop& loop, const ProcessTable& processes,
                const SchedulerJobs& jobs, Registry& registry, ConnectionAttempts& attempts,
-               ClientEvents& events, Log& log);
+               DepartedRanks& departed, ClientEvents& events, Log& log);
   ~ClientServer();
 
   // Accepts clients at `socket`.
   absl::Status Start(ListeningSocket socket);
+
+  // Returns device and inode of the socket's file; nothing before Start.
+  std::optional<std::pair<dev_t, ino_t>> socket_file() const {
+    return socket_ ? std::optional(socket_->file()) : std::nullopt;
+  }
 
   // Returns false if the process is not connected. A process that does not accept the message is also
   // disconnected.
@@ -118,6 +125,7 @@ class ClientServer {
   const SchedulerJobs& jobs_;
   Registry& registry_;
   ConnectionAttempts& attempts_;
+  DepartedRanks& departed_;
   ClientEvents& events_;
   Log& log_;
   Acceptor acceptor_;

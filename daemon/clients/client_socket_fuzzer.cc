@@ -18,6 +18,7 @@
 #include "daemon/captures/kineto_capture_path.h"
 #include "daemon/clients/client_fake.h"
 #include "daemon/clients/client_server.h"
+#include "daemon/clients/departed_ranks.h"
 #include "daemon/node/clock_fake.h"
 #include "daemon/node/temp_folder_fake.h"
 
@@ -33,13 +34,14 @@ struct ScriptedProcesses final : ProcessTable {
     if (hidden) return std::nullopt;
     return ProcessInfo{{pid, start_ticks}, 1};
   }
+  std::string ControlGroups(int32_t) const override { return ""; }
   uint64_t start_ticks = 1;
   bool hidden = false;
 };
 
 struct OneUplink final : CaptureUplinks {
   explicit OneUplink(const Clock& clock) : spool(std::make_shared<Spool>(1u << 20, clock, losses)) {}
-  bool MayCapture(UplinkId, const ProcessId&) override { return true; }
+  bool MayCapture(UplinkId, const ProcessId&, CaptureTime) override { return true; }
   Nanos AwayFor(UplinkId) override { return Nanos(); }
   HostTime ToHost(UplinkId, JobTime t) override { return HostTime(t.ns()); }
   std::shared_ptr<Spool> SpoolOf(UplinkId) override { return spool; }
@@ -306,6 +308,7 @@ class Script {
   Registry registry_;
   SchedulerJobs jobs_{processes_};
   ConnectionAttempts attempts_{clock_};
+  DepartedRanks departed_{clock_};
   OneUplink uplinks_{clock_};
   // As in Daemon: each refers to the others before they exist.
   ClientCapturePath client_path_{*loop_, clock_, registry_, server_, captures_, [] {}, log_};
@@ -317,6 +320,7 @@ class Script {
       jobs_,
       registry_,
       attempts_,
+      departed_,
       client_path_,
       log_};
   Captures captures_{clock_, uplinks_, client_path_, kineto_path_, [] {}};

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/fd.h"
+#include "wire/ring/progress_reader.h"
 #include "wire/ring/segment.h"
 
 namespace lockstep::daemon {
@@ -39,6 +40,17 @@ class DaemonSegment {
              const std::function<void(const ring::RecordView&)>& sink);
   // Discards the content of the rings without reading it.
   void Discard();
+
+  // Returns the operations of the process's communicators. It needs no turn: any thread may call it.
+  std::vector<ring::CommunicatorProgress> Progress() const { return ring::ReadProgress(segment_); }
+
+  // Returns true if the client has written to its operation log. Any thread, as for Log.
+  bool HasLog() const { return segment_.header()->log_newest.load(std::memory_order_relaxed) != 0; }
+  // Returns the operation log's entries except those that ended before `since`.
+  // It reads no memory that the client never wrote, because reading would allocate it.
+  ring::OperationLog Log(HostTime since) const {
+    return HasLog() ? ring::ReadLog(segment_, since) : ring::OperationLog();
+  }
 
   // Returns the increases since the last call.
   ring::LossCounts TakeLosses() { return losses_.Take(); }

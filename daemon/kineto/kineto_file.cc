@@ -105,64 +105,49 @@ class Pieces {
 }  // namespace
 
 bool KinetoFile::ProcessLives() const {
-  const auto info = ProcFs(settings_.proc).Find(spec_.process.pid);
+  const auto info = FindProcess(access_, spec_.process.pid);
   return info && info->id == spec_.process && !info->ended;
 }
 
-// Opens the folder through the process's own root, because its /tmp may differ from the daemon's. If that
-// root is not accessible, both are usually the same.
-Fd KinetoFile::OpenFolder(const std::string& folder) const {
-  constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-  const std::string as_seen = absl::StrCat(settings_.proc, "/", spec_.process.pid, "/root", folder);
-  Fd fd(open(as_seen.c_str(), kFlags));
-  // Meanwhile the pid may have been reused by another process.
-  if (fd.ok() && ProcessLives()) return fd;
-  return Fd(open(folder.c_str(), kFlags));
+std::string KinetoFile::NameOf(Place place) const {
+  return place == Place::kRequested ? KinetoFileName(spec_.session, spec_.client_pid)
+                                    : KinetoFallbackName(spec_.client_pid);
 }
 
-std::string KinetoFile::NameOf(Named named) const {
-  return named == Named::kOurs ? KinetoFileName(spec_.session, spec_.client_pid)
-                               : KinetoFallbackName(spec_.client_pid);
-}
-
-bool KinetoFile::IsComplete(Named named) {
-  struct stat info {};
-  if (fstatat(FolderOf(named), NameOf(named).c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
-      !S_ISREG(info.st_mode) || info.st_uid != spec_.uid) {
-    return false;
-  }
-  const HostTime changed(info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec);
-  if (named == Named::kFallback && changed < spec_.not_before) return false;
+bool KinetoFile::IsComplete(Place place) {
+  const std::optional<struct stat> info = FolderOf(place).Stat(NameOf(place));
+  if (!info || !S_ISREG(info->st_mode) || info->st_uid != spec_.uid) return false;
+  const HostTime changed(info->st_mtim.tv_sec * int64_t{1'000'000'000} + info->st_mtim.tv_nsec);
+  if (place == Place::kFallback && changed < spec_.not_before) return false;
   if (seen_writing_) return true;
   const MonoTime now = clock_.Monotonic();
-  if (info.st_size != last_size_) {
-    last_size_ = info.st_size;
+  if (info->st_size != last_size_) {
+    last_size_ = info->st_size;
     size_since_ = now;
   }
   return now - size_since_ >= settings_.stable_after;
 }
 
 void KinetoFile::OpenFolders() {
-  if (std::exchange(opened_, true)) return;
-  folder_ = OpenFolder(spec_.folder);
-  fallback_folder_ = OpenFolder(settings_.fallback_folder);
+  if (requested_ != nullptr) return;
+  const ProcessId& process = spec_.process;
+  requested_ = folders_.Open(process.pid, process.start_ticks, spec_.folder);
+  fallback_ = folders_.Open(process.pid, process.start_ticks, settings_.fallback_folder);
 }
 
 KinetoFileStage KinetoFile::CheckStage() {
   OpenFolders();
   if (whole_) return KinetoFileStage::kWhole;
   bool writing = false;
-  for (const Named named : {Named::kOurs, Named::kFallback}) {
-    struct stat info {};
-    const std::string name = NameOf(named);
-    if (fstatat(FolderOf(named), (name + kWriting).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-        info.st_uid == spec_.uid &&
-        (named == Named::kOurs || info.st_mtim.tv_sec >= spec_.not_before.ns() / 1'000'000'000)) {
+  for (const Place place : {Place::kRequested, Place::kFallback}) {
+    const std::optional<struct stat> info = FolderOf(place).Stat(NameOf(place) + kWriting);
+    if (info && info->st_uid == spec_.uid &&
+        (place == Place::kRequested || info->st_mtim.tv_sec >= spec_.not_before.ns() / 1'000'000'000)) {
       writing = true;
       continue;
     }
-    if (!IsComplete(named)) continue;
-    found_ = named;
+    if (!IsComplete(place)) continue;
+    found_ = place;
     whole_ = true;
     return KinetoFileStage::kWhole;
   }
@@ -172,9 +157,7 @@ KinetoFileStage KinetoFile::CheckStage() {
 
 absl::StatusOr<Fd> KinetoFile::Open() {
   const std::string name = NameOf(found_);
-  // The flags keep a pipe from blocking us and a link from leading elsewhere.
-  Fd fd(openat(FolderOf(found_), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-  if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", name));
+  LOCKSTEP_ASSIGN_OR_RETURN(Fd fd, FolderOf(found_).Open(name));
   struct stat info {};
   if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != spec_.uid ||
       info.st_nlink != 1) {
@@ -228,9 +211,10 @@ KinetoSendResult KinetoFile::Send(const KinetoPut& put, const std::function<bool
   KinetoSendResult result;
   const KinetoFileStage stage = CheckStage();
   if (stage != KinetoFileStage::kWhole) {
-    result.error = stage == KinetoFileStage::kWriting
-                       ? "its trace file was never completed"
-                       : absl::StrCat("no trace file appeared as ", spec_.folder, "/", NameOf(Named::kOurs));
+    result.error =
+        stage == KinetoFileStage::kWriting
+            ? "its trace file was never completed"
+            : absl::StrCat("no trace file appeared as ", spec_.folder, "/", NameOf(Place::kRequested));
     return result;
   }
   const auto fd = Open();
@@ -249,14 +233,11 @@ KinetoSendResult KinetoFile::Send(const KinetoPut& put, const std::function<bool
 void KinetoFile::Remove() {
   // A capture may be abandoned before the first Look.
   OpenFolders();
-  if (!folder_.ok()) return;
-  const std::string name = NameOf(Named::kOurs);
+  const std::string name = NameOf(Place::kRequested);
   for (const std::string& each : {name, name + kWriting}) {
-    struct stat info {};
     if (each != name && ProcessLives()) continue;
-    if (fstatat(folder_.get(), each.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_uid == spec_.uid) {
-      unlinkat(folder_.get(), each.c_str(), 0);
-    }
+    const std::optional<struct stat> info = requested_->Stat(each);
+    if (info && info->st_uid == spec_.uid) requested_->Remove(each);
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -17,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/time.h"
+#include "daemon/node/host_access.h"
 #include "daemon/node/process.h"
 #include "lockstep/v1/ingest.pb.h"
 
@@ -34,7 +36,6 @@ struct KinetoFileSpec {
 };
 
 struct KinetoFilesSettings {
-  std::string proc = "/proc";
   std::string fallback_folder = "/tmp";
   Nanos check_interval = Nanos::Millis(100);
   // Some clients write under the final name from the start. Such a file is whole when it has not grown for
@@ -60,8 +61,10 @@ using KinetoPut = std::function<bool(v1::TraceFile piece)>;
 // One thread at a time.
 class KinetoFile {
  public:
-  KinetoFile(KinetoFileSpec spec, const KinetoFilesSettings& settings, const Clock& clock)
-      : spec_(std::move(spec)), settings_(settings), clock_(clock) {}
+  // `access`, `folders` and `clock` outlive it. The folders are those of the spec's user.
+  KinetoFile(KinetoFileSpec spec, const KinetoFilesSettings& settings, const HostAccess& access,
+             UserFolders& folders, const Clock& clock)
+      : spec_(std::move(spec)), settings_(settings), access_(access), folders_(folders), clock_(clock) {}
 
   // Checks the file's stage. The first call opens the folder, so the process should still be alive then.
   KinetoFileStage CheckStage();
@@ -74,23 +77,23 @@ class KinetoFile {
   bool ProcessLives() const;
 
  private:
-  enum class Named { kOurs, kFallback };
+  enum class Place : uint8_t { kRequested, kFallback };
   // Opens the folders at the first call; called from Look and Remove.
   void OpenFolders();
-  Fd OpenFolder(const std::string& folder) const;
-  int FolderOf(Named named) const { return named == Named::kOurs ? folder_.get() : fallback_folder_.get(); }
-  std::string NameOf(Named named) const;
-  bool IsComplete(Named named);
+  UserFolder& FolderOf(Place place) { return place == Place::kRequested ? *requested_ : *fallback_; }
+  std::string NameOf(Place place) const;
+  bool IsComplete(Place place);
   absl::StatusOr<Fd> Open();
   absl::Status SendAll(int fd, const KinetoPut& put, const std::function<bool()>& cancelled, uint64_t* sent);
 
   const KinetoFileSpec spec_;
   const KinetoFilesSettings settings_;
+  const HostAccess& access_;
+  UserFolders& folders_;
   const Clock& clock_;
-  bool opened_ = false;
-  Fd folder_;
-  Fd fallback_folder_;
-  Named found_ = Named::kOurs;
+  std::unique_ptr<UserFolder> requested_;
+  std::unique_ptr<UserFolder> fallback_;
+  Place found_ = Place::kRequested;
   bool seen_writing_ = false;
   bool whole_ = false;
   int64_t last_size_ = -1;

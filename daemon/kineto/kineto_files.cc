@@ -1,9 +1,8 @@
 #include "daemon/kineto/kineto_files.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,25 +14,14 @@ namespace {
 
 constexpr Nanos kLastWait = Nanos::Millis(500);
 
-// Makes the calling thread open files as this user; its other rights stay. Uses system calls, because the C
-// library's functions would change every thread.
-bool BecomeForFiles(uid_t uid, gid_t gid) {
-  if (geteuid() != 0 || uid == 0) return true;
-  syscall(SYS_setgroups, 0, nullptr);
-  syscall(SYS_setfsgid, gid);
-  syscall(SYS_setfsuid, uid);
-  // These calls do not report errors. A call with -1 returns the value in force.
-  return syscall(SYS_setfsuid, -1) == static_cast<long>(uid) &&
-         syscall(SYS_setfsgid, -1) == static_cast<long>(gid);
-}
-
 }  // namespace
 
 // A thread and its jobs. The thread shares ownership, because it may block in a file system for longer than
 // the daemon lives.
 class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
  public:
-  Worker(User user, const KinetoFilesSettings& settings) : user_(user), settings_(settings) {}
+  Worker(User user, const KinetoFilesSettings& settings, std::shared_ptr<const HostAccess> access)
+      : user_(user), settings_(settings), access_(std::move(access)) {}
 
   void Start() {
     std::thread([self = shared_from_this()] { self->Run(); }).detach();
@@ -50,7 +38,7 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
   }
 
   void Watch(uint64_t id, KinetoFileSpec spec, std::function<void(KinetoFileStage)> changed) {
-    auto job = std::make_shared<Job>(KinetoFile(std::move(spec), settings_, clock_));
+    auto job = std::make_shared<Job>(std::move(spec));
     job->changed = std::move(changed);
     MutexLock lock(&mutex_);
     jobs_[id] = std::move(job);
@@ -81,8 +69,9 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
 
  private:
   struct Job {
-    explicit Job(KinetoFile f) : file(std::move(f)) {}
-    KinetoFile file;  // used only by the thread
+    explicit Job(KinetoFileSpec s) : spec(std::move(s)) {}
+    const KinetoFileSpec spec;
+    std::optional<KinetoFile> file;  // used only by the thread
     KinetoFileStage stage = KinetoFileStage::kNone;
     std::function<void(KinetoFileStage)> changed;
     // Guarded by the worker's mutex until the thread has seen `ship`.
@@ -99,7 +88,7 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
     MonoTime discard_until;
   };
   // Returns true if the job is over.
-  bool Turn(Job& job, const Orders& orders);
+  bool Turn(Job& job, const Orders& orders, UserFolders& folders);
   template <typename Callback, typename... Args>
   void Call(const Callback& callback, Args... args) {
     MutexLock calling(&callbacks_);
@@ -108,6 +97,7 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
 
   const User user_;
   const KinetoFilesSettings settings_;
+  const std::shared_ptr<const HostAccess> access_;
   const SystemClock clock_;
 
   Mutex mutex_;
@@ -123,7 +113,7 @@ class KinetoFiles::Worker : public std::enable_shared_from_this<Worker> {
 };
 
 void KinetoFiles::Worker::Run() {
-  const bool may = BecomeForFiles(user_.first, user_.second);
+  const absl::StatusOr<std::unique_ptr<UserFolders>> folders = access_->FoldersOf(user_.first, user_.second);
   MutexLock lock(&mutex_);
   while (!stopping_) {
     changed_.WaitFor(&mutex_, settings_.check_interval,
@@ -139,10 +129,9 @@ void KinetoFiles::Worker::Run() {
       {
         MutexUnlock unlocked(&mutex_);
         // Without the user's identity no file is touched, so none ever appears.
-        over = may ? Turn(*job, orders) : orders.ship;
-        if (!may && orders.ship)
-          Call(job->done,
-               KinetoSendResult{0, "the daemon could not switch to the user's identity to read files"});
+        over = folders.ok() ? Turn(*job, orders, **folders) : orders.ship;
+        if (!folders.ok() && orders.ship)
+          Call(job->done, KinetoSendResult{0, std::string(folders.status().message())});
       }
       if (over) jobs_.erase(id);
       if (stopping_) break;
@@ -152,22 +141,23 @@ void KinetoFiles::Worker::Run() {
   ended_.SignalAll();
 }
 
-bool KinetoFiles::Worker::Turn(Job& job, const Orders& orders) {
+bool KinetoFiles::Worker::Turn(Job& job, const Orders& orders, UserFolders& folders) {
+  if (!job.file) job.file.emplace(job.spec, settings_, *access_, folders, clock_);
   if (orders.ship) {
     const auto put = [&](v1::TraceFile piece) {
       bool taken = true;
       Call([&] { taken = job.put(std::move(piece)); });
       return taken;
     };
-    const KinetoSendResult result = job.file.Send(put, [&] { return job.unwanted || stopping_; });
+    const KinetoSendResult result = job.file->Send(put, [&] { return job.unwanted || stopping_; });
     job.unwanted = true;
     Call(job.done, result);
   }
   if (job.unwanted) {
-    job.file.Remove();
-    return clock_.Monotonic() >= orders.discard_until || !job.file.ProcessLives();
+    job.file->Remove();
+    return clock_.Monotonic() >= orders.discard_until || !job.file->ProcessLives();
   }
-  const KinetoFileStage stage = job.file.CheckStage();
+  const KinetoFileStage stage = job.file->CheckStage();
   if (stage != job.stage) {
     job.stage = stage;
     Call(job.changed, stage);
@@ -188,7 +178,7 @@ KinetoFileId KinetoFiles::Watch(KinetoFileSpec spec, std::function<void(KinetoFi
   const KinetoFileId id{spec.uid, spec.gid, next_number_++};
   std::shared_ptr<Worker>& worker = workers_[{spec.uid, spec.gid}];
   if (worker == nullptr) {
-    worker = std::make_shared<Worker>(User{spec.uid, spec.gid}, settings_);
+    worker = std::make_shared<Worker>(User{spec.uid, spec.gid}, settings_, access_);
     worker->Start();
   }
   worker->Watch(id.number, std::move(spec), std::move(changed));

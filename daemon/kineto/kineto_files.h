@@ -28,7 +28,8 @@ struct KinetoFileId {
 // returned.
 class KinetoFiles {
  public:
-  explicit KinetoFiles(KinetoFilesSettings settings) : settings_(std::move(settings)) {}
+  KinetoFiles(KinetoFilesSettings settings, std::shared_ptr<const HostAccess> access)
+      : settings_(std::move(settings)), access_(std::move(access)) {}
   ~KinetoFiles();
   KinetoFiles(const KinetoFiles&) = delete;
   KinetoFiles& operator=(const KinetoFiles&) = delete;
@@ -47,6 +48,8 @@ class KinetoFiles {
   Worker* WorkerOf(const KinetoFileId& id);
 
   const KinetoFilesSettings settings_;
+  // A blocked thread may outlive the daemon.
+  const std::shared_ptr<const HostAccess> access_;
   std::map<User, std::shared_ptr<Worker>> workers_;
   uint64_t next_number_ = 1;
 };

@@ -12,6 +12,7 @@
 
 #include "base/mutex.h"
 #include "daemon/kineto/kineto_config.h"
+#include "daemon/node/own_access.h"
 #include "daemon/node/temp_folder_fake.h"
 #include "gmock/gmock.h"
 
@@ -46,7 +47,7 @@ class KinetoFileTest : public testing::Test {
   }
   KinetoFileSpec Spec() const {
     KinetoFileSpec spec;
-    spec.process = ProcFs().Find(getpid())->id;
+    spec.process = FindProcess(*access_, getpid())->id;
     spec.uid = geteuid();
     spec.gid = getegid();
     spec.client_pid = 42;
@@ -72,6 +73,8 @@ class KinetoFileTest : public testing::Test {
 
   TempFolder folder_;
   KinetoFilesSettings settings_;
+  const std::shared_ptr<const HostAccess> access_ = std::make_shared<OwnAccess>();
+  const std::unique_ptr<UserFolders> folders_ = *access_->FoldersOf(geteuid(), getegid());
   SystemClock clock_;
   std::string sent_;
   bool last_ = false;
@@ -79,7 +82,7 @@ class KinetoFileTest : public testing::Test {
 };
 
 TEST_F(KinetoFileTest, IsWholeWhenItsFinalNameExists) {
-  KinetoFile file(Spec(), settings_, clock_);
+  KinetoFile file(Spec(), settings_, *access_, *folders_, clock_);
   EXPECT_EQ(file.CheckStage(), KinetoFileStage::kNone);
   Write(Path() + ".tmp", "{");
   EXPECT_EQ(file.CheckStage(), KinetoFileStage::kWriting);
@@ -95,7 +98,7 @@ TEST_F(KinetoFileTest, IsWholeWhenItsFinalNameExists) {
 }
 
 TEST_F(KinetoFileTest, IsRemovedWithoutAnEarlierCheck) {
-  KinetoFile file(Spec(), settings_, clock_);
+  KinetoFile file(Spec(), settings_, *access_, *folders_, clock_);
   Write(Path(), "{}");
   file.Remove();
   EXPECT_FALSE(fs::exists(Path()));
@@ -103,7 +106,7 @@ TEST_F(KinetoFileTest, IsRemovedWithoutAnEarlierCheck) {
 
 TEST_F(KinetoFileTest, WaitsForAFileThatIsWrittenUnderItsFinalName) {
   settings_.stable_after = Nanos::Millis(60);
-  KinetoFile file(Spec(), settings_, clock_);
+  KinetoFile file(Spec(), settings_, *access_, *folders_, clock_);
   Write(Path(), "{");
   EXPECT_NE(file.CheckStage(), KinetoFileStage::kWhole);
   std::this_thread::sleep_for(std::chrono::milliseconds(40));
@@ -117,7 +120,7 @@ TEST_F(KinetoFileTest, SendsLargeFilesInPiecesAndGzipUnchanged) {
   std::string text;
   for (int i = 0; text.size() < (3u << 20); ++i) text += std::to_string(i * 2654435761u);
   Write(Path(), text);
-  KinetoFile file(Spec(), settings_, clock_);
+  KinetoFile file(Spec(), settings_, *access_, *folders_, clock_);
   file.CheckStage();
   EXPECT_EQ(Send(file).error, "");
   EXPECT_GT(sent_.size(), 1u << 20);
@@ -126,7 +129,7 @@ TEST_F(KinetoFileTest, SendsLargeFilesInPiecesAndGzipUnchanged) {
   // The file's suffix does not matter.
   Write(Path(), zipped);
   sent_.clear();
-  KinetoFile again(Spec(), settings_, clock_);
+  KinetoFile again(Spec(), settings_, *access_, *folders_, clock_);
   again.CheckStage();
   EXPECT_EQ(Send(again).error, "");
   EXPECT_TRUE(sent_ == zipped);
@@ -135,15 +138,15 @@ TEST_F(KinetoFileTest, SendsLargeFilesInPiecesAndGzipUnchanged) {
 TEST_F(KinetoFileTest, IgnoresFilesThatAreNotPlainOrNotTheUsers) {
   Write(folder_.path() + "/secret", "x");
   fs::create_symlink(folder_.path() + "/secret", Path());
-  KinetoFile link(Spec(), settings_, clock_);
+  KinetoFile link(Spec(), settings_, *access_, *folders_, clock_);
   EXPECT_EQ(link.CheckStage(), KinetoFileStage::kNone);
   fs::remove(Path());
   ASSERT_EQ(mkfifo(Path().c_str(), 0600), 0);
-  KinetoFile pipe(Spec(), settings_, clock_);
+  KinetoFile pipe(Spec(), settings_, *access_, *folders_, clock_);
   EXPECT_EQ(pipe.CheckStage(), KinetoFileStage::kNone) << "and does not hang";
   fs::remove(Path());
   fs::create_hard_link(folder_.path() + "/secret", Path());
-  KinetoFile second_name(Spec(), settings_, clock_);
+  KinetoFile second_name(Spec(), settings_, *access_, *folders_, clock_);
   second_name.CheckStage();
   EXPECT_THAT(Send(second_name).error, HasSubstr("not a plain file"));
   EXPECT_EQ(sent_, "");
@@ -151,7 +154,7 @@ TEST_F(KinetoFileTest, IgnoresFilesThatAreNotPlainOrNotTheUsers) {
   KinetoFileSpec other = Spec();
   other.uid = geteuid() + 1;
   Write(Path(), "x");
-  KinetoFile others(other, settings_, clock_);
+  KinetoFile others(other, settings_, *access_, *folders_, clock_);
   EXPECT_EQ(others.CheckStage(), KinetoFileStage::kNone);
   others.Remove();
   EXPECT_TRUE(fs::exists(Path()));
@@ -159,7 +162,7 @@ TEST_F(KinetoFileTest, IgnoresFilesThatAreNotPlainOrNotTheUsers) {
 
 TEST_F(KinetoFileTest, DoesNotFollowALinkThatReplacesTheFile) {
   Write(Path(), "x");
-  KinetoFile file(Spec(), settings_, clock_);
+  KinetoFile file(Spec(), settings_, *access_, *folders_, clock_);
   EXPECT_EQ(file.CheckStage(), KinetoFileStage::kWhole);
   Write(folder_.path() + "/secret", "secret");
   fs::remove(Path());
@@ -174,10 +177,10 @@ TEST_F(KinetoFileTest, FindsTheFileInTheFallbackFolder) {
   const std::string path = settings_.fallback_folder + "/" + KinetoFallbackName(42);
   Write(path, "old");
   fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
-  KinetoFile old(spec, settings_, clock_);
+  KinetoFile old(spec, settings_, *access_, *folders_, clock_);
   EXPECT_EQ(old.CheckStage(), KinetoFileStage::kNone) << "it is of another day";
   Write(path, "new");
-  KinetoFile file(spec, settings_, clock_);
+  KinetoFile file(spec, settings_, *access_, *folders_, clock_);
   EXPECT_EQ(file.CheckStage(), KinetoFileStage::kWhole);
   EXPECT_EQ(Send(file).error, "");
   EXPECT_EQ(Inflate(sent_), "new");
@@ -187,7 +190,7 @@ TEST_F(KinetoFileTest, FindsTheFileInTheFallbackFolder) {
 
 TEST_F(KinetoFileTest, ReportsAFullSpool) {
   Write(Path(), std::string(100, 'x'));
-  KinetoFile file(Spec(), settings_, clock_);
+  KinetoFile file(Spec(), settings_, *access_, *folders_, clock_);
   file.CheckStage();
   std::string gave_up;
   const KinetoSendResult result = file.Send(
@@ -203,14 +206,14 @@ TEST_F(KinetoFileTest, ReportsAFullSpool) {
 TEST_F(KinetoFileTest, RefusesATooLargeFile) {
   settings_.most_bytes = 10;
   Write(Path(), std::string(11, 'x'));
-  KinetoFile file(Spec(), settings_, clock_);
+  KinetoFile file(Spec(), settings_, *access_, *folders_, clock_);
   file.CheckStage();
   EXPECT_THAT(Send(file).error, HasSubstr("shorter time"));
 }
 
 TEST_F(KinetoFileTest, RefusesAnEmptyFile) {
   Write(Path(), "");
-  KinetoFile file(Spec(), settings_, clock_);
+  KinetoFile file(Spec(), settings_, *access_, *folders_, clock_);
   file.CheckStage();
   EXPECT_THAT(Send(file).error, HasSubstr("empty"));
 }
@@ -252,7 +255,7 @@ class KinetoFilesTest : public KinetoFileTest {
 };
 
 TEST_F(KinetoFilesTest, AreWatchedSentAndRemoved) {
-  KinetoFiles files(settings_);
+  KinetoFiles files(settings_, access_);
   const KinetoFileId id = Watch(files);
   Write(Path() + ".tmp", "{}");
   ASSERT_TRUE(WaitFor([&] { return stages_ == std::vector{KinetoFileStage::kWriting}; }));
@@ -266,7 +269,7 @@ TEST_F(KinetoFilesTest, AreWatchedSentAndRemoved) {
 }
 
 TEST_F(KinetoFilesTest, RemovesFilesThatAppearAfterTheEnd) {
-  KinetoFiles files(settings_);
+  KinetoFiles files(settings_, access_);
   const KinetoFileId id = Watch(files);
   Send(files, id, clock_.Monotonic() + Nanos::Seconds(20));
   ASSERT_TRUE(WaitFor([&] { return results_.size() == 1; }));
@@ -279,7 +282,7 @@ TEST_F(KinetoFilesTest, RemovesFilesThatAppearAfterTheEnd) {
 TEST_F(KinetoFilesTest, EndDuringASend) {
   Write(Path(), std::string(1000, 'x'));
   settings_.wait_for_room = Nanos::Seconds(60);
-  auto files = std::make_unique<KinetoFiles>(settings_);
+  auto files = std::make_unique<KinetoFiles>(settings_, access_);
   std::atomic<int> tries = 0;
   files->Send(
       Watch(*files), clock_.Monotonic(), [&](const v1::TraceFile&) { return ++tries < 0; },

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log/clean_text.h"
 #include "daemon/node/identity.h"
+#include "daemon/node/process_traits.h"
 
 namespace lockstep::daemon {
 namespace {
@@ -22,12 +23,12 @@ std::string TraceFolderOf(const std::string& environment) {
 }  // namespace
 
 KinetoProcesses::KinetoProcesses(KinetoProcessesSettings settings, EventLoop& loop, const Clock& clock,
-                                 const ProcessTable& processes, const SchedulerJobs& jobs,
-                                 KinetoServer& server, Registry& registry, KinetoEvents& events, Log& log)
-    : settings_(std::move(settings)),
+                                 const HostAccess& access, const SchedulerJobs& jobs, KinetoServer& server,
+                                 Registry& registry, KinetoEvents& events, Log& log)
+    : settings_(settings),
       loop_(loop),
       clock_(clock),
-      processes_(processes),
+      access_(access),
       jobs_(jobs),
       server_(server),
       registry_(registry),
@@ -61,7 +62,7 @@ void KinetoProcesses::OnPoll(const KinetoPoll& poll) {
 KinetoProcesses::Known& KinetoProcesses::Add(const KinetoPoll& poll) {
   const ProcessId process = poll.process;
   Known& known = known_[process];
-  known.client.client_pid = PidInItsNamespace(settings_.places, process.pid);
+  known.client.client_pid = PidInItsNamespace(access_, process.pid);
   if (known.client.client_pid == 0)
     known.client.client_pid = poll.claimed_pids.empty() ? 0 : poll.claimed_pids[0];
   known.pidfd = OpenPidFd(process.pid);
@@ -76,11 +77,11 @@ KinetoProcesses::Known& KinetoProcesses::Add(const KinetoPoll& poll) {
 
 void KinetoProcesses::BecomeRank(Known& known) {
   const ProcessId& id = known.client.last.process;
-  if (!CudaIsUp(settings_.places, id.pid, ReadProcFile(settings_.places, id.pid, "maps"))) return;
-  const std::optional<ProcessInfo> info = processes_.Find(id.pid);
+  if (!access_.CudaIsUp(id.pid)) return;
+  const std::optional<ProcessInfo> info = FindProcess(access_, id.pid);
   if (!info || info->id != id) return;
-  const std::optional<ProcessInfo> parent = processes_.Find(info->parent_pid);
-  const std::string environment = EnvironmentLines(settings_.places, id.pid);
+  const std::optional<ProcessInfo> parent = FindProcess(access_, info->parent_pid);
+  const std::string environment = EnvironmentLines(access_, id.pid);
   known.client.folder = TraceFolderOf(environment);
   known.rank = true;
 
@@ -92,7 +93,7 @@ void KinetoProcesses::BecomeRank(Known& known) {
     log_.Warning("kineto_refused", {{"pid", id.pid}, {"uid", process.uid}, {"reason", own.message()}});
     return;
   }
-  std::string program = ReadProcFile(settings_.places, id.pid, "comm");
+  std::string program = ReadProcFile(access_, id.pid, "comm");
   while (!program.empty() && program.back() == '\n') program.pop_back();
   process.program = CleanText(program, kLongestProgram);
   log_.Info("kineto_rank", {{"pid", id.pid},
@@ -145,7 +146,7 @@ bool KinetoProcesses::IsNamed(const KinetoPoll& poll, const std::vector<int32_t>
   int32_t pid = poll.process.pid;
   for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
     if (named(pid)) return true;
-    const std::optional<ProcessInfo> info = processes_.Find(pid);
+    const std::optional<ProcessInfo> info = FindProcess(access_, pid);
     if (!info) return false;
     pid = info->parent_pid;
   }

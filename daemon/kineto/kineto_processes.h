@@ -19,7 +19,7 @@
 #include "daemon/kineto/kineto_captures.h"
 #include "daemon/kineto/kineto_server.h"
 #include "daemon/node/event_loop.h"
-#include "daemon/node/process_traits.h"
+#include "daemon/node/host_access.h"
 #include "daemon/node/registry.h"
 #include "daemon/node/scheduler_jobs.h"
 
@@ -37,7 +37,6 @@ class KinetoEvents {
 };
 
 struct KinetoProcessesSettings {
-  ProcPlaces places;
   Nanos silence = Nanos::Seconds(60);
   Nanos check_every = Nanos::Seconds(1);
 };
@@ -47,7 +46,7 @@ class KinetoProcesses {
  public:
   // All references outlive this.
   KinetoProcesses(KinetoProcessesSettings settings, EventLoop& loop, const Clock& clock,
-                  const ProcessTable& processes, const SchedulerJobs& jobs, KinetoServer& server,
+                  const HostAccess& access, const SchedulerJobs& jobs, KinetoServer& server,
                   Registry& registry, KinetoEvents& events, Log& log);
   ~KinetoProcesses();
 
@@ -79,7 +78,7 @@ class KinetoProcesses {
   const KinetoProcessesSettings settings_;
   EventLoop& loop_;
   const Clock& clock_;
-  const ProcessTable& processes_;
+  const HostAccess& access_;
   const SchedulerJobs& jobs_;
   KinetoServer& server_;
   Registry& registry_;

@@ -22,34 +22,6 @@ namespace {
 
 constexpr int kDatagramsPerTurn = 64;
 constexpr int kSweepMillis = 60'000;
-// Younger sockets may be bound and not yet used.
-constexpr int64_t kStaleSeconds = 120;
-constexpr int kMostStaleChecked = 1000;  // files checked in one sweep, so that answers are not delayed
-
-// Both kinds of name include their terminating zero, because clients bind and send that way.
-socklen_t AbstractAddress(const std::string& name, sockaddr_un* address) {
-  *address = {};
-  address->sun_family = AF_UNIX;
-  std::memcpy(address->sun_path + 1, name.data(), name.size());
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size() + 1);
-}
-
-socklen_t PathAddress(const std::string& path, sockaddr_un* address) {
-  *address = {};
-  address->sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(address->sun_path)) return 0;
-  std::memcpy(address->sun_path, path.data(), path.size());
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
-}
-
-// Returns true if a process receives at this address, false if only the file of a dead one is left.
-bool Answers(const sockaddr_un& address, socklen_t length) {
-  const Fd probe(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0 ||
-         (errno != ECONNREFUSED && errno != ENOENT);
-}
-
-std::string PathOf(const std::string& folder) { return absl::StrCat(folder, "/", kKinetoSocketName); }
 
 }  // namespace
 
@@ -62,9 +34,15 @@ struct KinetoServer::Datagram {
   bool has_peer = false;
 };
 
-KinetoServer::KinetoServer(KinetoServerOptions options, const Clock& clock, const ProcessTable& processes,
-                           std::function<void()> ready)
-    : options_(std::move(options)), clock_(clock), processes_(processes), ready_(std::move(ready)) {}
+KinetoServer::KinetoServer(KinetoServerOptions options, KinetoSockets sockets, const HostAccess& access,
+                           const Clock& clock, const ProcessTable& processes, std::function<void()> ready)
+    : options_(options),
+      sockets_(std::move(sockets.sockets)),
+      bind_errors_(std::move(sockets.errors)),
+      access_(access),
+      clock_(clock),
+      processes_(processes),
+      ready_(std::move(ready)) {}
 
 KinetoServer::~KinetoServer() {
   {
@@ -76,65 +54,17 @@ KinetoServer::~KinetoServer() {
     [[maybe_unused]] const ssize_t written = write(wakeup_.get(), &one, sizeof(one));
     thread_.join();
   }
-  for (const Socket& socket : sockets_) {
-    const std::string path = PathOf(socket.folder);
-    struct stat info {};
-    if (!socket.folder.empty() && lstat(path.c_str(), &info) == 0 && info.st_dev == socket.device &&
-        info.st_ino == socket.inode) {
-      unlink(path.c_str());
-    }
-  }
 }
 
 void KinetoServer::Start() {
-  if (options_.abstract_name) Bind("");
-  for (const std::string& folder : options_.folders) Bind(folder);
   wakeup_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (sockets_.empty() || !wakeup_.ok()) return;
   thread_ = std::thread([this] { Run(); });
 }
 
-void KinetoServer::Bind(const std::string& folder) {
-  const std::string shown =
-      folder.empty() ? absl::StrCat("the abstract name ", kKinetoSocketName) : PathOf(folder);
-  sockaddr_un address{};
-  const socklen_t length =
-      folder.empty() ? AbstractAddress(kKinetoSocketName, &address) : PathAddress(PathOf(folder), &address);
-  Fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (length == 0 || !fd.ok()) {
-    bind_errors_.push_back(absl::StrCat(shown, " cannot be bound: its path is too long"));
-    return;
-  }
-  // A running dynolog keeps its name. A file without a receiver is replaced.
-  if (!folder.empty() && !Answers(address, length)) unlink(PathOf(folder).c_str());
-  // Set before the first datagram can arrive: one without credentials has no sender.
-  const int on = 1;
-  setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-  // Unlike our other sockets, this one is not bound under another name first. Clients compare the path from
-  // which an answer comes.
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    bind_errors_.push_back(
-        errno == EADDRINUSE
-            ? absl::StrCat(shown, " belongs to another daemon (dynolog, or another user's lockstepd)")
-            : absl::StrCat(shown, " cannot be bound: ", std::strerror(errno)));
-    return;
-  }
-  Socket socket{std::move(fd), folder};
-  struct stat info {};
-  if (!folder.empty()) {
-    // Credentials decide access, so any process that can enter the folder may send.
-    chmod(PathOf(folder).c_str(), 0666);
-    if (lstat(PathOf(folder).c_str(), &info) == 0) {
-      socket.device = info.st_dev;
-      socket.inode = info.st_ino;
-    }
-  }
-  sockets_.push_back(std::move(socket));
-}
-
 void KinetoServer::Run() {
   std::vector<pollfd> waits;
-  for (const Socket& socket : sockets_) waits.push_back({socket.fd.get(), POLLIN, 0});
+  for (const KinetoSocket& socket : sockets_) waits.push_back({socket.fd(), POLLIN, 0});
   waits.push_back({wakeup_.get(), POLLIN, 0});
   MonoTime sweep_at = clock_.Monotonic();
   while (true) {
@@ -149,11 +79,14 @@ void KinetoServer::Run() {
     }
     if (clock_.Monotonic() < sweep_at) continue;
     sweep_at = clock_.Monotonic() + Nanos::Millis(kSweepMillis);
-    for (const Socket& socket : sockets_) RemoveStaleSockets(socket);
+    // Clients leave their socket files behind.
+    for (const KinetoSocket& socket : sockets_) {
+      if (!socket.folder().empty()) access_.RemoveDeadSockets(socket.folder(), kKinetoClientPrefix);
+    }
   }
 }
 
-bool KinetoServer::ReceiveOne(const Socket& socket) {
+bool KinetoServer::ReceiveOne(const KinetoSocket& socket) {
   Datagram datagram;
   iovec part{datagram.bytes.data(), datagram.bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(64)> control;
@@ -164,7 +97,7 @@ bool KinetoServer::ReceiveOne(const Socket& socket) {
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
-  const ssize_t n = recvmsg(socket.fd.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const ssize_t n = recvmsg(socket.fd(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (n < 0) return errno == EINTR;
   datagram.length = static_cast<size_t>(n);
   datagram.from_length = message.msg_namelen;
@@ -186,7 +119,7 @@ bool KinetoServer::ReceiveOne(const Socket& socket) {
   return true;
 }
 
-void KinetoServer::OnDatagram(const Socket& socket, const Datagram& datagram) {
+void KinetoServer::OnDatagram(const KinetoSocket& socket, const Datagram& datagram) {
   if (!datagram.has_peer) return;
   const auto request = ParseKinetoRequest(std::span(datagram.bytes).first(datagram.length));
   if (!request.ok()) {
@@ -265,47 +198,20 @@ std::string KinetoServer::AnswerPoll(const KinetoRequest& request, const ucred& 
 }
 
 // The sender chooses its file's name. It must lie in the folder where we listen and be the sender's own
-// socket. Otherwise a sender could make root's daemon write to other sockets.
-void KinetoServer::SendTo(const Socket& socket, const Datagram& datagram, const std::string& answer) const {
+// socket.
+void KinetoServer::SendTo(const KinetoSocket& socket, const Datagram& datagram,
+                          const std::string& answer) const {
   constexpr size_t kFamily = offsetof(sockaddr_un, sun_path);
   if (datagram.from_length <= kFamily) return;  // the sender has bound no name
   const size_t length = std::min<size_t>(datagram.from_length, sizeof(sockaddr_un)) - kFamily;
   if (datagram.from.sun_path[0] != '\0') {
     const std::string path(datagram.from.sun_path, strnlen(datagram.from.sun_path, length));
-    struct stat info {};
-    if (socket.folder.empty() || path.substr(0, path.rfind('/')) != socket.folder ||
-        lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode) || info.st_uid != datagram.peer.uid) {
-      return;
-    }
+    access_.SendToFile(socket.fd(), socket.folder(), path, datagram.peer.uid, answer);
+    return;
   }
   // A full buffer means that the client does not read; it will ask again.
-  sendto(socket.fd.get(), answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+  sendto(socket.fd(), answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
          reinterpret_cast<const sockaddr*>(&datagram.from), datagram.from_length);
-}
-
-// Clients leave their socket files behind. Files that no process has open are removed.
-void KinetoServer::RemoveStaleSockets(const Socket& socket) const {
-  if (socket.folder.empty()) return;
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  std::error_code error;
-  int looked_at = 0;
-  // Uses increment(error), because the increment of a range loop throws. Any user may write to the folder, so
-  // it may hold any number of files.
-  for (std::filesystem::directory_iterator entry(socket.folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string path = entry->path().string();
-    struct stat info {};
-    sockaddr_un address{};
-    if (++looked_at > kMostStaleChecked) return;
-    if (!absl::StartsWith(entry->path().filename().string(), kKinetoClientPrefix) ||
-        lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode) ||
-        now.tv_sec - info.st_mtim.tv_sec < kStaleSeconds) {
-      continue;
-    }
-    const socklen_t length = PathAddress(path, &address);
-    if (length != 0 && !Answers(address, length)) unlink(path.c_str());
-  }
 }
 
 void KinetoServer::Offer(const ProcessId& process, std::string config) {
@@ -352,9 +258,10 @@ uint64_t KinetoServer::dropped() const {
 
 std::string KinetoServer::Describe() const {
   std::vector<std::string> parts;
-  for (const Socket& socket : sockets_) {
-    parts.push_back(socket.folder.empty() ? absl::StrCat("answers at the abstract name ", kKinetoSocketName)
-                                          : absl::StrCat("answers at ", PathOf(socket.folder)));
+  for (const KinetoSocket& socket : sockets_) {
+    parts.push_back(socket.folder().empty()
+                        ? absl::StrCat("answers at the abstract name ", kKinetoSocketName)
+                        : absl::StrCat("answers at ", socket.folder(), "/", kKinetoSocketName));
   }
   parts.insert(parts.end(), bind_errors_.begin(), bind_errors_.end());
   MutexLock lock(&mutex_);

@@ -25,6 +25,8 @@
 #include "base/mutex.h"
 #include "base/time.h"
 #include "daemon/kineto/kineto_protocol.h"
+#include "daemon/kineto/kineto_sockets.h"
+#include "daemon/node/host_access.h"
 #include "daemon/node/process.h"
 
 namespace lockstep::daemon {
@@ -52,24 +54,20 @@ struct KinetoServerOptions {
   // Only processes of this user are served; with 0 (root's daemon), those of all users. Others receive the
   // answer that nothing is pending.
   uid_t owner = 0;
-  // Bind dynolog's own name in the abstract namespace. One process per network namespace can hold it.
-  bool abstract_name = true;
-  // Each folder gets a socket "dynolog". The caller creates the folders.
-  std::vector<std::string> folders;
   size_t most_processes = 4096;
   size_t most_processes_per_user = 512;
 };
 
 class KinetoServer {
  public:
-  // `ready` is called on the server's thread when TakePolls has polls again. Both references outlive this.
-  KinetoServer(KinetoServerOptions options, const Clock& clock, const ProcessTable& processes,
-               std::function<void()> ready);
+  // `ready` is called on the server's thread when TakePolls has polls again. All references outlive this.
+  KinetoServer(KinetoServerOptions options, KinetoSockets sockets, const HostAccess& access,
+               const Clock& clock, const ProcessTable& processes, std::function<void()> ready);
   ~KinetoServer();
   KinetoServer(const KinetoServer&) = delete;
   KinetoServer& operator=(const KinetoServer&) = delete;
 
-  // Binds every name that it can; Describe reports the others. A failure does not end the daemon.
+  // Describe reports names that could not be bound. They do not end the daemon.
   void Start();
 
   // Answers each poll of the idle process with `config` until Withdraw. `config` has at most
@@ -88,12 +86,6 @@ class KinetoServer {
   bool listening() const { return !sockets_.empty(); }
 
  private:
-  struct Socket {
-    Fd fd;
-    std::string folder;  // empty: the abstract name
-    dev_t device = 0;
-    ino_t inode = 0;
-  };
   struct Client {
     KinetoPoll poll;
     bool unread = false;
@@ -101,26 +93,25 @@ class KinetoServer {
   };
   struct Datagram;
 
-  void Bind(const std::string& folder);
   void Run();
   // Returns false if there is nothing more to receive.
-  bool ReceiveOne(const Socket& socket);
-  void OnDatagram(const Socket& socket, const Datagram& datagram);
+  bool ReceiveOne(const KinetoSocket& socket);
+  void OnDatagram(const KinetoSocket& socket, const Datagram& datagram);
   // Returns the answer, or empty for no answer.
   std::string Answer(const KinetoRequest& request, const ucred& peer);
   std::string AnswerPoll(const KinetoRequest& request, const ucred& peer, const ProcessId& process);
   Client* FindOrAdd(const ProcessId& process, const ucred& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SendTo(const Socket& socket, const Datagram& datagram, const std::string& answer) const;
-  void RemoveStaleSockets(const Socket& socket) const;
+  void SendTo(const KinetoSocket& socket, const Datagram& datagram, const std::string& answer) const;
 
   const KinetoServerOptions options_;
+  const std::vector<KinetoSocket> sockets_;
+  const std::vector<std::string> bind_errors_;
+  const HostAccess& access_;
   const Clock& clock_;
   const ProcessTable& processes_;
   const std::function<void()> ready_;
   // set before Start() returns
   Fd wakeup_;
-  std::vector<Socket> sockets_;
-  std::vector<std::string> bind_errors_;
 
   mutable Mutex mutex_;
   std::map<ProcessId, Client> clients_ ABSL_GUARDED_BY(mutex_);

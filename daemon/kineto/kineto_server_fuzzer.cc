@@ -11,6 +11,7 @@
 
 #include "base/fuzz_input_fixture.h"
 #include "daemon/kineto/kineto_server.h"
+#include "daemon/node/own_access.h"
 #include "daemon/node/temp_folder_fake.h"
 
 namespace {
@@ -98,11 +99,11 @@ class Client {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const TempFolder folder;
   static SystemClock clock;
-  static const ProcFs processes;
+  static const OwnAccess access;
+  static const ProcFs processes(access);
   FuzzInput input(data, size);
-  KinetoServer server(
-      {.owner = geteuid(), .abstract_name = false, .folders = {folder.path()}, .most_processes = 1}, clock,
-      processes, [] {});
+  KinetoServer server({.owner = geteuid(), .most_processes = 1},
+                      OpenKinetoSockets(AbstractName::kNo, {folder.path()}), access, clock, processes, [] {});
   server.Start();
   const ProcessId self = processes.Find(getpid())->id;
   // The sender's answers are not read, as of a client that has no time.

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <thread>
 
+#include "daemon/node/own_access.h"
 #include "daemon/node/temp_folder_fake.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -68,13 +69,11 @@ class PollingClient {
 
 class KinetoServerTest : public testing::Test {
  protected:
-  KinetoServerTest() {
-    options_.owner = geteuid();
-    options_.abstract_name = false;
-    options_.folders = {folder_.path()};
-  }
-  void Start() {
-    server_ = std::make_unique<KinetoServer>(options_, clock_, processes_, [this] { ++notified_; });
+  KinetoServerTest() { options_.owner = geteuid(); }
+  void Start() { StartAt(OpenKinetoSockets(AbstractName::kNo, {folder_.path()})); }
+  void StartAt(KinetoSockets sockets) {
+    server_ = std::make_unique<KinetoServer>(options_, std::move(sockets), access_, clock_, processes_,
+                                             [this] { ++notified_; });
     server_->Start();
   }
   ProcessId Self() const { return processes_.Find(getpid())->id; }
@@ -82,7 +81,8 @@ class KinetoServerTest : public testing::Test {
   TempFolder folder_;
   KinetoServerOptions options_;
   SystemClock clock_;
-  ProcFs processes_;
+  const OwnAccess access_;
+  const ProcFs processes_{access_};
   std::atomic<int> notified_ = 0;
   std::unique_ptr<KinetoServer> server_;
 };
@@ -198,7 +198,8 @@ TEST_F(KinetoServerTest, LimitsTheNumberOfProcesses) {
 
 TEST_F(KinetoServerTest, TakesAnUnusedNameButNotOneInUse) {
   Start();
-  KinetoServer second(options_, clock_, processes_, [] {});
+  KinetoServer second(options_, OpenKinetoSockets(AbstractName::kNo, {folder_.path()}), access_, clock_,
+                      processes_, [] {});
   second.Start();
   EXPECT_FALSE(second.listening());
   EXPECT_THAT(second.Describe(), HasSubstr("belongs to another daemon"));
@@ -214,9 +215,7 @@ TEST_F(KinetoServerTest, TakesAnUnusedNameButNotOneInUse) {
 
 // Uses dynolog's own name. If another daemon on this machine holds it, Describe must say so.
 TEST_F(KinetoServerTest, AnswersUnderDynologsNameUnlessAnotherProcessHasIt) {
-  options_.abstract_name = true;
-  options_.folders.clear();
-  Start();
+  StartAt(OpenKinetoSockets(AbstractName::kYes, {}));
   if (!server_->listening()) {
     EXPECT_THAT(server_->Describe(), HasSubstr("the abstract name dynolog belongs to another daemon"));
     return;

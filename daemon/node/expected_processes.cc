@@ -12,9 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/client_entry.h"
-#include "base/files/read_files.h"
 #include "base/log/clean_text.h"
-#include "base/other_process.h"
 #include "daemon/node/process.h"
 #include "daemon/node/process_traits.h"
 
@@ -34,7 +32,8 @@ constexpr const char* kRankNames[] = {"LOCKSTEP_RANK",       "RANK",         "OM
                                       "MV2_COMM_WORLD_RANK", "ALPS_APP_PE",  "HOROVOD_RANK"};
 
 bool IsOurProgram(const std::string& name) {
-  return name == "lockstepd" || name == "lockstep" || absl::StartsWith(name, "lockstep-aggreg");
+  return name == "lockstepd" || name == "lockstep" || absl::StartsWith(name, "lockstep-aggreg") ||
+         name == "lockstep-broker";
 }
 
 std::string FolderOf(const std::string& path) { return fs::path(path).parent_path().string(); }
@@ -42,10 +41,9 @@ std::string FolderOf(const std::string& path) { return fs::path(path).parent_pat
 }  // namespace
 
 bool ExpectedProcesses::WithRegisteredAncestor(int32_t pid) const {
-  const ProcFs processes(settings_.proc);
   for (int i = 0; i < kMostParents && pid > 1; ++i) {
     if (known_.registered(pid)) return true;
-    const auto info = processes.Find(pid);
+    const auto info = FindProcess(access_, pid);
     if (!info) return false;
     pid = info->parent_pid;
   }
@@ -53,7 +51,7 @@ bool ExpectedProcesses::WithRegisteredAncestor(int32_t pid) const {
 }
 
 ExpectedProcesses::Ancestor ExpectedProcesses::ReadAncestor(int32_t pid) const {
-  const auto info = ProcFs(settings_.proc).Find(pid);
+  const auto info = FindProcess(access_, pid);
   if (!info) return {};
   const bool expected = known_.probed(info->id) || NamesOurSocket(pid, EnvironmentOf(pid));
   return {info->parent_pid, expected && !IsOurProgram(NameOf(pid))};
@@ -70,8 +68,8 @@ int32_t ExpectedProcesses::NearestExpected(int32_t pid, AncestorCache& ancestors
 }
 
 bool ExpectedProcesses::OldEnough(int32_t pid) const {
-  const auto info = ProcFs(settings_.proc).Find(pid);
-  std::ifstream file(settings_.proc + "/uptime");
+  const auto info = FindProcess(access_, pid);
+  std::ifstream file(settings_.uptime);
   double up = 0;
   if (!info || !(file >> up)) return false;
   const double started =
@@ -80,16 +78,13 @@ bool ExpectedProcesses::OldEnough(int32_t pid) const {
 }
 
 bool ExpectedProcesses::CanSee(int32_t pid, const std::string& path) const {
-  struct stat found = {};
-  return StatAsSeenBy(settings_.proc, pid, path, &found);
+  return access_.StatAsSeenBy(pid, path).has_value();
 }
 
 bool ExpectedProcesses::IsOurSocket(int32_t pid, const std::string& path) const {
-  struct stat seen = {};
-  struct stat ours = {};
-  if (StatAsSeenBy(settings_.proc, pid, path, &seen) && ::stat(settings_.socket.c_str(), &ours) == 0) {
-    return seen.st_dev == ours.st_dev && seen.st_ino == ours.st_ino;
-  }
+  const std::optional<struct stat> seen = access_.StatAsSeenBy(pid, path);
+  const std::optional<std::pair<dev_t, ino_t>> ours = settings_.socket_file();
+  if (seen && ours) return std::pair(seen->st_dev, seen->st_ino) == *ours;
   return path == settings_.socket;
 }
 
@@ -99,7 +94,7 @@ bool ExpectedProcesses::NamesOurSocket(int32_t pid, const Environment& environme
 }
 
 std::string ExpectedProcesses::NameOf(int32_t pid) const {
-  std::string name = ReadProcFile(places(), pid, "comm");
+  std::string name = ReadProcFile(access_, pid, "comm");
   if (!name.empty() && name.back() == '\n') name.pop_back();
   return CleanText(name, kShown);
 }
@@ -134,10 +129,9 @@ std::string ExpectedProcesses::ReasonNotConnected(const Candidate& candidate) co
     return absl::StrCat("the client is loaded, but ", CleanText(socket, kShown),
                         " is not visible to it: mount its folder into the container");
   }
-  struct stat folder = {};
-  if (StatAsSeenBy(settings_.proc, candidate.pid, FolderOf(socket), &folder) &&
-      !MapsUser(settings_.proc, candidate.pid, folder.st_uid)) {
-    return absl::StrCat("the client is loaded, but user ", folder.st_uid, ", to whom the folder of ",
+  const std::optional<struct stat> folder = access_.StatAsSeenBy(candidate.pid, FolderOf(socket));
+  if (folder && !access_.MapsUser(candidate.pid, folder->st_uid)) {
+    return absl::StrCat("the client is loaded, but user ", folder->st_uid, ", to whom the folder of ",
                         CleanText(socket, kShown),
                         " belongs, does not exist in the container's user namespace, so the folder is not "
                         "trusted: let `lockstep run` in "
@@ -202,22 +196,16 @@ std::string ExpectedProcesses::Reason(const Candidate& candidate, const std::str
 
 std::vector<int32_t> ExpectedProcesses::Pids(uid_t uid) const {
   std::vector<int32_t> pids;
-  for (const fs::directory_entry& entry : FolderEntries(settings_.proc)) {
-    int32_t pid = 0;
-    struct stat owner = {};
-    if (!absl::SimpleAtoi(entry.path().filename().string(), &pid) ||
-        ::stat(entry.path().c_str(), &owner) != 0)
-      continue;
-    if (uid == 0 || owner.st_uid == uid) pids.push_back(pid);
+  for (const ProcessOwner& process : access_.Processes()) {
+    if (uid == 0 || process.uid == uid) pids.push_back(process.pid);
   }
-  std::sort(pids.begin(), pids.end());
   return pids;
 }
 
 ExpectedProcesses::Environment ExpectedProcesses::EnvironmentOf(int32_t pid) const {
   Environment environment;
   for (const std::string& line :
-       std::vector<std::string>(absl::StrSplit(ReadProcFile(places(), pid, "environ"), '\0'))) {
+       std::vector<std::string>(absl::StrSplit(ReadProcFile(access_, pid, "environ"), '\0'))) {
     if (const size_t equals = line.find('='); equals != std::string::npos) {
       environment.emplace(line.substr(0, equals), line.substr(equals + 1));
     }
@@ -231,7 +219,7 @@ bool ExpectedProcesses::AnyAlive(uid_t uid) const {
     const Environment environment = EnvironmentOf(pid);
     if (environment.count(kSocketVariable) > 0)
       return NamesOurSocket(pid, environment) && !IsOurProgram(NameOf(pid));
-    const auto info = ProcFs(settings_.proc).Find(pid);
+    const auto info = FindProcess(access_, pid);
     return info.has_value() && known_.probed(info->id) && !IsOurProgram(NameOf(pid));
   });
 }
@@ -243,8 +231,8 @@ std::vector<std::string> ExpectedProcesses::Unreached(uid_t uid) const {
     const Candidate candidate = Classify(pid, ancestors);
     if (candidate.tie == Tie::kNone || known_.reported(pid)) continue;
     if (candidate.tie != Tie::kByEnvironment && known_.by_profiler(pid)) continue;
-    const std::string maps = ReadProcFile(places(), pid, "maps");
-    if (!CudaIsUp(places(), pid, maps) || !OldEnough(pid) || WithRegisteredAncestor(pid)) continue;
+    const std::string maps = ReadProcFile(access_, pid, "maps");
+    if (!access_.CudaIsUp(pid) || !OldEnough(pid) || WithRegisteredAncestor(pid)) continue;
     std::string who = absl::StrCat("pid ", pid, ", ", NameOf(pid));
     for (const char* name : kRankNames) {
       if (const auto rank = candidate.environment.find(name); rank != candidate.environment.end()) {

@@ -19,9 +19,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
+#include "daemon/node/host_access.h"
 #include "daemon/node/process.h"
 #include "daemon/node/process_traits.h"
 
@@ -31,9 +33,10 @@ namespace lockstep::daemon {
 class ExpectedProcesses {
  public:
   struct Settings {
-    std::string proc = "/proc";
-    std::string dev = "/dev";
-    std::string socket;                  // the daemon's client socket
+    std::string socket;  // the daemon's client socket
+    // Returns device and inode of that socket; nothing while it is not open.
+    std::function<std::optional<std::pair<dev_t, ino_t>>()> socket_file = [] { return std::nullopt; };
+    std::string uptime = "/proc/uptime";
     Nanos min_age = Nanos::Seconds(10);  // younger processes may still register
     int64_t ticks_per_second = 100;      // unit of the start time in /proc/<pid>/stat
   };
@@ -46,8 +49,9 @@ class ExpectedProcesses {
     std::function<bool(int32_t pid)> reported;
     std::function<bool(const ProcessId& process)> probed;  // it probed the client socket
   };
-  ExpectedProcesses(Settings settings, Known known)
-      : settings_(std::move(settings)), known_(std::move(known)) {}
+  // `access` outlives it.
+  ExpectedProcesses(Settings settings, const HostAccess& access, Known known)
+      : settings_(std::move(settings)), access_(access), known_(std::move(known)) {}
 
   // Returns true if an expected process of `uid` is alive. A job may load its data for minutes before it
   // first uses a GPU, so the daemon must not exit meanwhile. Lockstep's own programs do not count.
@@ -76,7 +80,6 @@ class ExpectedProcesses {
   };
   using AncestorCache = std::map<int32_t, Ancestor>;
 
-  ProcPlaces places() const { return {settings_.proc, settings_.dev}; }
   std::vector<int32_t> Pids(uid_t uid) const;
   Environment EnvironmentOf(int32_t pid) const;
   Candidate Classify(int32_t pid, AncestorCache& ancestors) const;
@@ -96,6 +99,7 @@ class ExpectedProcesses {
   std::string ReasonNotConnected(const Candidate& candidate) const;
 
   const Settings settings_;
+  const HostAccess& access_;
   const Known known_;
 };
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <set>
 
+#include "daemon/node/own_access.h"
 #include "daemon/node/temp_folder_fake.h"
 
 namespace lockstep::daemon {
@@ -68,7 +69,7 @@ class ExpectedProcessesTest : public testing::Test {
 
   ExpectedProcesses Expected() const {
     return ExpectedProcesses(
-        {.proc = proc_, .dev = dev_, .socket = kSocket},
+        {.socket = kSocket, .uptime = proc_ + "/uptime"}, access_,
         {.registered = [this](int32_t pid) { return registered_.count(pid) > 0; },
          .by_profiler = [this](int32_t pid) { return by_profiler_.count(pid) > 0; },
          .reported = [this](int32_t pid) { return refused_.count(pid) > 0; },
@@ -88,6 +89,7 @@ class ExpectedProcessesTest : public testing::Test {
   std::set<int32_t> registered_, by_profiler_, refused_, probes_;
   TempFolder folder_;
   const std::string proc_ = folder_.path() + "/proc", dev_ = folder_.path() + "/dev";
+  const OwnAccess access_{{proc_, dev_}};
 };
 
 TEST_F(ExpectedProcessesTest, NamesRankPidAndTheMissingLibrary) {
@@ -179,7 +181,11 @@ TEST_F(ExpectedProcessesTest, IdentifiesTheSocketByInodeAtAnyMountPoint) {
   fs::create_hard_link(ours, proc_ + "/70/root/mnt/ls/client.sock");
   Add(71, {.injection = "", .socket = ours});
   Write(proc_ + "/71/root" + ours, "");
-  const ExpectedProcesses processes({.proc = proc_, .dev = dev_, .socket = ours},
+  struct stat file = {};
+  ASSERT_EQ(stat(ours.c_str(), &file), 0);
+  const auto socket_file = [&] { return std::optional(std::pair(file.st_dev, file.st_ino)); };
+  const ExpectedProcesses processes({.socket = ours, .socket_file = socket_file, .uptime = proc_ + "/uptime"},
+                                    access_,
                                     {.registered = [](int32_t) { return false; },
                                      .by_profiler = [](int32_t) { return false; },
                                      .reported = [](int32_t) { return false; },

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/log/clean_text.h"
+#include "daemon/node/own_access.h"
 #include "gtest/gtest.h"
 
 namespace lockstep::daemon {
@@ -208,12 +209,12 @@ TEST(ProcStat, AcceptsBracketsInTheProgramsName) {
 }
 
 TEST(ProcStat, FindsThisProcess) {
-  const auto info = ProcFs().Find(getpid());
+  const auto info = FindProcess(OwnAccess(), getpid());
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ(info->id.pid, getpid());
   EXPECT_EQ(info->parent_pid, getppid());
   EXPECT_GT(info->id.start_ticks, 0u);
-  EXPECT_FALSE(ProcFs().Find(0).has_value());
+  EXPECT_FALSE(FindProcess(OwnAccess(), 0).has_value());
 }
 
 // Regression: the exception once escaped from the event loop and ended the daemon.
@@ -221,7 +222,7 @@ TEST(ProcStat, DoesNotFindAProcessThatEndsDuringTheRead) {
   char folder[] = "/tmp/lk-proc-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
   std::filesystem::create_directories(std::string(folder) + "/70/stat");  // can be opened but not read
-  EXPECT_FALSE(ProcFs(folder).Find(70).has_value());
+  EXPECT_FALSE(FindProcess(OwnAccess({folder, ""}), 70).has_value());
   std::filesystem::remove_all(folder);
 }
 

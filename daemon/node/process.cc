@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "base/files/read_files.h"
+#include "daemon/node/process_traits.h"
 
 namespace lockstep::daemon {
 namespace {
@@ -31,9 +32,11 @@ std::optional<ProcessInfo> ParseProcStat(const std::string& text) {
   return info;
 }
 
-std::optional<ProcessInfo> ProcFs::Find(int32_t pid) const {
-  return ParseProcStat(FileText(root_ + "/" + std::to_string(pid) + "/stat").value_or(""));
+std::optional<ProcessInfo> FindProcess(const HostAccess& access, int32_t pid) {
+  return ParseProcStat(ReadProcFile(access, pid, "stat"));
 }
+
+std::string ProcFs::ControlGroups(int32_t pid) const { return ReadProcFile(access_, pid, "cgroup"); }
 
 Fd OpenPidFd(pid_t pid) {
 #ifdef SYS_pidfd_open

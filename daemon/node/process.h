@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/fd.h"
+#include "daemon/node/host_access.h"
 #include "lockstep/v1/common.pb.h"
 
 namespace lockstep::daemon {
@@ -37,21 +38,28 @@ struct ProcessInfo {
   bool ended = false;  // it has exited, but its parent has not waited for it
 };
 
+// Returns nothing if the process does not exist or the kernel hides it. Any thread.
+std::optional<ProcessInfo> FindProcess(const HostAccess& access, int32_t pid);
+
 // Implemented by: ProcFs, and a table in tests. Any thread.
 class ProcessTable {
  public:
   virtual ~ProcessTable() = default;
-  // Returns nothing if there is no such process or the kernel hides it.
+  // See FindProcess.
   virtual std::optional<ProcessInfo> Find(int32_t pid) const = 0;
+  // Returns the lines of /proc/<pid>/cgroup; empty: the process does not exist or is hidden.
+  virtual std::string ControlGroups(int32_t pid) const = 0;
 };
 
+// `access` outlives it.
 class ProcFs final : public ProcessTable {
  public:
-  explicit ProcFs(std::string root = "/proc") : root_(std::move(root)) {}
-  std::optional<ProcessInfo> Find(int32_t pid) const override;
+  explicit ProcFs(const HostAccess& access) : access_(access) {}
+  std::optional<ProcessInfo> Find(int32_t pid) const override { return FindProcess(access_, pid); }
+  std::string ControlGroups(int32_t pid) const override;
 
  private:
-  const std::string root_;
+  const HostAccess& access_;
 };
 
 // Returns a descriptor that becomes readable when the process ends. It is invalid if the kernel does not

@@ -13,6 +13,7 @@
 #include "base/fuzz_input_fixture.h"
 #include "daemon/node/expected_processes.h"
 #include "daemon/node/identity.h"
+#include "daemon/node/own_access.h"
 #include "daemon/node/temp_folder_fake.h"
 
 namespace {
@@ -59,8 +60,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Write(proc + "/uptime", input.Flag() ? "1000.00 1900.00\n" : input.Text());
   for (size_t i = 0; i < kProcesses; ++i) AddProcess(input, proc, kFirst + static_cast<int32_t>(i));
 
+  const OwnAccess access({proc, folder.path()});
   const ExpectedProcesses expected(
-      {.proc = proc, .dev = folder.path(), .socket = "/run/lockstep/client.sock"},
+      {.socket = "/run/lockstep/client.sock", .uptime = proc + "/uptime"}, access,
       {.registered = [](int32_t pid) { return pid == kFirst; },
        .by_profiler = [](int32_t) { return false; },
        .reported = [](int32_t) { return false; },

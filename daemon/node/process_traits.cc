@@ -1,6 +1,5 @@
 #include "daemon/node/process_traits.h"
 
-#include <filesystem>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -10,32 +9,17 @@
 #include "base/files/read_files.h"
 
 namespace lockstep::daemon {
-namespace {
 
-namespace fs = std::filesystem;
-
-}  // namespace
-
-std::string ReadProcFile(const ProcPlaces& places, int32_t pid, const char* name) {
-  return FileText(absl::StrCat(places.proc, "/", pid, "/", name)).value_or("");
+std::string ReadProcFile(const HostAccess& access, int32_t pid, std::string_view name) {
+  InputFile file;
+  file.fd = access.OpenProcFile(pid, name);
+  return file.fd.ok() ? RestOf(file).value_or("") : "";
 }
 
-bool CudaIsUp(const ProcPlaces& places, int32_t pid, const std::string& maps) {
-  if (!absl::StrContains(maps, "/libcuda.so")) return false;
-  const std::string control = places.dev + "/nvidiactl";
-  std::error_code error;
-  if (!fs::exists(control, error)) return true;
-  for (const fs::directory_entry& entry : FolderEntries(absl::StrCat(places.proc, "/", pid, "/fd"))) {
-    std::error_code gone;
-    if (fs::read_symlink(entry.path(), gone) == control) return true;
-  }
-  return false;
-}
-
-std::string EnvironmentLines(const ProcPlaces& places, int32_t pid) {
+std::string EnvironmentLines(const HostAccess& access, int32_t pid) {
   std::string lines;
   for (const std::string& variable :
-       std::vector<std::string>(absl::StrSplit(ReadProcFile(places, pid, "environ"), '\0'))) {
+       std::vector<std::string>(absl::StrSplit(ReadProcFile(access, pid, "environ"), '\0'))) {
     if (absl::StrContains(variable, '\n') || !absl::StrContains(variable, '=')) continue;
     absl::StrAppend(&lines, variable, "\n");
   }
@@ -50,9 +34,9 @@ std::string EnvironmentValue(const std::string& lines, const std::string& name) 
   return "";
 }
 
-int32_t PidInItsNamespace(const ProcPlaces& places, int32_t pid) {
+int32_t PidInItsNamespace(const HostAccess& access, int32_t pid) {
   for (const std::string& line :
-       std::vector<std::string>(absl::StrSplit(ReadProcFile(places, pid, "status"), '\n'))) {
+       std::vector<std::string>(absl::StrSplit(ReadProcFile(access, pid, "status"), '\n'))) {
     if (!absl::StartsWith(line, "NSpid:")) continue;
     const std::vector<std::string> pids = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
     int32_t innermost = 0;

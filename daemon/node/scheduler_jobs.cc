@@ -41,6 +41,7 @@ absl::StatusOr<std::string> SchedulerJobs::Begin(const v1::BeginJobRequest& requ
                                                      ": it must be in the daemon's pid namespace"));
     }
     step.starter = starter->id;
+    step.group = StepGroup::Of(processes_.ControlGroups(request.pid()), request.job());
   }
   // A job also has processes of Slurm on a node that are not steps: one of its batch script, and one that
   // waits beside all steps.
@@ -93,6 +94,16 @@ const SchedulerStep* SchedulerJobs::FindAncestorStep(const ProcessInfo& process)
   return nullptr;
 }
 
+const SchedulerStep* SchedulerJobs::FindStepByGroup(const ProcessInfo& process) const {
+  const bool any = std::any_of(steps_.begin(), steps_.end(),
+                               [](const SchedulerStep& step) { return !step.group.empty(); });
+  if (!any) return nullptr;
+  const std::string groups = processes_.ControlGroups(process.id.pid);
+  const auto found = std::find_if(steps_.begin(), steps_.end(),
+                                  [&](const SchedulerStep& step) { return step.group.Holds(groups); });
+  return found == steps_.end() ? nullptr : &*found;
+}
+
 absl::Status SchedulerJobs::CheckClaim(uid_t uid, const Identity& identity) const {
   for (const SchedulerStep& step : steps_) {
     if (step.uid == uid) continue;
@@ -110,6 +121,7 @@ absl::Status SchedulerJobs::CheckClaim(uid_t uid, const Identity& identity) cons
 
 absl::Status SchedulerJobs::ApplyTo(const ProcessInfo& process, uid_t uid, Identity& identity) const {
   const SchedulerStep* step = FindAncestorStep(process);
+  if (step == nullptr) step = FindStepByGroup(process);
   if (step != nullptr && step->uid != uid) {
     return absl::PermissionDeniedError(absl::StrCat("it runs in Slurm's job ", step->name, ", which is user ",
                                                     step->uid, "'s, as user ", uid,

@@ -2,8 +2,9 @@
 // the process that started each step.
 //
 // A process's environment is only a claim, but these statements are trusted. Every descendant of a step's
-// process belongs to that step, whatever its environment says. A process that claims another user's job is
-// refused. If the scheduler has not reported a job, the environment of its processes is believed.
+// process, and every process in the step's control group, belongs to that step, whatever its environment
+// says. A process that claims another user's job is refused. If the scheduler has not reported a job, the
+// environment of its processes is believed.
 #ifndef LOCKSTEP_DAEMON_NODE_SCHEDULER_JOBS_H_
 #define LOCKSTEP_DAEMON_NODE_SCHEDULER_JOBS_H_
 
@@ -18,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/node/identity.h"
 #include "daemon/node/process.h"
+#include "daemon/node/step_group.h"
 #include "lockstep/v1/control.pb.h"
 
 namespace lockstep::daemon {
@@ -33,6 +35,7 @@ struct SchedulerStep {
   // from it.
   std::string own_name;
   ProcessId starter;  // the step's processes descend from it; pid 0: not known
+  StepGroup group;    // of the starter
   int32_t tasks = 0;  // 0: not known
 };
 
@@ -63,6 +66,7 @@ class SchedulerJobs {
   template <typename Condition>
   std::vector<SchedulerStep> Take(const Condition& condition);
   const SchedulerStep* FindAncestorStep(const ProcessInfo& process) const;
+  const SchedulerStep* FindStepByGroup(const ProcessInfo& process) const;
   absl::Status CheckClaim(uid_t uid, const Identity& identity) const;
 
   const ProcessTable& processes_;

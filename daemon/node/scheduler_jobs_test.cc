@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -21,7 +22,12 @@ class Processes final : public ProcessTable {
   ProcessInfo Add(int32_t pid, int32_t parent) {
     return known[pid] = {{pid, static_cast<uint64_t>(pid) * 10}, parent};
   }
+  std::string ControlGroups(int32_t pid) const override {
+    const auto found = groups.find(pid);
+    return found == groups.end() ? "" : found->second;
+  }
   std::map<int32_t, ProcessInfo> known;
+  std::map<int32_t, std::string> groups;
 };
 
 class SchedulerJobsTest : public testing::Test {
@@ -72,6 +78,37 @@ TEST_F(SchedulerJobsTest, DescendantsOfAStepBelongToItDespiteTheirEnvironment) {
   EXPECT_EQ(applied_.scheduler_job, "12");
   EXPECT_EQ(JobAfterApply(22, kAlice, "TORCHELASTIC_RUN_ID=exp\n"), "12.0");
   EXPECT_EQ(JobAfterApply(22, kAlice, "LOCKSTEP_JOB=exp\n"), "exp") << "her own choice";
+}
+
+TEST_F(SchedulerJobsTest, ProcessesInAStepsControlGroupBelongToIt) {
+  constexpr char kSlurm[] = "0::/system.slice/slurmstepd.scope/job_12/";
+  processes_.groups = {{20, absl::StrCat(kSlurm, "step_0/slurm\n")},
+                       {30, absl::StrCat(kSlurm, "step_1/slurm\n")},
+                       {40, absl::StrCat(kSlurm, "step_0/user/task_3\n")}};
+  ASSERT_TRUE(jobs_.Begin(Step(12, kAlice, 0, 20)).ok());
+  ASSERT_TRUE(jobs_.Begin(Step(12, kAlice, 1, 30)).ok());
+  EXPECT_EQ(JobAfterApply(40, kAlice, ""), "12.0") << "no descendant of slurmstepd";
+  EXPECT_TRUE(applied_.job_by_scheduler);
+  EXPECT_THAT(JobAfterApply(40, kBob, ""), HasSubstr("runs in Slurm's job 12.0"));
+  processes_.groups[40] = absl::StrCat(kSlurm, "step_10/user/task_0\n");
+  EXPECT_NE(JobAfterApply(40, kAlice, ""), "12.0") << "another step";
+  processes_.groups[40] = "0::/user.slice/user-12001.slice/user@12001.service/job_12/step_0\n";
+  EXPECT_NE(JobAfterApply(40, kAlice, ""), "12.0") << "a group that the user made";
+}
+
+TEST_F(SchedulerJobsTest, FindsTheGroupInEachVersionOfControlGroups) {
+  constexpr char kFirst[] =
+      "11:devices:/slurm/uid_12001/job_12/step_0/task_0\n1:name=systemd:/system.slice/slurmd.service\n";
+  processes_.groups = {
+      {20, kFirst},
+      {40, "9:cpuset:/slurm/uid_12001/job_12/step_0\n11:devices:/slurm/uid_12001/job_12/step_0/task_1\n"}};
+  ASSERT_TRUE(jobs_.Begin(Step(12, kAlice, 0, 20)).ok());
+  EXPECT_EQ(JobAfterApply(40, kAlice, ""), "12.0");
+  EXPECT_TRUE(StepGroup::Of("0::/system.slice/slurmstepd.scope/job_123/step_0\n", 12).empty())
+      << "another job's number";
+  EXPECT_TRUE(StepGroup::Of("0::/system.slice/slurmd.service\n", 12).empty());
+  EXPECT_TRUE(StepGroup::Of("0::/a/job_12\n", 12).Holds("0::/a/job_12/step_3/user\n")) << "the batch script";
+  EXPECT_FALSE(StepGroup().Holds(""));
 }
 
 TEST_F(SchedulerJobsTest, RefusesAnotherUserInAJobAndNamesIt) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,20 @@ absl::StatusOr<Peer> PeerOf(int socket) {
     return absl::ErrnoToStatus(errno, "the kernel does not report the peer's user");
   }
   return Peer{credentials.uid, credentials.gid, credentials.pid};
+}
+
+socklen_t PathAddress(const std::string& path, sockaddr_un* address) {
+  *address = {};
+  address->sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address->sun_path)) return 0;
+  std::memcpy(address->sun_path, path.data(), path.size());
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+}
+
+bool HasReceiver(const sockaddr_un& address, socklen_t length) {
+  const Fd probe(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0 ||
+         (errno != ECONNREFUSED && errno != ENOENT);
 }
 
 absl::Status PrepareSocketFolder(const std::string& folder) {
@@ -76,6 +91,13 @@ absl::StatusOr<ListeningSocket> ListeningSocket::Open(const std::string& path, i
     unlink(beside.c_str());
     return absl::ErrnoToStatus(error, absl::StrCat("cannot listen on ", path));
   }
+  return ListeningSocket(path, std::move(fd), info.st_dev, info.st_ino);
+}
+
+absl::StatusOr<ListeningSocket> ListeningSocket::Received(const std::string& path, Fd fd) {
+  struct stat info {};
+  if (!fd.ok() || lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode))
+    return absl::NotFoundError(absl::StrCat("no socket is open at ", path));
   return ListeningSocket(path, std::move(fd), info.st_dev, info.st_ino);
 }
 

@@ -15,15 +15,21 @@
 
 namespace lockstep::daemon {
 
-AggregatorLinks::AggregatorLinks(NodeInfo node, size_t spool_bytes, EventLoop& loop, const Clock& clock,
-                                 Registry& registry, Captures& captures, losses::LossTable& losses,
+AggregatorLinks::AggregatorLinks(NodeInfo node, size_t spool_bytes, std::shared_ptr<const HostAccess> access,
+                                 EventLoop& loop, const Clock& clock, Registry& registry,
+                                 const DepartedRanks& departed, NodeCaptures& captures,
+                                 const RankProgress& progress, RankStacks& stacks, losses::LossTable& losses,
                                  AuditLog& audit, Log& log)
     : node_(std::move(node)),
       spool_bytes_(spool_bytes),
+      access_(std::move(access)),
       loop_(loop),
       clock_(clock),
       registry_(registry),
+      departed_(departed),
       captures_(captures),
+      progress_(progress),
+      stacks_(stacks),
       losses_(losses),
       audit_(audit),
       log_(log) {}
@@ -49,7 +55,7 @@ AggregatorLinks::Link& AggregatorLinks::Add(UplinkOptions options, RankFilter fi
   UplinkEvents& events = *this;
   link.uplink = std::make_unique<Uplink>(
       std::move(options), std::make_shared<Spool>(link.budget, clock_, losses_), clock_, events, log_);
-  link.uplink->SetRanks(registry_.Ranks(filter));
+  SendRanks(link);
   return link;
 }
 
@@ -75,6 +81,14 @@ absl::Status AggregatorLinks::AddConfigured(const std::string& address,
     options.server_problem = [security] { return security->server_problem(); };
   }
   options.connect = [address, security] { return rpc::Connect(address, security.get()); };
+  if (parsed.is_unix()) {
+    options.channels = UplinkOptions::Channels::kOverSockets;
+    options.connect = [access = access_,
+                       path = parsed.path()]() -> absl::StatusOr<std::shared_ptr<grpc::Channel>> {
+      LOCKSTEP_ASSIGN_OR_RETURN(Fd socket, access->ConnectToSetting(path));
+      return rpc::ConnectOver(std::move(socket));
+    };
+  }
   Link& link = Add(std::move(options), RankFilter::All(), std::make_shared<SpoolBudget>(spool_bytes_));
   link.who = {"aggregator", std::nullopt, address};
   link.uplink->Start();
@@ -118,7 +132,7 @@ absl::Status AggregatorLinks::TryDial(const ControlCaller& caller, const v1::Dia
   if (!request.token().empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(token, rpc::Token::FromText(request.token()));
   }
-  LOCKSTEP_ASSIGN_OR_RETURN(Fd socket, rpc::ConnectUnix(address.path()));
+  LOCKSTEP_ASSIGN_OR_RETURN(Fd socket, access_->Connect(caller.uid, address.path()));
   // Root's daemon can reach every socket, but must not connect a caller to another user's socket.
   LOCKSTEP_ASSIGN_OR_RETURN(const Peer peer, PeerOf(socket.get()));
   if (peer.uid != caller.uid && caller.uid != 0) {
@@ -127,6 +141,7 @@ absl::Status AggregatorLinks::TryDial(const ControlCaller& caller, const v1::Dia
   }
   UplinkOptions options = MakeUplinkOptions(request.address(), token);
   options.mode = UplinkOptions::Mode::kOnce;
+  options.channels = UplinkOptions::Channels::kOverSockets;
   auto shared = std::make_shared<Fd>(std::move(socket));
   options.connect = [shared] { return rpc::ConnectOver(std::move(*shared)); };
   Link& link = Add(std::move(options), RankFilter::Of(caller.captures()), BudgetOf(caller.uid));
@@ -220,8 +235,15 @@ void AggregatorLinks::RanksChanged() {
   ranks_pending_ = true;
   loop_.After(kRanksPause, [this] {
     ranks_pending_ = false;
-    for (auto& [id, link] : links_) link.uplink->SetRanks(registry_.Ranks(link.filter));
+    for (const auto& [id, link] : links_) SendRanks(link);
   });
+}
+
+void AggregatorLinks::SendRanks(const Link& link) const {
+  v1::RankUpdate update;
+  for (v1::Rank& rank : registry_.Ranks(link.filter)) *update.add_ranks() = std::move(rank);
+  for (v1::Rank& rank : departed_.WithLog(link.filter)) *update.add_departed() = std::move(rank);
+  link.uplink->SetRanks(std::move(update));
 }
 
 void AggregatorLinks::UpdateClockSyncRate() {
@@ -273,9 +295,13 @@ void AggregatorLinks::AddStatus(uid_t caller, v1::DaemonStatus& daemon) const {
 
 // ---- CaptureUplinks
 
-bool AggregatorLinks::MayCapture(UplinkId uplink, const ProcessId& process) {
+bool AggregatorLinks::MayCapture(UplinkId uplink, const ProcessId& process, CaptureTime time) {
   const Link* link = Find(uplink);
   const RegisteredProcess* registered = registry_.Find(process);
+  if (registered == nullptr && time == CaptureTime::kPast) {
+    const DepartedRank* gone = departed_.Find(process);
+    if (gone != nullptr) registered = &gone->process;
+  }
   return link != nullptr && registered != nullptr && link->filter.Allows(*registered);
 }
 
@@ -365,23 +391,33 @@ void AggregatorLinks::EndForgotten(UplinkId uplink, const v1::RunningCaptures& r
   }
 }
 
+void AggregatorLinks::NoteArm(const Link& link, const v1::Arm& arm, CaptureTime time) {
+  const char* past = time == CaptureTime::kPast ? "yes" : "no";
+  log_.Info("arm", {{"capture", arm.capture()},
+                    {"ranks", arm.processes_size()},
+                    {"past", past},
+                    {"from", link.uplink->options().name}});
+  audit_.Note("arm", link.who, "ok",
+              {{"capture", arm.capture()},
+               {"captured_ranks", arm.processes_size()},
+               {"sample", arm.sample() ? "yes" : "no"},
+               {"past", past}});
+}
+
 void AggregatorLinks::HandleRequest(UplinkId uplink, const v1::FromAggregator& request) {
   const auto link = links_.find(uplink);
   if (link == links_.end() || stopping_) return;
-  const std::string& from = link->second.uplink->options().name;
   switch (request.message_case()) {
     case v1::FromAggregator::kRegister:
       EndForgotten(uplink, request.register_().running());
       break;
     case v1::FromAggregator::kArm:
-      log_.Info(
-          "arm",
-          {{"capture", request.arm().capture()}, {"ranks", request.arm().processes_size()}, {"from", from}});
-      audit_.Note("arm", link->second.who, "ok",
-                  {{"capture", request.arm().capture()},
-                   {"captured_ranks", request.arm().processes_size()},
-                   {"sample", request.arm().sample() ? "yes" : "no"}});
+      NoteArm(link->second, request.arm(), CaptureTime::kPresent);
       captures_.OnArm(uplink, request.arm());
+      break;
+    case v1::FromAggregator::kArmPast:
+      NoteArm(link->second, request.arm_past(), CaptureTime::kPast);
+      captures_.OnArmPast(uplink, request.arm_past());
       break;
     case v1::FromAggregator::kStart:
       log_.Info("start", {{"capture", request.start().capture()},
@@ -395,9 +431,25 @@ void AggregatorLinks::HandleRequest(UplinkId uplink, const v1::FromAggregator& r
       audit_.Note("stop", link->second.who, "ok", {{"capture", request.stop().capture()}});
       captures_.OnStop(uplink, request.stop());
       break;
+    case v1::FromAggregator::kReadProgress:
+      AnswerProgress(link->first, link->second, request.read_progress());
+      break;
     default:
       break;
   }
+}
+
+void AggregatorLinks::AnswerProgress(UplinkId uplink, const Link& link, const v1::ReadProgress& request) {
+  stacks_.AddTo(progress_.Read(link.filter, request.job()), request.stacks(),
+                KindsOf(request.native_stacks()),
+                [this, uplink, number = request.request()](v1::NodeProgress node) {
+                  const Link* now = Find(uplink);
+                  if (now == nullptr) return;
+                  v1::ProgressAnswer answer;
+                  answer.set_request(number);
+                  *answer.mutable_node() = std::move(node);
+                  now->uplink->SendProgress(std::move(answer));
+                });
 }
 
 }  // namespace lockstep::daemon

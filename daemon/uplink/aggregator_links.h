@@ -2,7 +2,7 @@
 // `lockstep trace` requests for one capture, and those of jobs.
 //
 // It limits how many each user may have. It sends them the ranks that they may see and the data of captures,
-// and passes their requests to Captures. The main thread; the uplinks' threads only post to it.
+// and passes their requests to NodeCaptures. The main thread; the uplinks' threads only post to it.
 #ifndef LOCKSTEP_DAEMON_UPLINK_AGGREGATOR_LINKS_H_
 #define LOCKSTEP_DAEMON_UPLINK_AGGREGATOR_LINKS_H_
 
@@ -25,10 +25,14 @@
 #include "base/rpc/token.h"
 #include "base/time.h"
 #include "daemon/captures/capture_uplinks.h"
-#include "daemon/captures/captures.h"
+#include "daemon/captures/node_captures.h"
+#include "daemon/clients/departed_ranks.h"
+#include "daemon/clients/rank_progress.h"
+#include "daemon/clients/rank_stacks.h"
 #include "daemon/drain/spool.h"
 #include "daemon/node/control_caller.h"
 #include "daemon/node/event_loop.h"
+#include "daemon/node/host_access.h"
 #include "daemon/node/node_info.h"
 #include "daemon/node/registry.h"
 #include "daemon/uplink/uplink.h"
@@ -59,8 +63,10 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   };
 
   // All references outlive this.
-  AggregatorLinks(NodeInfo node, size_t spool_bytes, EventLoop& loop, const Clock& clock, Registry& registry,
-                  Captures& captures, losses::LossTable& losses, AuditLog& audit, Log& log);
+  AggregatorLinks(NodeInfo node, size_t spool_bytes, std::shared_ptr<const HostAccess> access,
+                  EventLoop& loop, const Clock& clock, Registry& registry, const DepartedRanks& departed,
+                  NodeCaptures& captures, const RankProgress& progress, RankStacks& stacks,
+                  losses::LossTable& losses, AuditLog& audit, Log& log);
 
   // Connects to an aggregator of the daemon's settings, for all ranks.
   absl::Status AddConfigured(const std::string& address, const rpc::SecuritySettings& settings);
@@ -90,7 +96,7 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   const SpoolStats& removed_spools() const { return removed_spools_; }
 
   // CaptureUplinks.
-  bool MayCapture(UplinkId uplink, const ProcessId& process) override;
+  bool MayCapture(UplinkId uplink, const ProcessId& process, CaptureTime time) override;
   Nanos AwayFor(UplinkId uplink) override;
   HostTime ToHost(UplinkId uplink, JobTime t) override;
   std::shared_ptr<Spool> SpoolOf(UplinkId uplink) override;
@@ -126,14 +132,23 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   const Link* Find(UplinkId uplink) const;
   // Ends the captures that a restarted aggregator has not resumed.
   void EndForgotten(UplinkId uplink, const v1::RunningCaptures& running);
+  void SendRanks(const Link& link) const;
+  // Notes the request in the logs.
+  void NoteArm(const Link& link, const v1::Arm& arm, CaptureTime time);
   void HandleRequest(UplinkId uplink, const v1::FromAggregator& request);
+  void AnswerProgress(UplinkId uplink, const Link& link, const v1::ReadProgress& request);
 
   const NodeInfo node_;
   const size_t spool_bytes_;
+  // Connections are made on the uplinks' threads.
+  const std::shared_ptr<const HostAccess> access_;
   EventLoop& loop_;
   const Clock& clock_;
   Registry& registry_;
-  Captures& captures_;
+  const DepartedRanks& departed_;
+  NodeCaptures& captures_;
+  const RankProgress& progress_;
+  RankStacks& stacks_;
   losses::LossTable& losses_;
   AuditLog& audit_;
   Log& log_;

@@ -78,7 +78,7 @@ std::string Uplink::last_error() {
   return last_error_;
 }
 
-void Uplink::SetRanks(std::vector<v1::Rank> ranks) {
+void Uplink::SetRanks(v1::RankUpdate ranks) {
   {
     MutexLock lock(&mutex_);
     ranks_ = std::move(ranks);
@@ -94,6 +94,16 @@ void Uplink::SendStates(v1::RankStates states) {
     if (!up_) return;
     states_.push_back(std::move(states));
     if (states_.size() > kMostStates) states_.pop_front();
+  }
+  changed_.SignalAll();
+}
+
+void Uplink::SendProgress(v1::ProgressAnswer answer) {
+  {
+    MutexLock lock(&mutex_);
+    if (!up_) return;
+    answers_.push_back(std::move(answer));
+    if (answers_.size() > kMostAnswers) answers_.pop_front();
   }
   changed_.SignalAll();
 }
@@ -150,8 +160,8 @@ absl::Status Uplink::RunStream(bool* registered) {
     states_.clear();
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options_.connect());
-  // A channel made from a socket has no connectivity state to watch.
-  const bool connected = options_.mode == UplinkOptions::Mode::kOnce || WaitConnected(*channel);
+  const bool connected =
+      options_.channels == UplinkOptions::Channels::kOverSockets || WaitConnected(*channel);
   if (!connected) {
     const std::string problem = options_.server_problem();
     return problem.empty() ? absl::UnavailableError("cannot connect") : absl::UnauthenticatedError(problem);
@@ -228,7 +238,7 @@ absl::Status Uplink::Handshake(Stream& stream) {
     }
     spool_->Resume(registered.acked_sequence(), registered.credits());
     ranks.mutable_ranks();
-    for (const v1::Rank& rank : ranks_) *ranks.mutable_ranks()->add_ranks() = rank;
+    *ranks.mutable_ranks() = ranks_;
     ranks_changed_ = false;
     spool_ready_ = true;
   }
@@ -270,8 +280,10 @@ void Uplink::OnMessage(const v1::FromAggregator& message) {
       spool_->Acknowledge(message.ack().through(), message.ack().credits());
       return;
     case v1::FromAggregator::kArm:
+    case v1::FromAggregator::kArmPast:
     case v1::FromAggregator::kStart:
     case v1::FromAggregator::kStop:
+    case v1::FromAggregator::kReadProgress:
       events_.OnRequest(options_.id, message);
       return;
     case v1::FromAggregator::MESSAGE_NOT_SET:
@@ -296,12 +308,17 @@ bool Uplink::NextMessage(v1::FromDaemon& message) {
     if (ranks_changed_) {
       ranks_changed_ = false;
       message.mutable_ranks();
-      for (const v1::Rank& rank : ranks_) *message.mutable_ranks()->add_ranks() = rank;
+      *message.mutable_ranks() = ranks_;
       return true;
     }
     if (!states_.empty()) {
       *message.mutable_states() = std::move(states_.front());
       states_.pop_front();
+      return true;
+    }
+    if (!answers_.empty()) {
+      *message.mutable_progress() = std::move(answers_.front());
+      answers_.pop_front();
       return true;
     }
   }
@@ -323,7 +340,8 @@ absl::Status Uplink::WriteLoop(Stream& stream) {
     {
       MutexLock lock(&mutex_);
       changed_.Wait(&mutex_, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        return stopping_ || broken_ || spool_ready_ || ranks_changed_ || !states_.empty();
+        return stopping_ || broken_ || spool_ready_ || ranks_changed_ || !states_.empty() ||
+               !answers_.empty();
       });
       if (stopping_) return absl::CancelledError("stopping");
       if (broken_) return absl::UnavailableError("the aggregator ended the stream");

@@ -41,7 +41,7 @@ class UplinkEvents {
   virtual void OnUplinkUp(UplinkId uplink) = 0;
   // The stream broke or could not be opened. `last`: there will be no further attempt.
   virtual void OnUplinkDown(UplinkId uplink, const absl::Status& why, bool last) = 0;
-  // The request is an Arm, Start, Stop, or a Register that lists the running captures.
+  // The request is an Arm, Start, Stop, ReadProgress, or a Register that lists the running captures.
   virtual void OnRequest(UplinkId uplink, const v1::FromAggregator& request) = 0;
 };
 
@@ -49,12 +49,15 @@ struct UplinkOptions {
   UplinkId id = 0;
   // Makes a new channel for each attempt. Called on the uplink's thread.
   std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>()> connect;
+  // kOverSockets: `connect` makes channels over connected sockets, which gRPC cannot watch.
+  enum class Channels : uint8_t { kConnectThemselves, kOverSockets };
+  Channels channels = Channels::kConnectThemselves;
   // Returns why the aggregator's certificate was refused; empty if it was not. On the same thread.
   std::function<std::string()> server_problem = [] { return std::string(); };
   std::string name;  // for the log
   rpc::Token token;
-  // kReconnect: reconnects without end. kOnce: the channel is already connected, and the uplink ends when it
-  // breaks. kWhileReachable: reconnects until no attempt has succeeded for `gone_after`.
+  // kReconnect: reconnects without end. kOnce: the uplink ends when its connection breaks. kWhileReachable:
+  // reconnects until no attempt has succeeded for `gone_after`.
   enum class Mode : uint8_t { kReconnect, kOnce, kWhileReachable };
   Mode mode = Mode::kReconnect;
   Nanos gone_after = Nanos::Seconds(60);
@@ -81,8 +84,10 @@ class Uplink {
   void Flush(Nanos at_most);
 
   // Sets the complete list; it replaces the one before. Any thread, as for all functions below.
-  void SetRanks(std::vector<v1::Rank> ranks);
+  void SetRanks(v1::RankUpdate ranks);
   void SendStates(v1::RankStates states);
+  // Answers a request of the connected aggregator. It is dropped if the connection breaks first.
+  void SendProgress(v1::ProgressAnswer answer);
   void SetClockSyncRate(ClockSyncRate rate) { clock_sync_.SetRate(rate); }
   OffsetEstimate Offset() const { return clock_sync_.Estimate(); }
 
@@ -99,6 +104,7 @@ class Uplink {
  private:
   using Stream = grpc::ClientReaderWriter<v1::FromDaemon, v1::FromAggregator>;
   static constexpr size_t kMostStates = 4096;
+  static constexpr size_t kMostAnswers = 16;
   // Slightly shorter than the interval of clock exchanges without a capture, because these wake the writer.
   static constexpr Nanos kHealthPause = Nanos::Seconds(9);
 
@@ -130,8 +136,9 @@ class Uplink {
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;  // the reader has seen the stream's end
   bool spool_ready_ ABSL_GUARDED_BY(mutex_) = false;
   bool ranks_changed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<v1::Rank> ranks_ ABSL_GUARDED_BY(mutex_);
+  v1::RankUpdate ranks_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::RankStates> states_ ABSL_GUARDED_BY(mutex_);
+  std::deque<v1::ProgressAnswer> answers_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::Register> registered_ ABSL_GUARDED_BY(mutex_);
   std::string last_error_ ABSL_GUARDED_BY(mutex_);
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the current stream

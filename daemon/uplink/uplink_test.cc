@@ -91,7 +91,9 @@ TEST_F(UplinkTest, SendsRanksBeforeItReportsUp) {
   EXPECT_TRUE(aggregator->WaitFor([](const Seen& s) { return s.rank_updates == 1; }));
   v1::Rank rank;
   rank.set_rank(5);
-  uplink_->SetRanks({rank});
+  v1::RankUpdate update;
+  *update.add_ranks() = rank;
+  uplink_->SetRanks(std::move(update));
   EXPECT_TRUE(
       aggregator->WaitFor([](const Seen& s) { return s.ranks.size() == 1 && s.ranks[0].rank() == 5; }));
 }

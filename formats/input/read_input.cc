@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "capture/infer/infer_groups.h"
+#include "capture/model/row_limit.h"
 #include "capture/store/records.h"
 #include "formats/common/byte_source.h"
 #include "formats/common/foreign_files.h"
@@ -320,6 +321,7 @@ absl::StatusOr<capture::Capture> LoadCapture(const std::string& folder, const Re
   std::vector<ReadFile> read = ReadAll(std::move(opened), Keep::kAll, options);
   for (size_t i = 0; i < read.size(); ++i) files[place_of[i]] = std::move(read[i]);
   JoinRecordedTraces(std::move(recorded->traces), std::move(files), capture);
+  if (absl::Status s = capture::CheckAnalysedRows(capture::CountAnalysedRows(capture)); !s.ok()) return s;
   capture::Finish(capture);
   capture::InferGroups(capture);
   if (options.host == HostDetail::kFrames) AddNvtxFrames(capture);
@@ -343,6 +345,7 @@ absl::StatusOr<capture::Capture> ReadInput(std::span<const std::string> paths, c
   if (!capture.ok()) return capture.status();
   if (capture->id.empty()) capture->id = NameOf(input->traces);
   capture->notes.insert(capture->notes.end(), input->notes.begin(), input->notes.end());
+  if (absl::Status s = capture::CheckAnalysedRows(capture::CountAnalysedRows(*capture)); !s.ok()) return s;
   capture::Finish(*capture);
   capture::InferGroups(*capture);
   if (options.host == HostDetail::kFrames) AddNvtxFrames(*capture);

@@ -32,8 +32,8 @@ Cut FindCut(std::string_view text, MoreInput more);
 std::optional<size_t> FindEventEnd(std::string_view text, size_t from);
 
 // Returns the first position at or after `from` that looks like the start of an event: a '{' that is not the
-// value of a member, then a key of events. The parser continues there after damage. nullopt: there is no such
-// position.
+// value of a member, then a key of events. The parser continues there after damage. nullopt if the text
+// has none.
 std::optional<size_t> FindEventStart(std::string_view text, size_t from);
 
 }  // namespace lockstep::formats

@@ -246,7 +246,9 @@ class Writer {
     std::string line = "TIME of the capture: compute " + part(compute) + "  exposed transfer " +
                        part(transfer) + "  exposed wait " + part(wait);
     if (unsplit > 0) line += "  exposed, not split " + part(unsplit);
-    line += "  copies " + part(memory) + "  idle " + part(idle);
+    // Communication alone was recorded, so the rest need not be idle.
+    const bool only_communication = compute == 0 && memory == 0 && communication > 0;
+    line += "  copies " + part(memory) + (only_communication ? "  not recorded " : "  idle ") + part(idle);
     if (communication > 0) line += "  overlap " + Percent(overlap / communication);
     page_.AddParagraph(kUseful, line, 2, Tone::kTitle);
     const EfficiencyRow& e = r_.efficiency;

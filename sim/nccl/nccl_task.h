@@ -76,6 +76,8 @@ struct NcclKernel {
   bool begun = false;
   std::vector<void*> task_events;  // parents of the events of device and proxy
   bool has_task_events = false;    // task_events is set
+  // Used only by the thread of Progress: events of the channels that have started, one for each parent.
+  std::vector<void*> channel_events;
 };
 
 }  // namespace lockstep::sim

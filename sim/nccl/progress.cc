@@ -19,6 +19,11 @@ constexpr int64_t kGlobalTimerStepNs = 32;  // resolution of the device's clock
 constexpr int kProxySteps = 4;
 constexpr uint32_t kDeviceMask = nccl::kEventKernelChannel | nccl::kEventProxyOp | nccl::kEventProxyStep;
 
+// Returns the time on the device's clock.
+uint64_t GlobalTimer(int64_t ns) {
+  return static_cast<uint64_t>((ns + RealtimeAheadNs()) / kGlobalTimerStepNs * kGlobalTimerStepNs);
+}
+
 }  // namespace
 
 // Called on the timeline's thread.
@@ -105,6 +110,7 @@ void Progress::Run() {
     }
     bool moved = false;
     for (const auto& kernel : open) moved = Resolve(*kernel) || moved;
+    for (const auto& kernel : open) ReportStart(*kernel);
     // Data is moved in the order of the launches.
     for (const auto& kernel : open) {
       if (!ReadyForData(*kernel)) break;
@@ -272,51 +278,65 @@ void Progress::Exchange(const NcclTask& task) {
   }
 }
 
-// Emits the events of a running kernel that the proxy thread sees: each channel's times on the device's
-// clock. If the communicator spans several hosts, it also emits the network's operations.
-void Progress::DeviceEvents(const NcclKernel& kernel) {
-  const std::vector<void*>& parents = kernel.task_events;
-  const uint32_t mask = kernel.mask;
-  const int64_t real = RealtimeAheadNs();
-  const auto timer = [&](int64_t ns) {
-    return static_cast<uint64_t>((ns + real) / kGlobalTimerStepNs * kGlobalTimerStepNs);
-  };
-  for (void* parent : parents) {
+// The proxy thread sees a channel's start before its end, so a kernel that never ends has a start.
+void Progress::ReportStart(NcclKernel& kernel) {
+  if ((kernel.mask & nccl::kEventKernelChannel) == 0 || !kernel.channel_events.empty()) return;
+  int64_t start_ns = 0;
+  {
+    MutexLock lock(&mutex_);
+    if (!kernel.has_task_events || kernel.start_ns < 0 || kernel.start_ns > MonotonicNs()) return;
+    start_ns = kernel.start_ns;
+  }
+  for (void* parent : kernel.task_events) {
     ProfilerEvent event;
     event.descriptor.parent = parent;
     event.descriptor.rank = profiled_.rank;
-    if (mask & nccl::kEventKernelChannel) {
-      event.descriptor.type = nccl::kEventKernelChannel;
-      event.descriptor.detail = {};
-      event.descriptor.detail.kernel_channel = {0, timer(kernel.start_ns)};
-      void* const channel = profiler_.Start(profiled_, event);
-      nccl::EventStateArgs stop{};
-      stop.gpu_timer_ns = timer(kernel.end_ns);
-      profiler_.State(channel, nccl::EventState::kKernelChannelStop, stop);
-      profiler_.Stop(channel);
-    }
-    if (profiled_.nodes < 2 || (mask & (nccl::kEventProxyOp | nccl::kEventProxyStep)) == 0) continue;
-    event.descriptor.type = nccl::kEventProxyOp;
+    event.descriptor.type = nccl::kEventKernelChannel;
     event.descriptor.detail = {};
-    event.descriptor.detail.proxy_op = {getpid(),    0,       (world_.rank() + 1) % world_.ranks(),
-                                        kProxySteps, 1 << 19, 1};
-    void* const op = profiler_.Start(profiled_, event);
-    profiler_.State(op, nccl::EventState::kProxyOpInProgress);
-    for (int s = 0; s < kProxySteps && (mask & nccl::kEventProxyStep) != 0; ++s) {
-      ProfilerEvent step;
-      step.descriptor.type = nccl::kEventProxyStep;
-      step.descriptor.parent = op;
-      step.descriptor.rank = profiled_.rank;
-      step.descriptor.detail.proxy_step.step = s;
-      void* const handle = profiler_.Start(profiled_, step);
-      for (const auto state :
-           {nccl::EventState::kProxyStepSendGpuWait, nccl::EventState::kProxyStepSendPeerWait,
-            nccl::EventState::kProxyStepSendWait})
-        profiler_.State(handle, state);
-      profiler_.Stop(handle);
-    }
-    profiler_.Stop(op);
+    event.descriptor.detail.kernel_channel = {0, GlobalTimer(start_ns)};
+    kernel.channel_events.push_back(profiler_.Start(profiled_, event));
   }
+}
+
+// Emits the remaining events of a kernel that has ended: each channel's end on the device's clock and, if the
+// communicator spans several hosts, the network's operations.
+void Progress::DeviceEvents(NcclKernel& kernel) {
+  ReportStart(kernel);
+  for (size_t i = 0; i < kernel.task_events.size(); ++i) {
+    if (i < kernel.channel_events.size()) {
+      nccl::EventStateArgs stop{};
+      stop.gpu_timer_ns = GlobalTimer(kernel.end_ns);
+      profiler_.State(kernel.channel_events[i], nccl::EventState::kKernelChannelStop, stop);
+      profiler_.Stop(kernel.channel_events[i]);
+    }
+    if (profiled_.nodes >= 2) ProxyEvents(kernel.task_events[i], kernel.mask);
+  }
+}
+
+void Progress::ProxyEvents(void* parent, uint32_t mask) {
+  if ((mask & (nccl::kEventProxyOp | nccl::kEventProxyStep)) == 0) return;
+  ProfilerEvent event;
+  event.descriptor.parent = parent;
+  event.descriptor.rank = profiled_.rank;
+  event.descriptor.type = nccl::kEventProxyOp;
+  event.descriptor.detail = {};
+  event.descriptor.detail.proxy_op = {getpid(),    0,       (world_.rank() + 1) % world_.ranks(),
+                                      kProxySteps, 1 << 19, 1};
+  void* const op = profiler_.Start(profiled_, event);
+  profiler_.State(op, nccl::EventState::kProxyOpInProgress);
+  for (int s = 0; s < kProxySteps && (mask & nccl::kEventProxyStep) != 0; ++s) {
+    ProfilerEvent step;
+    step.descriptor.type = nccl::kEventProxyStep;
+    step.descriptor.parent = op;
+    step.descriptor.rank = profiled_.rank;
+    step.descriptor.detail.proxy_step.step = s;
+    void* const handle = profiler_.Start(profiled_, step);
+    for (const auto state : {nccl::EventState::kProxyStepSendGpuWait,
+                             nccl::EventState::kProxyStepSendPeerWait, nccl::EventState::kProxyStepSendWait})
+      profiler_.State(handle, state);
+    profiler_.Stop(handle);
+  }
+  profiler_.Stop(op);
 }
 
 }  // namespace lockstep::sim

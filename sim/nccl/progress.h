@@ -55,7 +55,10 @@ class Progress {
   bool MoveData(NcclKernel& kernel);  // returns true if data was moved
   void Exchange(const NcclTask& task);
   bool MoveMail(NcclStep& step);
-  void DeviceEvents(const NcclKernel& kernel);
+  // Reports the start of the kernel's channels, once it has begun on the device.
+  void ReportStart(NcclKernel& kernel);
+  void DeviceEvents(NcclKernel& kernel);
+  void ProxyEvents(void* parent, uint32_t mask);
 
   Gpu& gpu_;
   Profiler& profiler_;

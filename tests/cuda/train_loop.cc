@@ -3,9 +3,6 @@
 //
 // It runs on a GPU or on the simulated stack, under mpiexec, srun or torchrun. It reads its rank from the
 // environment and shares NCCL's unique id through a file.
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +13,9 @@
 #include "client/lockstep.h"
 #include "tests/cuda/cuda_api.h"
 #include "tests/cuda/kernels.h"
+#include "tests/cuda/nccl_job.h"
+
+using namespace lockstep::cuda_tests;  // NOLINT: the helpers of these programs
 
 namespace {
 
@@ -34,39 +34,6 @@ struct Options {
   bool graph = false;
   bool allocate = false;  // allocates scratch memory per step, from the stream's pool and from the device
 };
-
-struct Place {
-  int rank = 0, ranks = 1, local_rank = 0;
-};
-
-[[noreturn]] void Die(const char* what, const char* why) {
-  std::fprintf(stderr, "train_loop: %s: %s\n", what, why);
-  std::exit(1);
-}
-void Check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) Die(what, cudaGetErrorString(error));
-}
-void Check(ncclResult_t result, const char* what) {
-  if (result != ncclSuccess)
-    Die(what, (std::string(ncclGetErrorString(result)) + ": " + ncclGetLastError(nullptr)).c_str());
-}
-#define CHECK(call) Check(call, #call)
-
-int FromEnvironment(std::initializer_list<const char*> names, int otherwise) {
-  for (const char* name : names) {
-    if (const char* value = std::getenv(name)) return std::atoi(value);
-  }
-  return otherwise;
-}
-
-Place FindPlace() {
-  Place p;
-  p.rank = FromEnvironment({"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}, 0);
-  p.ranks = FromEnvironment({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}, 1);
-  p.local_rank =
-      FromEnvironment({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}, 0);
-  return p;
-}
 
 Options Parse(int count, char** arguments) {
   Options o;
@@ -101,28 +68,6 @@ Options Parse(int count, char** arguments) {
   }
   if (o.id_file.empty() || o.side % 16 != 0 || o.side <= 0 || o.elements <= 0) Die("options", kUsage);
   return o;
-}
-
-// Rank 0 writes the file under a temporary name and renames it when it is complete.
-ncclUniqueId ShareId(const Options& o, const Place& p) {
-  ncclUniqueId id;
-  if (p.rank == 0) {
-    CHECK(ncclGetUniqueId(&id));
-    const std::string partial = o.id_file + ".partial";
-    std::FILE* file = std::fopen(partial.c_str(), "wb");
-    if (file == nullptr || std::fwrite(&id, sizeof id, 1, file) != 1 || std::fclose(file) != 0)
-      Die(partial.c_str(), "cannot be written");
-    if (std::rename(partial.c_str(), o.id_file.c_str()) != 0) Die(o.id_file.c_str(), "cannot be made");
-    return id;
-  }
-  for (int tries = 0; tries < 6000; ++tries) {
-    std::FILE* file = std::fopen(o.id_file.c_str(), "rb");
-    const bool whole = file != nullptr && std::fread(&id, sizeof id, 1, file) == 1;
-    if (file != nullptr) std::fclose(file);
-    if (whole) return id;
-    usleep(10'000);
-  }
-  Die(o.id_file.c_str(), "rank 0 has not written it in a minute");
 }
 
 class Training {
@@ -199,7 +144,8 @@ class Training {
   void CheckSum(long step) const {
     const int n = p_.ranks;
     for (int i = 0; i < o_.elements; i += 997) {
-      const float want = static_cast<float>(n * (n + 1) / 2 + n * (i % 7) + n * static_cast<int>(step % 5));
+      const int sum = n * (n + 1) / 2 + n * (i % 7) + n * static_cast<int>(step % 5);
+      const auto want = static_cast<float>(sum);
       if (result_[i] != want) {
         std::fprintf(stderr, "train_loop: rank %d step %ld element %d: %f instead of %f\n", p_.rank, step, i,
                      static_cast<double>(result_[i]), static_cast<double>(want));
@@ -224,11 +170,9 @@ class Training {
 int main(int count, char** arguments) {
   const Options options = Parse(count, arguments);
   const Place place = FindPlace();
-  int devices = 0;
-  CHECK(cudaGetDeviceCount(&devices));
-  CHECK(cudaSetDevice(place.local_rank % devices));
+  ChooseDevice(place);
   Training training(options, place);
-  training.Connect(ShareId(options, place));
+  training.Connect(ShareId(options.id_file, place));
   for (long step = 0; options.steps == 0 || step < options.steps; ++step) training.Step(step);
   training.Disconnect();
   if (place.rank == 0)

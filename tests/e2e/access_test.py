@@ -1,4 +1,4 @@
-"""Each case is a call that is refused, and the same call by somebody for whom it is right. A refusal writes nothing, neither for the
+"""Each case is a call that is refused, and the same call by a user who may make it. A refusal writes nothing, neither for the
 caller nor in the aggregator's captures, and leaves one refusal in the audit log. The calls are those of the real programs over gRPC,
 HTTP and the node's sockets."""
 import http.client

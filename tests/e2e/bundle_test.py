@@ -18,6 +18,7 @@ SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
 from late_ranks import RANK_ARGS  # noqa: E402
 from live_job import LiveJob, report_of  # noqa: E402
+from machine_root import output, run  # noqa: E402
 from waiting import wait_until  # noqa: E402
 
 INSIDE = "LOCKSTEP_TEST_IN_NAMESPACE"
@@ -42,17 +43,6 @@ def enter_namespace():
             os.environ[INSIDE] = " ".join(how)
             os.execvp(how[0], [*how, sys.executable, *sys.argv])
     os.environ[INSIDE] = ""
-
-
-def run(*command, **kwargs):
-    return subprocess.run([str(word) for word in command], text=True, capture_output=True, timeout=300, **kwargs)
-
-
-def output(*command):
-    done = run(*command)
-    if done.returncode != 0:
-        raise RuntimeError(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 class Bundle:

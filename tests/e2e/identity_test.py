@@ -44,7 +44,8 @@ class Identity(unittest.TestCase):
         cls.site(SITE, f"""\
             lockstep node authority {SITE}/authority
             lockstep node enrol --kind aggregator --authority {SITE}/authority -o {SITE}
-            lockstep node enrol a b --authority {SITE}/authority -o {SITE}
+            lockstep node enrol a --host a.cluster.example --authority {SITE}/authority -o {SITE}
+            lockstep node enrol b --authority {SITE}/authority -o {SITE}
             lockstep node enrol --kind user alice bob --authority {SITE}/authority -o {SITE}""")
 
     @classmethod
@@ -112,8 +113,12 @@ class Identity(unittest.TestCase):
 
     def test_a_renewed_certificate_is_used_and_a_revoked_one_refused(self):
         self.start()
+        names_of_a = f"openssl x509 -noout -ext subjectAltName -in {SITE}/a/tls.crt"
+        names = self.head.sh("root", names_of_a).stdout
+        self.assertIn("DNS:a.cluster.example", names)
         renewed = self.head.sh("root", f"lockstep node rotate --tls-dir {SITE}/a --authority {SITE}/authority")
         self.assertIn("node a, valid until", renewed.stdout)
+        self.assertEqual(self.head.sh("root", names_of_a).stdout, names)
         self.head.sh("root", f"lockstep node revoke b --authority {SITE}/authority --tls-dir {SITE}/aggregator")
         wait_until(lambda: len(self.ranks("alice")) == 1, "the end of b's stream", self.logs)
         rest = self.lockstep("alice", "trace --job alices --duration 500ms -o rest --force")

@@ -254,9 +254,16 @@ class NodeDaemon(ClusterTest):
         return ""
 
     def test_the_daemon_has_only_the_rights_that_it_needs(self):
-        status = pathlib.Path(f"/proc/{self.daemon.pid()}/status").read_text()
+        daemon = pathlib.Path(f"/proc/{self.daemon.pid()}")
+        status = (daemon / "status").read_text()
+        self.assertEqual(int(re.search(r"CapEff:\s*(\w+)", status)[1], 16), 0)
+        self.assertNotRegex(status, r"(?m)^Uid:\t0\b")
+        self.assertIn("NoNewPrivs:\t1", status)
+        (broker,) = (daemon / "task" / daemon.name / "children").read_text().split()
+        status = pathlib.Path(f"/proc/{broker}/status").read_text()
+        self.assertIn("Name:\tlockstep-broker", status)
         held = int(re.search(r"CapEff:\s*(\w+)", status)[1], 16)
-        self.assertEqual(held, 1 << 19 | 1 << 2, "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
+        self.assertEqual(held, 1 << 19 | 1 << 7 | 1 << 6 | 1 << 2, "CAP_SYS_PTRACE, CAP_SETUID, CAP_SETGID, CAP_DAC_READ_SEARCH")
         self.assertIn("NoNewPrivs:\t1", status)
         status = pathlib.Path(f"/proc/{self.aggregator.pid()}/status").read_text()
         self.assertEqual(int(re.search(r"CapEff:\s*(\w+)", status)[1], 16), 0)

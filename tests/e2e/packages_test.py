@@ -97,6 +97,7 @@ class Contents(unittest.TestCase):
         expected = {
             "client": {f"/usr/lib/{self.multiarch}/lockstep/liblockstep_client.so", "/usr/include/lockstep.h"},
             "daemon": {"/usr/bin/lockstepd", "/etc/lockstep/lockstepd.conf", "/usr/lib/systemd/system/lockstepd.service",
+                       "/usr/lib/systemd/system/lockstepd-broker.service",
                        "/usr/share/man/man8/lockstepd.8.gz"},
             "aggregator": {"/usr/bin/lockstep-aggregator", "/etc/lockstep/aggregator.conf",
                            "/usr/lib/systemd/system/lockstep-aggregator.service", "/usr/share/man/man8/lockstep-aggregator.8.gz"},
@@ -155,7 +156,8 @@ class Contents(unittest.TestCase):
         for component in ("daemon", "aggregator", "cli"):
             for library in (r"libc6 \(>= ", r"libgrpc\+\+1", r"libprotobuf\d+", r"libstdc\+\+6 \(>= "):
                 self.assertRegex(field(component, "Depends"), library)
-        self.assertIn("adduser", field("aggregator", "Depends"))
+        for component in ("daemon", "aggregator"):
+            self.assertIn("adduser", field(component, "Depends"))
         self.assertEqual(field("cli", "Recommends"), "lockstep-client, lockstep-daemon")
         for component in COMPONENTS:
             self.assertEqual(field(component, "Version"), f"{VERSION}-1")
@@ -194,7 +196,8 @@ class Installed(unittest.TestCase):
         # An image may leave out documents (dpkg's path-exclude).
         wrong = [line for line in self.machine.run("dpkg", "--verify", *names).stdout.splitlines() if "/usr/share/" not in line]
         self.assertEqual(wrong, [])
-        self.assertIn("/usr/sbin/nologin", self.machine.must("getent", "passwd", "lockstep"))
+        for user in ("lockstepd", "lockstep"):
+            self.assertIn("/usr/sbin/nologin", self.machine.must("getent", "passwd", user))
         self.assertEqual(self.machine.running(), [], "without systemd nothing is started")
         self.assertTrue((self.machine.root / "etc/systemd/system/multi-user.target.wants/lockstepd.service").is_symlink())
         self.assertFalse((self.machine.root / "etc/systemd/system/multi-user.target.wants/lockstep-aggregator.service").is_symlink(),
@@ -222,7 +225,8 @@ class Installed(unittest.TestCase):
         self.assertRegex(done.stdout, r"(?m)^listen +127\.0\.0\.1:0 +/etc/lockstep/aggregator\.conf:\d+$")
 
     def test_3_the_systems_daemon_captures_a_users_job(self):
-        daemon = self.machine.start_service("lockstepd.service")
+        broker = self.machine.start_service("lockstepd-broker.service")
+        daemon = self.machine.start_service("lockstepd.service", user="lockstepd")
         user = self.machine.as_user(None)
         rank = ["/run/built/bin/lockstep-sim-rank", "--forever", "--seed", "7", "--time-scale", "4", "--microbatches", "2", "--fault", "slow_gpu", "--fault-rank", "1",
                 "--fault-size", "0.3"]
@@ -247,6 +251,9 @@ class Installed(unittest.TestCase):
         job.wait(60)
         daemon.terminate()
         self.assertEqual(daemon.wait(60), 0, daemon.output.read_text())
+        broker.terminate()
+        self.assertEqual(broker.wait(60), 0, broker.output.read_text())
+        self.assertEqual(list((self.machine.root / "run/lockstep").glob("*.sock")), [], "the broker removes the sockets")
 
     def pid_of_a_rank(self):
         for entry in pathlib.Path("/proc").iterdir():
@@ -317,7 +324,8 @@ class UnderSystemd(unittest.TestCase):
         folder = f"/etc/systemd/system/{unit}.service.d"
         self.machine.must("sh", "-c", f"mkdir -p {folder} && printf '[Service]\nWatchdogSec=2s\nTimeoutAbortSec=1s\nRestartSec=100ms\n' > {folder}/quick.conf")
         self.machine.must("systemctl", "daemon-reload")
-        self.machine.must("systemctl", "restart", unit)
+        # A daemon starts and stops with its broker.
+        self.machine.must("systemctl", "restart", unit.removesuffix("-broker"))
         pid = self.show(unit, "MainPID")
         for _ in range(2):
             reported = self.show(unit, "WatchdogTimestampMonotonic")
@@ -343,6 +351,10 @@ class UnderSystemd(unittest.TestCase):
         done = machine.run(*user, "lockstep", "trace", "--duration", "1s", "-o", "/tmp/own/capture", env={"TMPDIR": "/tmp/own"})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+        rights = machine.must("sh", "-c", "cat /proc/$(systemctl show --value -p MainPID lockstepd)/status")
+        self.assertRegex(rights, r"(?m)^CapBnd:\t0+$")
+        self.assertNotRegex(rights, r"(?m)^Uid:\t0\b")
+
         # The daemon crashes and restarts, and its ranks return.
         machine.must("systemctl", "kill", "--signal", "SEGV", "lockstepd")
         wait_until(lambda: self.journal("lockstepd").count(" listening ") == 2 and self.ranks() == [0, 1], "the ranks' return",
@@ -361,8 +373,10 @@ class UnderSystemd(unittest.TestCase):
         machine.must("lockstep", "trace", *remote, "--duration", "1s", "-o", "/var/tmp/capture")
         self.assertEqual(len(machine.must("ls", "/var/lib/lockstep/captures").split()), 1)
 
-        for unit in ("lockstepd", "lockstep-aggregator"):
+        for unit in ("lockstepd", "lockstepd-broker", "lockstep-aggregator"):
             self.check_watchdog(unit)
+        wait_until(lambda: self.state("lockstepd") == "active" and self.ranks() == [0, 1], "the ranks' return after the broker's",
+                   lambda: self.journal("lockstepd"))
 
         # A mistake in the settings is reported once, and systemd does not restart the daemon.
         machine.must("sh", "-c", "echo 'ring-byts = 8 MiB' >> /etc/lockstep/lockstepd.conf")
@@ -373,10 +387,11 @@ class UnderSystemd(unittest.TestCase):
         machine.must("systemctl", "restart", "lockstepd")
 
         machine.must("sh", "-c", "dpkg --purge lockstep-client lockstep-daemon lockstep-aggregator lockstep-cli")
-        self.assertEqual(machine.run("pgrep", "-x", "lockstepd|lockstep-aggreg").stdout, "")
+        self.assertEqual(machine.run("pgrep", "-x", "lockstepd|lockstep-broker|lockstep-aggreg").stdout, "")
         for path in ("/run/lockstep", "/var/lib/lockstep", "/etc/lockstep/lockstepd.conf", "/usr/bin/lockstepd"):
             self.assertNotEqual(machine.run("test", "-e", path).returncode, 0, path)
-        self.assertNotEqual(machine.run("getent", "passwd", "lockstep").returncode, 0)
+        for user in ("lockstepd", "lockstep"):
+            self.assertNotEqual(machine.run("getent", "passwd", user).returncode, 0)
         # Files of the administrator stay.
         self.assertEqual(machine.must("ls", "/etc/lockstep"), "token\n")
         self.assertIsNone(job.poll(), "the job runs on")

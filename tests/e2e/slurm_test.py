@@ -137,7 +137,7 @@ class Slurm(unittest.TestCase):
     def leftover(self, name):
         """Returns processes other than Slurm's and the daemon, and rings that the daemon still holds."""
         node = self.cluster.nodes[name]
-        processes = [p for p in node.processes() if p[1] not in ("slurmd", "lockstepd")]
+        processes = [p for p in node.processes() if p[1] not in ("slurmd", "lockstepd", "lockstep-broker")]
         rings = node.sh("ls -l /proc/$(pgrep lockstepd)/fd | grep memfd || true").stdout.splitlines()
         return processes + rings
 

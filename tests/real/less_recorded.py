@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Runs ../shared/tools/independent.py on copies of the independent jobs with less in their records: without step
-ranges, host calls, or metadata of communicators. Prints how many are right, and the wrong ones.
+ranges, host calls, or metadata of communicators, or with nothing but collectives, as a capture of the past. Prints how many
+are right, in how many the culprits come first and nobody else is blamed, and the wrong ones.
 
 usage: less_recorded.py LOCKSTEP"""
 import gzip
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,7 +33,20 @@ def without_communicators(event):
     return event
 
 
-VARIANTS = {"step ranges": without_steps, "host calls": without_calls, "metadata of communicators": without_communicators}
+def without_all_but_collectives(event):
+    other = event.get("cat") in ("cuda_runtime", "cuda_driver", "gpu_memcpy", "gpu_memset", "ac2g", "cpu_op", "python_function")
+    if other and event.get("name") != "record_param_comms":
+        return None
+    return None if event.get("cat") == "kernel" and "nccl" not in event["name"].lower() else event
+
+
+def without_all_but_collectives_and_steps(event):
+    event = without_all_but_collectives(event)
+    return event and without_steps(event)
+
+
+VARIANTS = {"step ranges": without_steps, "host calls": without_calls, "metadata of communicators": without_communicators,
+            "all but collectives": without_all_but_collectives, "all but collectives, and step ranges": without_all_but_collectives_and_steps}
 
 
 def copy_without(change, target):
@@ -57,7 +72,8 @@ def main():
             copy_without(change, pathlib.Path(folder))
             done = subprocess.run([sys.executable, SHARED / "tools" / "independent.py", sys.argv[1], folder], capture_output=True, text=True)
             lines = done.stdout.splitlines()
-            print(f"without {name}: {lines[-1]}", *[f"  {line}" for line in lines if " WRONG " in line], sep="\n", flush=True)
+            places = sum(not re.search(r"^\S+ +WRONG  (.*, )?(rank|blames|no report)|lead.*; says \[\(", line) for line in lines[:-1])
+            print(f"without {name}: {lines[-1]}; the right ranks in {places}", *[f"  {line}" for line in lines if " WRONG " in line], sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -327,7 +327,10 @@ TEST(RealViews, OccupancyEqualsKinetosEstimate) {
     if (files.empty()) GTEST_SKIP() << "not tested: " << set << " is not there (../shared/traces)";
     const capture::Capture capture = Read(files);
     for (const capture::RankData& rank : capture.ranks) {
-      for (capture::KernelDetail detail : rank.kernel_details) {
+      for (const capture::DeviceActivity& activity : rank.activities) {
+        if (activity.kind != capture::ActivityKind::kKernel || activity.detail >= rank.kernel_details.size())
+          continue;
+        capture::KernelDetail detail = rank.kernel_details[activity.detail];
         if (detail.occupancy_percent < 0 || !rank.has_properties) continue;
         const float stated = detail.occupancy_percent;
         detail.occupancy_percent = -1;

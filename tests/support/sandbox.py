@@ -1,5 +1,6 @@
 """Shared parts of the tests of `lockstep run`: a folder with its own socket, CUDA programs on the simulated
 stack, and file systems like a container's."""
+import contextlib
 import json
 import os
 import pathlib
@@ -69,12 +70,12 @@ class Sandbox:
         wait_until(self.socket.exists, "the daemon's socket")
         return daemon
 
-    def daemons(self):
-        """Returns the pids of the daemons of this sandbox."""
+    def daemons(self, name="lockstepd"):
+        """Returns the pids of the daemons of this sandbox; by their brokers' name, those of the brokers."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and (entry / "comm").read_text() == "lockstepd\n" and \
+                if entry.name.isdigit() and (entry / "comm").read_text() == f"{name}\n" and \
                         str(self.folder).encode() in (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes():
                     found.append(int(entry.name))
             except OSError:
@@ -82,8 +83,10 @@ class Sandbox:
         return found
 
     def end_daemons(self, how):
-        for pid in self.daemons():
-            os.kill(pid, how)
+        # A broker that outlives root's daemon removes its sockets.
+        for pid in (*self.daemons("lockstep-broker"), *self.daemons()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, how)
         wait_until(lambda: not self.daemons(), "the daemons' end")
 
     # ---- a program for CUDA and NCCL, alone in its world

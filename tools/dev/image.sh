@@ -19,8 +19,8 @@ done
 [ $context_only = 1 ] || install image
 version=$(cat VERSION)
 name=lockstep-$version-x86_64
-[ -d "$out/$name" ] || die "there is no bundle $out/$name: run ./dev bundle"
-[ -x /bin/busybox ] || die "there is no /bin/busybox: apt-get install busybox-static"
+[ -d "$out/$name" ] || die "the bundle $out/$name is missing: run ./dev bundle"
+[ -x /bin/busybox ] || die "/bin/busybox is missing: apt-get install busybox-static"
 equal_surroundings
 
 context=$out/image
@@ -35,17 +35,17 @@ chmod 1777 "$context/busybox/tmp"
 [ $context_only = 0 ] || { echo "$context"; exit; }
 
 # The builder works in folders of its own, and neither needs a daemon nor touches the machine's images.
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-buildah() { command buildah --root "$work/images" --runroot "$work/run" --storage-driver vfs "$@"; }
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+buildah() { command buildah --root "$scratch/images" --runroot "$scratch/run" --storage-driver vfs "$@"; }
 buildah build --quiet --isolation chroot --timestamp "$SOURCE_DATE_EPOCH" --build-arg "VERSION=$version" -t "lockstep:$version" \
   -f deploy/kubernetes/image/Containerfile "$context" >/dev/null
-buildah push --quiet "lockstep:$version" "oci:$work/oci:lockstep:$version"
+buildah push --quiet "lockstep:$version" "oci:$scratch/oci:lockstep:$version"
 file=$out/$name.oci.tar
-tar -C "$work/oci" --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" -cf "$file" .
+tar -C "$scratch/oci" --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" -cf "$file" .
 
-mkdir -p "$work/root/opt"
-cp -r "$context/busybox/." "$work/root/"
-cp -r --preserve=links "$context/$name" "$work/root/opt/lockstep"
-write_sbom "$file" "$work/root" --copied busybox-static --inside "$out/$name.tar.zst.spdx.json"
+mkdir -p "$scratch/tree/opt"
+cp -r "$context/busybox/." "$scratch/tree/"
+cp -r --preserve=links "$context/$name" "$scratch/tree/opt/lockstep"
+write_sbom "$file" "$scratch/tree" --copied busybox-static --inside "$out/$name.tar.zst.spdx.json"
 echo "$file: $(($(stat -c %s "$file") / 1000)) kB"

@@ -25,7 +25,7 @@ rm -rf "$work"
 # Without DEBEMAIL, the maintainer of the packages is a fact of the build machine.
 export CCACHE_DISABLE=1 DEBEMAIL=${DEBEMAIL:-packages@example.org}
 image=1
-command -v buildah >/dev/null || { image=0; say "there is no buildah, so the image is left out"; }
+command -v buildah >/dev/null || { image=0; say "buildah is not installed, so the image is left out"; }
 
 # build_in FOLDER UMASK TIME-ZONE LOCALE
 build_in() {
@@ -56,7 +56,8 @@ unpack() {
   esac
 }
 
-# explain FILE: prints the first difference inside a released file.
+# explain FILE: prints the first difference inside a released file. Both tools fail if they find one, which must not end the script
+# before its own message.
 explain() {
   if command -v diffoscope >/dev/null; then diffoscope "$first/$1" "$second/$1" || true; return; fi
   unpack "$first/$1" "$work/inside/first"

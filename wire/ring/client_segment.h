@@ -7,6 +7,8 @@
 
 #include "wire/ring/geometry.h"
 #include "wire/ring/layout.h"
+#include "wire/ring/operation_log.h"
+#include "wire/ring/progress.h"
 #include "wire/ring/writer.h"
 
 namespace lockstep::ring {
@@ -34,6 +36,16 @@ class ClientSegment {
   uint32_t ring_count() const { return geometry_.ring_count; }
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(base_); }
   RingHeader& ring(uint32_t index) const { return *RingHeaderAt(base_, index); }
+  // Returns the progress table, or null if the daemon made none. It has progress_slots() slots.
+  ProgressSlot* progress() const {
+    return geometry_.progress_slots == 0 ? nullptr
+                                         : reinterpret_cast<ProgressSlot*>(base_ + geometry_.progress_offset);
+  }
+  uint32_t progress_slots() const { return geometry_.progress_slots; }
+  // Returns the operation log, or null if the daemon made none. It has kLogEntries entries.
+  LogEntry* log() const {
+    return geometry_.log_offset == 0 ? nullptr : reinterpret_cast<LogEntry*>(base_ + geometry_.log_offset);
+  }
   // Call it on the thread that claimed ring `index`, which must be below ring_count().
   RingWriter Writer(uint32_t index) const {
     const RingPlace& place = geometry_.rings[index];

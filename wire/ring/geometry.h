@@ -8,6 +8,8 @@
 #include <cstdint>
 
 #include "wire/ring/layout.h"
+#include "wire/ring/operation_log.h"
+#include "wire/ring/progress.h"
 
 namespace lockstep::ring {
 
@@ -27,9 +29,12 @@ struct SegmentGeometry {
   uint64_t incarnation = 0;
   uint32_t ring_count = 0;
   RingPlace rings[kMaxRings] = {};
+  uint64_t progress_offset = 0;
+  uint32_t progress_slots = 0;  // 0: no progress table
+  uint64_t log_offset = 0;      // 0: no operation log
 };
 
-enum class GeometryError : uint8_t { kNone = 0, kTooSmall, kMagic, kLayout, kRings };
+enum class GeometryError : uint8_t { kNone = 0, kTooSmall, kMagic, kLayout, kRings, kProgress, kLog };
 
 inline const char* Explain(GeometryError error) {
   switch (error) {
@@ -43,6 +48,10 @@ inline const char* Explain(GeometryError error) {
       return "the segment's layout is of another major version";
     case GeometryError::kRings:
       return "the segment's rings overlap, exceed it, or have a size that is not a power of two";
+    case GeometryError::kProgress:
+      return "the segment's progress table overlaps a ring or exceeds the segment";
+    case GeometryError::kLog:
+      return "the segment's operation log overlaps another part or exceeds the segment";
   }
   return "unknown error";
 }
@@ -51,6 +60,35 @@ inline constexpr uint64_t RingHeadersEnd() { return kHeaderBytes + kMaxRings * s
 
 inline RingHeader* RingHeaderAt(std::byte* base, uint32_t index) {
   return reinterpret_cast<RingHeader*>(base + kHeaderBytes) + index;
+}
+
+// Reads the place of the progress table, which begins at `free_from` or later. A table with
+// slots of another size is of another version and counts as missing.
+inline GeometryError ReadProgressPlace(const volatile SegmentHeader& header, uint64_t free_from,
+                                       SegmentGeometry* geometry) {
+  const uint64_t offset = header.progress_offset;
+  const uint32_t slots = header.progress_slots;
+  if (slots == 0 || header.progress_slot_bytes != sizeof(ProgressSlot)) return GeometryError::kNone;
+  if (slots > kMostProgressSlots || offset % alignof(ProgressSlot) != 0 || offset < free_from ||
+      offset > geometry->segment_bytes || slots * sizeof(ProgressSlot) > geometry->segment_bytes - offset)
+    return GeometryError::kProgress;
+  geometry->progress_offset = offset;
+  geometry->progress_slots = slots;
+  return GeometryError::kNone;
+}
+
+// Reads the place of the operation log, which begins at `free_from` or later. A log with another size counts
+// as missing.
+inline GeometryError ReadLogPlace(const volatile SegmentHeader& header, uint64_t free_from,
+                                  SegmentGeometry* geometry) {
+  const uint64_t offset = header.log_offset;
+  if (header.log_entries != kLogEntries || header.log_entry_bytes != sizeof(LogEntry))
+    return GeometryError::kNone;
+  if (offset % alignof(LogEntry) != 0 || offset < free_from || offset > geometry->segment_bytes ||
+      kLogBytes > geometry->segment_bytes - offset)
+    return GeometryError::kLog;
+  geometry->log_offset = offset;
+  return GeometryError::kNone;
 }
 
 // `bytes` is the size that the kernel reports for the mapped object, not a number from the peer.
@@ -78,8 +116,12 @@ inline GeometryError ReadGeometry(std::byte* base, uint64_t bytes, SegmentGeomet
     free_from = place.offset + place.capacity;
     geometry.rings[i] = place;
   }
-  *out = geometry;
-  return GeometryError::kNone;
+  GeometryError error = ReadProgressPlace(*header, free_from, &geometry);
+  if (geometry.progress_slots != 0)
+    free_from = geometry.progress_offset + geometry.progress_slots * sizeof(ProgressSlot);
+  if (error == GeometryError::kNone) error = ReadLogPlace(*header, free_from, &geometry);
+  if (error == GeometryError::kNone) *out = geometry;
+  return error;
 }
 
 }  // namespace lockstep::ring

@@ -5,6 +5,8 @@
 //   │ Segment-   │ RingHeader[64]     │ ring 0 (CUPTI's worker)     │ ring 1        │ ring N-1│
 //   │ Header     │ head, tail, state  │ 8 MiB unless set otherwise  │ 256 KiB       │         │
 //   └────────────┴────────────────────┴─────────────────────────────┴───────────────┴─── … ───┘
+// The progress table (progress.h) follows the last ring, and the operation log (operation_log.h) follows the
+// table.
 //
 // The daemon makes the memfd, sizes it, seals GROW|SHRINK|SEAL and passes it. The client checks seals and
 // size. Each ring has one writer (the thread that claimed it) and one reader (the daemon's drain thread):
@@ -33,8 +35,8 @@ inline constexpr uint64_t kMagic = 0x31504554534B434Cull;  // "LCKSTEP1" in memo
 inline constexpr uint32_t kLayoutMajor = 1;
 // Minor versions: 1 adds triggers in handshake.h, and kinds and counters after the first ones. 2 adds
 // devices, contexts, streams and memory. 3 adds the holder of CUPTI in handshake.h. 4 adds Python profiles,
-// 5 the Cut of a window, and 6 Presence, in handshake.h.
-inline constexpr uint32_t kLayoutMinor = 6;
+// 5 the Cut of a window, and 6 Presence, in handshake.h. 7 adds the progress table, and 8 the operation log.
+inline constexpr uint32_t kLayoutMinor = 8;
 inline constexpr uint32_t kMinorWithObjects = 2;
 inline constexpr uint32_t kMinorWithPythonProfiles = 4;
 inline constexpr uint32_t kMaxRings = 64;
@@ -65,6 +67,15 @@ struct SegmentHeader {
   // The same counters for later reasons and kinds, since minor version 1.
   std::atomic<uint64_t> more_lost[kReasonPlaces][kKindPlaces];
   std::atomic<uint64_t> more_written[kKindPlaces];
+  // The progress table, since minor version 7. The client writes only a table that ReadGeometry accepts.
+  uint64_t progress_offset;  // of its first byte in the segment
+  uint32_t progress_slots;   // 0: none
+  uint32_t progress_slot_bytes;
+  // The operation log, since minor version 8, with the same rule.
+  uint64_t log_offset;
+  uint32_t log_entries;  // 0: none
+  uint32_t log_entry_bytes;
+  std::atomic<uint64_t> log_newest;  // position of an entry that is about the newest
 };
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);

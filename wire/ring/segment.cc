@@ -34,6 +34,12 @@ void WriteHeaders(std::byte* base, const SegmentOptions& options, uint64_t segme
     ring->capacity = RingBytes(i == 0 ? options.main_ring_bytes : options.thread_ring_bytes);
     offset += ring->capacity;
   }
+  header->progress_offset = offset;
+  header->progress_slots = kProgressSlots;
+  header->progress_slot_bytes = sizeof(ProgressSlot);
+  header->log_offset = offset + kProgressBytes;
+  header->log_entries = kLogEntries;
+  header->log_entry_bytes = sizeof(LogEntry);
 }
 
 }  // namespace
@@ -76,7 +82,8 @@ SegmentError Segment::Create(const SegmentOptions& options, Segment* out) {
     return SegmentError::kOptions;
   }
   const uint64_t bytes = RingHeadersEnd() + RingBytes(options.main_ring_bytes) +
-                         (options.ring_count - 1) * RingBytes(options.thread_ring_bytes);
+                         (options.ring_count - 1) * RingBytes(options.thread_ring_bytes) + kProgressBytes +
+                         kLogBytes;
   if (bytes > kMaxSegmentBytes) return SegmentError::kOptions;
   Segment made;
   made.memfd_.reset(::memfd_create("lockstep-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));

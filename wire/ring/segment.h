@@ -8,6 +8,8 @@
 #include "base/fd.h"
 #include "wire/ring/geometry.h"
 #include "wire/ring/layout.h"
+#include "wire/ring/operation_log.h"
+#include "wire/ring/progress.h"
 #include "wire/ring/reader.h"
 
 namespace lockstep::ring {
@@ -44,6 +46,15 @@ class Segment {
   uint32_t ring_count() const { return geometry_.ring_count; }
   // The client shares it: read losses through LossReader. The daemon sets epoch before it sends Arm.
   SegmentHeader* header() const { return reinterpret_cast<SegmentHeader*>(base_); }
+  // The client writes it: read it through ReadProgress. Null: none.
+  const ProgressSlot* progress() const {
+    return geometry_.progress_slots == 0
+               ? nullptr
+               : reinterpret_cast<const ProgressSlot*>(base_ + geometry_.progress_offset);
+  }
+  uint32_t progress_slots() const { return geometry_.progress_slots; }
+  // The client writes it: read it through ReadLog. It has kLogEntries entries.
+  const LogEntry* log() const { return reinterpret_cast<const LogEntry*>(base_ + geometry_.log_offset); }
   // The reader refers to this segment, which must outlive it.
   RingReader Reader(uint32_t index) const;
 

@@ -21,8 +21,6 @@
 namespace lockstep::ring {
 namespace {
 
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
 Segment Make(const SegmentOptions& options) {
   Segment segment;
   EXPECT_EQ(Segment::Create(options, &segment), SegmentError::kNone);
@@ -32,7 +30,8 @@ Segment Make(const SegmentOptions& options) {
 TEST(SegmentTest, HasTheRequestedSizes) {
   Segment segment = Make({.main_ring_bytes = 64 << 10, .incarnation = 42, .epoch = 3});
   EXPECT_EQ(segment.ring_count(), kMaxRings);
-  EXPECT_EQ(segment.bytes(), RingHeadersEnd() + (64 << 10) + 63 * kDefaultThreadRingBytes);
+  EXPECT_EQ(segment.bytes(),
+            RingHeadersEnd() + (64 << 10) + 63 * kDefaultThreadRingBytes + kProgressBytes + kLogBytes);
   EXPECT_EQ(segment.incarnation(), 42u);
   EXPECT_EQ(segment.header()->epoch.load(), 3u);
   EXPECT_EQ(segment.header()->magic, kMagic);
@@ -41,7 +40,7 @@ TEST(SegmentTest, HasTheRequestedSizes) {
 
 TEST(SegmentTest, RoundsRingSizesUpToHoldTheLargestRecord) {
   Segment segment = Make({.main_ring_bytes = 65537, .thread_ring_bytes = 1, .ring_count = 2});
-  EXPECT_EQ(segment.bytes(), RingHeadersEnd() + (128 << 10) + kMinRingBytes);
+  EXPECT_EQ(segment.bytes(), RingHeadersEnd() + (128 << 10) + kMinRingBytes + kProgressBytes + kLogBytes);
 }
 
 TEST(SegmentTest, RefusesImpossibleSizes) {

@@ -1,0 +1,25 @@
+// Converts the daemons' answers to the jobs that ExplainHang takes. Pure functions.
+#ifndef LOCKSTEP_CLI_HANG_HANG_JOBS_H_
+#define LOCKSTEP_CLI_HANG_HANG_JOBS_H_
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analysis/hang/hang_state.h"
+#include "base/ids.h"
+#include "lockstep/v1/progress.pb.h"
+
+namespace lockstep::cli {
+
+// Returns the jobs that have a living process, by name. `before` is an earlier look, which shows the
+// processes that computed or moved between both; null: none.
+std::vector<analysis::HangJob> HangJobsOf(const v1::ProgressReply& now, const v1::ProgressReply* before);
+
+// Returns the living processes of these ranks of a job, as the request for their stacks.
+std::vector<v1::StackTarget> StackTargetsOf(const v1::ProgressReply& look, const std::string& job,
+                                            const std::set<RankId>& ranks);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_HANG_HANG_JOBS_H_

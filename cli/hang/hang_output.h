@@ -1,0 +1,27 @@
+// The texts and the JSON document of `lockstep hang`.
+#ifndef LOCKSTEP_CLI_HANG_HANG_OUTPUT_H_
+#define LOCKSTEP_CLI_HANG_HANG_OUTPUT_H_
+
+#include <string>
+#include <vector>
+
+#include "analysis/hang/explain_hang.h"
+#include "base/time.h"
+
+namespace lockstep::cli {
+
+struct ExplainedJob {
+  std::string job;
+  int32_t world_size = 0;
+  analysis::HangExplanation explanation;
+};
+
+// Returns the verdict of each job, which begins with HANG, WAITING or NO HANG, with its reasons.
+std::string HangText(const std::vector<ExplainedJob>& jobs);
+// docs/formats/hang.md. `silent_hosts`: those whose daemon did not answer.
+std::string HangJson(const std::vector<ExplainedJob>& jobs, const std::vector<std::string>& silent_hosts,
+                     Nanos after);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_HANG_HANG_OUTPUT_H_

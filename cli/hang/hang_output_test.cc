@@ -1,0 +1,136 @@
+#include "cli/hang/hang_output.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::cli {
+namespace {
+
+using analysis::HangCause;
+using analysis::HangExplanation;
+
+ExplainedJob HangingJob() {
+  ExplainedJob job{"train", 4, {}};
+  job.explanation.verdict = HangExplanation::Verdict::kHang;
+  job.explanation.ranks_seen = 4;
+  analysis::HangFinding& finding = job.explanation.findings.emplace_back();
+  finding.cause = HangCause::kNeverEntered;
+  finding.sentence = "rank 2 never entered all_reduce #2 of world; 3 ranks wait in it for 94 s";
+  finding.reasons = {"rank 2, pid 1002, sleeps"};
+  finding.wait = {.communicator = 0xAB,
+                  .communicator_name = "world",
+                  .number = 2,
+                  .function = "AllReduce",
+                  .waiting = {RankId(0), RankId(1), RankId(3)},
+                  .late = {RankId(2)},
+                  .waited = Nanos::Seconds(94)};
+  return job;
+}
+
+TEST(HangOutput, TheFirstWordIsTheVerdict) {
+  ExplainedJob healthy{"train", 4, {}};
+  healthy.explanation.ranks_seen = 4;
+  healthy.explanation.longest_wait = Nanos::Millis(200);
+  EXPECT_EQ(HangText({healthy}),
+            "NO HANG: 4 ranks of job train with communicators; the longest wait is 0.2 s\n");
+  ExplainedJob job = HangingJob();
+  EXPECT_EQ(HangText({job}),
+            "HANG: rank 2 never entered all_reduce #2 of world; 3 ranks wait in it for 94 s\n"
+            "  rank 2, pid 1002, sleeps\n"
+            "  job train, 4 of 4 ranks with communicators\n");
+  job.explanation.findings[0].may_end = true;
+  EXPECT_EQ(HangText({job}).substr(0, 9), "WAITING: ");
+  healthy.explanation.unreadable = 1;
+  EXPECT_THAT(HangText({healthy}),
+              testing::EndsWith("  1 operation could not be read, and may be part of a wait\n"));
+}
+
+TEST(HangOutput, TheDocumentHasEveryField) {
+  ExplainedJob job = HangingJob();
+  job.explanation.unreadable = 2;
+  job.explanation.findings[0].stacks = {
+      {RankId(2),
+       {.python = {.frames = {{"train.py", 7, "step"}, {"x.py", 0, "f"}}, .more = true},
+        .native = {{.thread = "train", .frames = {{"libc.so.6", 0, "pause"}}}}}}};
+  EXPECT_EQ(HangJson({job}, {"node7"}, Nanos::Seconds(60)), R"({
+  "schema": "lockstep.hang/1",
+  "after_ns": 60000000000,
+  "jobs": [
+    {
+      "job": "train",
+      "world_size": 4,
+      "verdict": "hang",
+      "ranks_seen": 4,
+      "longest_wait_ns": 0,
+      "unreadable_operations": 2,
+      "findings": [
+        {
+          "cause": "never_entered",
+          "may_end": false,
+          "sentence": "rank 2 never entered all_reduce #2 of world; 3 ranks wait in it for 94 s",
+          "communicator": "00000000000000ab",
+          "communicator_name": "world",
+          "op": "all_reduce",
+          "number": 2,
+          "waited_ns": 94000000000,
+          "waiting_ranks": [
+            0,
+            1,
+            3
+          ],
+          "late_ranks": [
+            2
+          ],
+          "unknown_members": [],
+          "circle": [],
+          "reasons": [
+            "rank 2, pid 1002, sleeps"
+          ],
+          "stacks": [
+            {
+              "rank": 2,
+              "python": {
+                "frames": [
+                  {
+                    "file": "train.py",
+                    "line": 7,
+                    "function": "step"
+                  },
+                  {
+                    "file": "x.py",
+                    "line": null,
+                    "function": "f"
+                  }
+                ],
+                "more_frames": true,
+                "problem": ""
+              },
+              "native": [
+                {
+                  "thread": "train",
+                  "frames": [
+                    {
+                      "file": "libc.so.6",
+                      "function": "pause"
+                    }
+                  ],
+                  "more_frames": false
+                }
+              ],
+              "native_problem": ""
+            }
+          ]
+        }
+      ],
+      "other_waits": 0
+    }
+  ],
+  "silent_hosts": [
+    "node7"
+  ]
+}
+)");
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,112 @@
+#include "daemon/clients/rank_progress.h"
+
+#include <cstdint>
+#include <string>
+
+#include "base/rpc/channel.h"
+#include "daemon/clients/client_fake.h"
+#include "daemon/clients/client_server_fixture.h"
+#include "daemon/node/own_access.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::daemon {
+namespace {
+
+class RankProgressTest : public ClientServerTest {
+ protected:
+  const NodeInfo node_{.id = "boot", .host_name = "node1"};
+  const OwnAccess access_;
+};
+
+// Writes one communicator with one operation, which has not ended.
+void WriteProgress(ring::ProgressSlot& slot) {
+  slot.communicator = 0xABC;
+  slot.ranks = 4;
+  slot.operations_entered = slot.collectives_entered = 1;
+  slot.name.Set("world\x1b[2J");
+  slot.operations[1].function.Set("AllReduce");
+  slot.operations[1].entered_ns = 5;
+  slot.operations[1].number = 1;
+  slot.operations[1].position = 1;
+  slot.state = static_cast<uint32_t>(ring::ProgressState::kLiving);
+}
+
+TEST_F(RankProgressTest, TellsWhereARankIsAlsoAfterItHasLeft) {
+  Open();
+  const RankProgress progress(node_, registry_, *server_, departed_, clock_, access_);
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  ASSERT_TRUE(client.Register("LOCKSTEP_JOB=j\nLOCKSTEP_RANK=3\nLOCKSTEP_WORLD_SIZE=4\n"));
+  ASSERT_NE(client.segment().progress(), nullptr);
+  WriteProgress(*client.segment().progress());
+  const auto check = [&](bool gone) {
+    const v1::NodeProgress read = progress.Read(RankFilter::All(), "j");
+    ASSERT_EQ(read.processes_size(), 1);
+    EXPECT_EQ(read.processes(0).rank().rank(), 3);
+    EXPECT_EQ(read.processes(0).gone_unix_ns() != 0, gone);
+    ASSERT_EQ(read.processes(0).communicators_size(), 1);
+    const v1::CommunicatorProgress& communicator = read.processes(0).communicators(0);
+    EXPECT_EQ(communicator.id(), 0xABCu);
+    EXPECT_EQ(communicator.name(), "world?[2J") << "it cannot control a terminal";
+    EXPECT_EQ(communicator.operations(0).function(), "AllReduce");
+    EXPECT_EQ(communicator.operations(0).entered_unix_ns(), 5);
+    EXPECT_EQ(progress.Read(RankFilter::Of(getuid() + 1), "").processes_size(), 0) << "another user's";
+    EXPECT_EQ(progress.Read(RankFilter::All(), "other").processes_size(), 0) << "another job's";
+  };
+  OnLoop([&] { check(false); });
+  client.Disconnect();
+  ASSERT_TRUE(WaitFor([&] { return gone_.size() == 1; }));
+  OnLoop([&] { check(true); });
+  // The same rank of a new process hides the one that has left.
+  FakeClient again;
+  ASSERT_TRUE(again.Connect(path_));
+  ASSERT_TRUE(again.Register("LOCKSTEP_JOB=j\nLOCKSTEP_RANK=3\nLOCKSTEP_WORLD_SIZE=4\n"));
+  OnLoop([&] {
+    const v1::NodeProgress read = progress.Read(RankFilter::All(), "");
+    ASSERT_EQ(read.processes_size(), 1);
+    EXPECT_EQ(read.processes(0).gone_unix_ns(), 0);
+    EXPECT_EQ(read.processes(0).communicators_size(), 0);
+  });
+}
+
+// Fills the whole table with operations that have not ended, as only a hostile rank does.
+void FillTable(ring::ProgressSlot* slots) {
+  constexpr char kLongest[] = "0123456789abcdef";
+  for (uint32_t i = 0; i < ring::kProgressSlots; ++i) {
+    ring::ProgressSlot& slot = slots[i];
+    slot.communicator = ~uint64_t{i};
+    slot.operations_entered = slot.collectives_entered = ring::kProgressOperations;
+    for (uint64_t position = 1; position <= ring::kProgressOperations; ++position) {
+      ring::ProgressOperation& operation = slot.operations[position & (ring::kProgressOperations - 1)];
+      operation.function.Set(kLongest);
+      operation.datatype.Set(kLongest);
+      operation.count = operation.number = ~uint64_t{0};
+      operation.entered_ns = operation.launched_ns = operation.started_ns = INT64_MAX;
+      operation.position = position;
+    }
+    slot.state = static_cast<uint32_t>(ring::ProgressState::kLiving);
+  }
+}
+
+TEST_F(RankProgressTest, AFullTableLeavesRoomForOthersAndIsCounted) {
+  Open();
+  const RankProgress progress(node_, registry_, *server_, departed_, clock_, access_);
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  ASSERT_TRUE(client.Register("LOCKSTEP_JOB=j\nLOCKSTEP_RANK=0\nLOCKSTEP_WORLD_SIZE=1\n"));
+  FillTable(client.segment().progress());
+  OnLoop([&] {
+    const v1::NodeProgress read = progress.Read(RankFilter::All(), "");
+    ASSERT_EQ(read.processes_size(), 1);
+    const v1::ProcessProgress& process = read.processes(0);
+    EXPECT_GT(process.communicators_size(), 8);
+    uint64_t sent = 0;
+    for (const v1::CommunicatorProgress& communicator : process.communicators())
+      sent += static_cast<uint64_t>(communicator.operations_size());
+    EXPECT_EQ(sent + process.unreadable(), uint64_t{ring::kProgressSlots} * ring::kProgressOperations);
+    EXPECT_LT(read.ByteSizeLong(), size_t{rpc::kMaxMessageBytes} / 32);
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::daemon

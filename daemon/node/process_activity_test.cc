@@ -1,0 +1,37 @@
+#include "daemon/node/process_activity.h"
+
+#include <unistd.h>
+
+#include "daemon/node/own_access.h"
+#include "gtest/gtest.h"
+
+namespace lockstep::daemon {
+namespace {
+
+TEST(ProcessActivity, ReadsStateAndProcessorTime) {
+  const auto state = ParseActivity(
+      "4711 (a) R (b) T 1 4711 4711 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 7 0 99 1000 10 "
+      "18446744073709551615",
+      100);
+  ASSERT_TRUE(state.has_value());
+  EXPECT_EQ(state->state(), "T");
+  EXPECT_EQ(state->cpu_ns(), 3'000'000'000);
+}
+
+TEST(ProcessActivity, RefusesOtherTexts) {
+  for (const char* text :
+       {"", "4711", "4711 (a", "4711 (a) ", "4711 (a) R 1 2", "4711 (a) R 1 1 1 1 1 1 1 1 1 1 x y 1"})
+    EXPECT_FALSE(ParseActivity(text, 100).has_value()) << text;
+}
+
+TEST(ProcessActivity, ShowsOnlyTheProcessItself) {
+  const OwnAccess access;
+  const auto self = FindProcess(access, getpid());
+  ASSERT_TRUE(self.has_value());
+  ASSERT_TRUE(ReadActivity(access, self->id).has_value());
+  EXPECT_EQ(ReadActivity(access, self->id)->state(), "R");
+  EXPECT_FALSE(ReadActivity(access, {self->id.pid, self->id.start_ticks + 1}).has_value()) << "a reused pid";
+}
+
+}  // namespace
+}  // namespace lockstep::daemon
