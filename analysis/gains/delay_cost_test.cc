@@ -190,6 +190,37 @@ TEST(DelayCost, ChargesWaitingToTheSlowRank) {
   }
 }
 
+// Two ranks hand the delay of rank 0 to each other, and each waits equally long every time.
+TEST(DelayCost, ARankThatWaitsAtManyHopsBelongsToOneOfThem) {
+  const auto s = Solve(Shape(2, 2, 2), FaultKind::kSlowGpu, 0, 0.25);
+  DelayCost cost;
+  cost.suffered_ns.resize(s->cost.suffered_ns.size());
+  cost.waits_of.resize(s->cost.waits_of.size());
+  for (uint32_t i = 0; i < 40; ++i) {
+    const uint32_t victim = 1 + i % 2, other = 2 - i % 2;
+    ExcessWait wait{.unit = 0,
+                    .victim = victim,
+                    .causer = i == 0 ? 0 : other,
+                    .owner = 0,
+                    .ns = s->gains->step_ns(),
+                    .until = i + 1.0,
+                    .own = i == 0 ? 1.0 : 0.0,
+                    .inherited = capture::kNone};
+    if (i > 0) {
+      const auto last = static_cast<uint32_t>(cost.waits_of[other].size());
+      wait.inherited = static_cast<uint32_t>(cost.inherited.size());
+      cost.inherited.push_back({other, last - 1, last, 0, i + 0.5, wait.ns});
+    }
+    cost.waits_of[victim].push_back(i);
+    cost.waits.push_back(wait);
+  }
+  const DelayPath path = FollowDelay(cost, *s->gains, 0);
+  EXPECT_EQ(path.victims, 2u);
+  ASSERT_EQ(path.hops.size(), 2u);
+  EXPECT_EQ(path.hops[0].rank_indices, std::vector<uint32_t>{1});
+  EXPECT_EQ(path.hops[1].rank_indices, std::vector<uint32_t>{2});
+}
+
 TEST(DelayCost, AnEmptyCaptureHasNoCost) {
   const capture::Capture capture;
   const Prepared prepared(capture);

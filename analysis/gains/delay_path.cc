@@ -10,10 +10,18 @@
 namespace lockstep::analysis {
 namespace {
 
-// A rank that the delay reached belongs to the first hop with this share of its waiting.
+// A rank that the delay reached belongs to the first hop with this share of its waiting, or to the hop with
+// most of it if it waits at so many hops that none has this share.
 constexpr double kHopShare = 0.1;
 // A rank that waited less than this share of a step is not a victim.
 constexpr double kVictimShare = 1e-3;
+
+// `ns` is the waiting of one rank by hop, `all` its sum.
+uint32_t FirstHop(const std::vector<double>& ns, double all) {
+  const double enough = std::min(kHopShare * all, *std::max_element(ns.begin(), ns.end()));
+  return static_cast<uint32_t>(std::find_if(ns.begin(), ns.end(), [&](double hop) { return hop >= enough; }) -
+                               ns.begin());
+}
 
 }  // namespace
 
@@ -60,10 +68,9 @@ DelayPath FollowDelay(const DelayCost& cost, const Gains& gains, uint32_t causer
   for (uint32_t r = 0; r < by_rank.size(); ++r) {
     double all = 0;
     for (double ns : by_rank[r]) all += ns;
-    if (r == causer || all < kVictimShare * gains.step_ns()) continue;
+    if (r == causer || all <= 0 || all < kVictimShare * gains.step_ns()) continue;
     ++path.victims;
-    uint32_t hop = 0;
-    while (by_rank[r][hop] < kHopShare * all) ++hop;
+    const uint32_t hop = FirstHop(by_rank[r], all);
     if (path.hops.size() <= hop) path.hops.resize(hop + 1);
     path.hops[hop].rank_indices.push_back(r);
     path.hops[hop].ns += by_rank[r][hop];
