@@ -10,8 +10,8 @@
 namespace lockstep::analysis {
 namespace {
 
-// A rank that the delay reached belongs to the first hop with this share of its waiting, or to the hop with
-// most of it if it waits at so many hops that none has this share.
+// A rank that the delay reached belongs to the first hop with this share of its waiting. If it waits at so
+// many hops that none has this share, it belongs to the hop with most of it.
 constexpr double kHopShare = 0.1;
 // A rank that waited less than this share of a step is not a victim.
 constexpr double kVictimShare = 1e-3;
