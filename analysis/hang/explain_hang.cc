@@ -162,20 +162,21 @@ class Explainer {
     for (const Member* member : found.waiting) wait.waiting.push_back(RankOf(member).rank);
     for (const Member* member : found.late) wait.late.push_back(RankOf(member).rank);
     for (const int32_t place : found.unknown) {
-      // In the communicator of all ranks, the numbers are the ranks.
-      const HangRank* ended = group.ranks == job_.world_size ? FindEnded(place) : nullptr;
-      if (ended != nullptr)
-        wait.late.push_back(ended->rank);
+      if (const std::optional<size_t> ended = FindEnded(group, place))
+        wait.late.push_back(job_.ranks[*ended].rank);
       else
         wait.unknown_members.push_back(place);
     }
     return wait;
   }
-  const HangRank* FindEnded(int32_t rank) const {
-    for (const HangRank& candidate : job_.ranks) {
-      if (candidate.rank == RankId(rank) && candidate.life == HangRank::Life::kEnded) return &candidate;
+  // Returns the index of a rank that has ended and left no communicator. In the communicator of all ranks,
+  // the numbers of its members are the ranks. In others, the member is not known.
+  std::optional<size_t> FindEnded(const Group& group, int32_t place) const {
+    if (group.ranks != job_.world_size) return std::nullopt;
+    for (size_t i = 0; i < job_.ranks.size(); ++i) {
+      if (job_.ranks[i].rank == RankId(place) && job_.ranks[i].life == HangRank::Life::kEnded) return i;
     }
-    return nullptr;
+    return std::nullopt;
   }
 
   HangCause CauseOf(const Wait& found, const HangWait& wait) const {
@@ -209,9 +210,7 @@ class Explainer {
     std::set<size_t> ranks;
     for (const Member* member : found.late) ranks.insert(member->rank);
     for (const int32_t place : found.unknown) {
-      for (size_t i = 0; i < job_.ranks.size(); ++i) {
-        if (FindEnded(place) == &job_.ranks[i]) ranks.insert(i);
-      }
+      if (const std::optional<size_t> ended = FindEnded(groups_[found.group], place)) ranks.insert(*ended);
     }
     for (const size_t rank : ranks) {
       if (finding.reasons.size() >= kMostReasons) return;

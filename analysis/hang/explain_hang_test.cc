@@ -221,6 +221,19 @@ TEST_F(HangTest, NamesARankThatNoDaemonReports) {
       "no daemon or dump reports member 2 of world in all_reduce #1 of world; 3 ranks wait in it for 94 s");
 }
 
+// Member 1 of tp_1 is rank 3. Rank 1, which has ended, is not a member.
+TEST_F(HangTest, AMemberOfASmallerCommunicatorIsNotTheRankOfThatNumber) {
+  Join(2, kTensor, "tp_1", 0, 2);
+  Enter(2, kTensor);
+  job_.ranks.erase(job_.ranks.begin() + 3);
+  Rank(1).life = Life::kEnded;
+  Rank(1).communicators.clear();
+  const HangFinding finding = Only();
+  EXPECT_EQ(finding.cause, HangCause::kAbsent);
+  EXPECT_EQ(finding.wait.unknown_members, std::vector<int32_t>{1});
+  EXPECT_TRUE(finding.reasons.empty()) << finding.reasons[0];
+}
+
 TEST_F(HangTest, NamesARankThatIsAhead) {
   AllEnterAndEnd();
   Enter(1);
@@ -371,8 +384,7 @@ TEST_F(HangTest, SurvivesAnyNumbers) {
     In(r).rank = -5;
     In(r).ranks = 1 << 30;
   }
-  ExplainHang(job_, kAfter);
-  SUCCEED();
+  EXPECT_EQ(ExplainHang(job_, kAfter).ranks_seen, 4u);
 }
 
 }  // namespace

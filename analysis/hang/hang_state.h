@@ -87,6 +87,7 @@ struct HangRank {
 
 struct HangJob {
   std::string job;
+  uint32_t uid = 0;        // of its user; dumps do not have it
   int32_t world_size = 0;  // 0: not known
   std::vector<HangRank> ranks;
 };

@@ -87,6 +87,13 @@ std::string NativeFrameText(const HangFrame& frame) {
   return frame.file.empty() ? frame.function : absl::StrCat(frame.function, " (", frame.file, ")");
 }
 
+// Returns "rank 3", or "ranks 3-5".
+std::string NumbersText(const std::vector<RankId>& ranks) {
+  std::vector<int32_t> numbers;
+  for (const RankId rank : ranks) numbers.push_back(rank.value());
+  return absl::StrCat(numbers.size() == 1 ? "rank " : "ranks ", NumberRuns(numbers, kShortestRun));
+}
+
 std::string UnknownText(const HangWait& wait) {
   return absl::StrCat(wait.unknown_members.size() == 1 ? "member " : "members ",
                       NumberRuns(wait.unknown_members, kShortestRun), " of ", wait.communicator_name);
@@ -116,11 +123,7 @@ std::string CircleText(const HangFinding& finding) {
   return absl::StrCat("ranks wait for each other in different operations: ",
                       absl::StrJoin(waits, ", ",
                                     [](std::string* out, const HangWait& wait) {
-                                      std::vector<int32_t> ranks;
-                                      for (const RankId rank : wait.waiting) ranks.push_back(rank.value());
-                                      absl::StrAppend(out, ranks.size() == 1 ? "rank " : "ranks ",
-                                                      NumberRuns(ranks, kShortestRun), " in ",
-                                                      WaitText(wait));
+                                      absl::StrAppend(out, NumbersText(wait.waiting), " in ", WaitText(wait));
                                     }),
                       ", for ", AgeText(finding.wait.waited));
 }
@@ -131,9 +134,7 @@ std::string LateText(const HangJob& job, const Wait& found, const HangFinding& f
   if (!found.late.empty()) {
     text = RanksText(job, IndicesOf(found.late));
   } else if (!finding.wait.late.empty()) {
-    std::vector<int32_t> ranks;
-    for (const RankId rank : finding.wait.late) ranks.push_back(rank.value());
-    text = absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", NumberRuns(ranks, kShortestRun));
+    text = NumbersText(finding.wait.late);
   }
   if (!finding.wait.unknown_members.empty())
     absl::StrAppend(&text, text.empty() ? "" : " and ", UnknownText(finding.wait));
@@ -143,9 +144,9 @@ std::string LateText(const HangJob& job, const Wait& found, const HangFinding& f
 }  // namespace
 
 std::string RanksText(const HangJob& job, const std::vector<size_t>& ranks) {
-  std::vector<int32_t> numbers;
-  for (const size_t rank : ranks) numbers.push_back(job.ranks[rank].rank.value());
-  if (ranks.size() != 1) return absl::StrCat("ranks ", NumberRuns(numbers, kShortestRun));
+  std::vector<RankId> numbers;
+  for (const size_t rank : ranks) numbers.push_back(job.ranks[rank].rank);
+  if (ranks.size() != 1) return NumbersText(numbers);
   const HangRank& rank = job.ranks[ranks.front()];
   if (rank.host.empty()) return absl::StrCat("rank ", rank.rank.value());
   return absl::StrCat("rank ", rank.rank.value(), " (", rank.host,

@@ -19,7 +19,8 @@ std::string OperationName(const std::string& function);
 std::string WaitText(const HangWait& wait);
 // Returns "94 s".
 std::string AgeText(Nanos age);
-// Returns what the rank does, as "rank 12 is stopped; it was in all_reduce #7 of dp".
+// Returns what the rank does, as "rank 12 (node3, local rank 4), pid 1002, is stopped by a signal or a
+// debugger".
 std::string DoingText(const HangJob& job, const std::vector<Group>& groups, size_t rank);
 // Returns the innermost frames of each stack, as "rank 12 is in Python at data.py:57 next, called from main".
 // Without stacks: the reasons.

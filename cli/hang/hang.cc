@@ -103,8 +103,11 @@ class Source {
 struct Explained {
   std::vector<ExplainedJob> jobs;
   std::vector<std::string> silent_hosts;
-  size_t ranks_seen = 0;
 
+  bool SawNoRank() const {
+    return std::all_of(jobs.begin(), jobs.end(),
+                       [](const ExplainedJob& job) { return job.explanation.ranks_seen == 0; });
+  }
   bool Any(HangExplanation::Verdict verdict) const {
     return std::any_of(jobs.begin(), jobs.end(),
                        [&](const ExplainedJob& job) { return job.explanation.verdict == verdict; });
@@ -114,8 +117,7 @@ struct Explained {
 Explained ExplainAll(const v1::ProgressReply& now, const v1::ProgressReply* before, Nanos after) {
   Explained explained;
   for (const analysis::HangJob& job : HangJobsOf(now, before)) {
-    explained.jobs.push_back({job.job, job.world_size, analysis::ExplainHang(job, after)});
-    explained.ranks_seen += explained.jobs.back().explanation.ranks_seen;
+    explained.jobs.push_back({job.job, job.world_size, analysis::ExplainHang(job, after), job.uid});
   }
   explained.silent_hosts = {now.silent_hosts().begin(), now.silent_hosts().end()};
   return explained;
@@ -129,7 +131,7 @@ std::vector<v1::StackTarget> LateProcesses(const Explained& explained, const v1:
       late.insert(finding.wait.late.begin(), finding.wait.late.end());
       for (const analysis::HangWait& wait : finding.circle) late.insert(wait.late.begin(), wait.late.end());
     }
-    const std::vector<v1::StackTarget> targets = StackTargetsOf(look, job.job, late);
+    const std::vector<v1::StackTarget> targets = StackTargetsOf(look, job.uid, job.job, late);
     all.insert(all.end(), targets.begin(), targets.end());
   }
   if (all.size() > kMostStacks) all.resize(kMostStacks);
@@ -195,7 +197,7 @@ ExitCode NothingToSee(const Explained& explained, const Flags& flags) {
 ExitCode Once(Source& source, const Flags& flags, Nanos after) {
   const absl::StatusOr<Explained> explained = Explain(source, flags, after);
   if (!explained.ok()) return Fail(explained.status());
-  if (explained->ranks_seen == 0) return NothingToSee(*explained, flags);
+  if (explained->SawNoRank()) return NothingToSee(*explained, flags);
   Print(*explained, flags, after);
   return explained->Any(HangExplanation::Verdict::kHang) ? ExitCode::kHang : ExitCode::kDone;
 }

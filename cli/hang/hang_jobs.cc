@@ -172,6 +172,7 @@ std::vector<analysis::HangJob> HangJobsOf(const v1::ProgressReply& now, const v1
       if (rank.rank() < 0) continue;
       analysis::HangJob& job = by_name[{rank.uid(), rank.job()}];
       job.job = rank.job();
+      job.uid = rank.uid();
       job.world_size = std::max(job.world_size, rank.world_size());
       job.ranks.push_back(RankOf(node, process, looks));
     }
@@ -186,13 +187,14 @@ std::vector<analysis::HangJob> HangJobsOf(const v1::ProgressReply& now, const v1
   return jobs;
 }
 
-std::vector<v1::StackTarget> StackTargetsOf(const v1::ProgressReply& look, const std::string& job,
-                                            const std::set<RankId>& ranks) {
+std::vector<v1::StackTarget> StackTargetsOf(const v1::ProgressReply& look, uint32_t uid,
+                                            const std::string& job, const std::set<RankId>& ranks) {
   std::vector<v1::StackTarget> targets;
   for (const v1::NodeProgress& node : look.nodes()) {
     for (const v1::ProcessProgress& process : node.processes()) {
       const v1::Rank& rank = process.rank();
-      if (process.gone_unix_ns() != 0 || rank.job() != job || !ranks.contains(RankId(rank.rank()))) continue;
+      if (process.gone_unix_ns() != 0 || rank.uid() != uid || rank.job() != job) continue;
+      if (!ranks.contains(RankId(rank.rank()))) continue;
       v1::StackTarget& target = targets.emplace_back();
       target.set_node_id(node.node_id());
       *target.mutable_process() = rank.process();

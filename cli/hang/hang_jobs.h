@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_CLI_HANG_HANG_JOBS_H_
 #define LOCKSTEP_CLI_HANG_HANG_JOBS_H_
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,9 +17,9 @@ namespace lockstep::cli {
 // processes that computed or moved between both; null: none.
 std::vector<analysis::HangJob> HangJobsOf(const v1::ProgressReply& now, const v1::ProgressReply* before);
 
-// Returns the living processes of these ranks of a job, as the request for their stacks.
-std::vector<v1::StackTarget> StackTargetsOf(const v1::ProgressReply& look, const std::string& job,
-                                            const std::set<RankId>& ranks);
+// Returns the living processes of these ranks of a user's job, as the request for their stacks.
+std::vector<v1::StackTarget> StackTargetsOf(const v1::ProgressReply& look, uint32_t uid,
+                                            const std::string& job, const std::set<RankId>& ranks);
 
 }  // namespace lockstep::cli
 

@@ -80,11 +80,12 @@ TEST(HangJobs, NamesTheLivingProcessesOfRanks) {
   v1::ProgressReply look;
   for (const int32_t rank : {0, 1, 2}) AddProcess(look, rank, "S", 0);
   look.mutable_nodes(0)->mutable_processes(2)->set_gone_unix_ns(kNow);
-  const std::vector<v1::StackTarget> targets = StackTargetsOf(look, "train", {RankId(1), RankId(2)});
+  const std::vector<v1::StackTarget> targets = StackTargetsOf(look, 0, "train", {RankId(1), RankId(2)});
   ASSERT_EQ(targets.size(), 1u) << "rank 2 has ended";
   EXPECT_EQ(targets[0].node_id(), "boot");
   EXPECT_EQ(targets[0].process().pid(), 101);
-  EXPECT_TRUE(StackTargetsOf(look, "other", {RankId(1)}).empty());
+  EXPECT_TRUE(StackTargetsOf(look, 0, "other", {RankId(1)}).empty());
+  EXPECT_TRUE(StackTargetsOf(look, 1000, "train", {RankId(1)}).empty()) << "another user's job of that name";
 }
 
 TEST(HangJobs, LeavesOutAJobWithoutLivingProcesses) {

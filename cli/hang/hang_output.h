@@ -14,6 +14,7 @@ struct ExplainedJob {
   std::string job;
   int32_t world_size = 0;
   analysis::HangExplanation explanation;
+  uint32_t uid = 0;  // as in HangJob
 };
 
 // Returns the verdict of each job, which begins with HANG, WAITING or NO HANG, with its reasons.
