@@ -15,9 +15,9 @@ namespace lockstep::daemon {
 namespace {
 
 // The certificate binds the daemon to a node.
-absl::Status TakeNodeOfCertificate(Options& options) {
+absl::Status TakeNodeOfCertificate(const tls::OpenFile& open, Options& options) {
   if (options.tls_dir.empty()) return absl::OkStatus();
-  const tls::TlsFolder folder(options.tls_dir, std::make_shared<SystemClock>(), &LogNothing);
+  const tls::TlsFolder folder(options.tls_dir, std::make_shared<SystemClock>(), &LogNothing, open);
   if (!folder.has_certificate()) return absl::OkStatus();
   LOCKSTEP_ASSIGN_OR_RETURN(const tls::CheckedCertificate own, folder.Check(tls::Holder::kNode));
   if (options.node_id.empty()) options.node_id = own.identity.name;
@@ -75,13 +75,13 @@ absl::StatusOr<DaemonSockets> OpenDaemonSockets(const Options& options, Abstract
 
 absl::StatusOr<DaemonResources> OpenDaemonResources(Options& options, DaemonSockets sockets,
                                                     std::shared_ptr<const HostAccess> access, Log& log) {
-  LOCKSTEP_RETURN_IF_ERROR(TakeNodeOfCertificate(options));
   DaemonResources resources{
       .sockets = std::move(sockets), .access = std::move(access), .security = {}, .audit_lines = nullptr};
   resources.security.tls_dir = options.tls_dir;
   resources.security.open_file = [access = resources.access](const std::string& path) {
     return access->OpenToRead(path);
   };
+  LOCKSTEP_RETURN_IF_ERROR(TakeNodeOfCertificate(resources.security.open_file, options));
   if (options.plaintext) resources.security.plaintext = rpc::SecuritySettings::Plaintext::kYes;
   if (!options.token_file.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(resources.security.token, LoadToken(options, *resources.access));

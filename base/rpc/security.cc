@@ -71,7 +71,6 @@ absl::StatusOr<std::shared_ptr<Security>> OfFolder(const SecuritySettings& setti
     LOCKSTEP_RETURN_IF_ERROR(folder->Check(holder).status());
     parts.own_certificate = TlsParts::OwnCertificate::kYes;
   }
-  parts.provider = [folder, own = parts.own_certificate] { return ProviderOfFiles(*folder, own); };
   if (holder == tls::Holder::kAggregator) {
     // A server's connections are made by gRPC, which must therefore look for new files itself.
     parts.provider = [folder]() -> absl::StatusOr<TlsParts::Provider> {
@@ -79,6 +78,8 @@ absl::StatusOr<std::shared_ptr<Security>> OfFolder(const SecuritySettings& setti
           folder->PathOf(tls::kKeyFile), folder->PathOf(tls::kCertificateFile),
           folder->PathOf(tls::kAuthoritiesFile), kLookForNewFilesSeconds);
     };
+  } else {
+    parts.provider = [folder, own = parts.own_certificate] { return ProviderOfFiles(*folder, own); };
   }
   return std::make_shared<TlsSecurity>(std::move(parts), std::move(clock));
 }

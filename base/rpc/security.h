@@ -39,7 +39,7 @@ namespace lockstep::rpc {
 // Settings of the same names.
 struct SecuritySettings {
   std::string tls_dir;  // folder with ca.crt, tls.crt, tls.key (tls::TlsFolder); empty: none
-  tls::OpenFile open_file = &tls::OpenDirectly;  // opens the folder's files, for clients and HTTP
+  tls::OpenFile open_file = &tls::OpenDirectly;  // opens the folder's files, but for a gRPC server
   Token token;                                   // may be empty
   enum class Plaintext : uint8_t { kNo, kYes };
   Plaintext plaintext = Plaintext::kNo;

@@ -55,7 +55,8 @@ absl::StatusOr<KeyPair> TlsFolder::ReadKeyPair() const {
   if (!chain.ok()) return chain.status();
   const InputFile file = open_(PathOf(kKeyFile));
   if (!file.fd.ok())
-    return absl::ErrnoToStatus(file.error, absl::StrCat("private key ", PathOf(kKeyFile), " ", file.why));
+    return absl::Status(absl::ErrnoToStatusCode(file.error),
+                        absl::StrCat("private key ", PathOf(kKeyFile), " ", file.why));
   absl::StatusOr<std::string> key = ReadOpenSecretFile(file.fd, PathOf(kKeyFile), "private key", kLargestKey);
   if (!key.ok()) return key.status();
   return KeyPair{*std::move(chain), *std::move(key)};

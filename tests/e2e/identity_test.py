@@ -136,6 +136,21 @@ class Identity(unittest.TestCase):
         self.assertNotEqual(taken.returncode, 0)
         self.assertIn("is of node a; leave --node-id out", taken.stderr)
 
+    def test_a_daemon_beside_its_broker_has_a_key_that_only_root_may_read(self):
+        """As the two units of systemd start them: the broker as root, and the daemon as a user without rights."""
+        site = "/etc/split"
+        self.site(site, OPENSSL.format(site=site))
+        self.head.sh("root", f"lockstep-aggregator --listen 0.0.0.0:7077 --tls-dir {site}/head --state-dir /run/aggregator > /run/aggregator.log 2>&1 &")
+        settings = f"--tls-dir {site}/a --aggregator head:7077"
+        node = self.nodes["a"]
+        self.assertNotEqual(node.sh("bob", f"cat {site}/a/tls.key", check=False).returncode, 0)
+        node.sh("root", f"lockstepd {settings} --broker-for bob > /run/broker.log 2>&1 &")
+        wait_until(lambda: node.sh("root", "grep ' broker ' /run/broker.log", check=False).returncode == 0, "the broker",
+                   lambda: node.sh("root", "cat /run/broker.log", check=False).stdout)
+        node.sh("bob", f"lockstepd {settings} --with-broker > /tmp/split.log 2>&1 &")
+        wait_until(lambda: node.sh("bob", "grep ' uplink_up ' /tmp/split.log", check=False).returncode == 0, "the daemon's connection",
+                   lambda: node.sh("root", "cat /run/broker.log /tmp/split.log", check=False).stdout + self.logs(), 30)
+
     def test_openssl_alone_makes_the_certificates(self):
         site = "/etc/site"
         self.site(site, OPENSSL.format(site=site))
