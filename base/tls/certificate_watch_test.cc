@@ -16,13 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-class SetClock final : public Clock {
- public:
-  MonoTime Monotonic() const override { return {}; }
-  HostTime Realtime() const override { return now; }
-  HostTime now = kNow;
-};
-
 class CertificateWatchTest : public ::testing::Test {
  protected:
   CertificateWatchTest() {
@@ -41,7 +34,7 @@ class CertificateWatchTest : public ::testing::Test {
 
   std::string path_;
   const Authority authority_ = *Authority::Make(kNow);
-  const std::shared_ptr<SetClock> clock_ = std::make_shared<SetClock>();
+  const std::shared_ptr<StepClock> clock_ = std::make_shared<StepClock>();
   std::vector<std::string> logged_;
 };
 
@@ -49,15 +42,15 @@ TEST_F(CertificateWatchTest, WarnsBeforeTheEndAndAfterIt) {
   Write(kNow);
   const CertificateWatch watch = WatchOf(path_);
   EXPECT_EQ(watch.End(), kNow + kDay);
-  clock_->now = kNow + kDay - CertificateWatch::kRenewBefore - Nanos::Seconds(60);
+  clock_->realtime = kNow + kDay - CertificateWatch::kRenewBefore - Nanos::Seconds(60);
   EXPECT_EQ(watch.Warning(), "");
   watch.LogWarning();
   EXPECT_TRUE(logged_.empty());
-  clock_->now = kNow + kDay - CertificateWatch::kRenewBefore;
+  clock_->realtime = kNow + kDay - CertificateWatch::kRenewBefore;
   EXPECT_THAT(watch.Warning(), HasSubstr("ends in 14 days: renew it with `lockstep node rotate`"));
-  clock_->now = kNow + kDay - Nanos::Seconds(2 * 3600);
+  clock_->realtime = kNow + kDay - Nanos::Seconds(2 * 3600);
   EXPECT_THAT(watch.Warning(), HasSubstr(path_ + " ends in 2 h"));
-  clock_->now = kNow + kDay * 2;
+  clock_->realtime = kNow + kDay * 2;
   EXPECT_THAT(watch.Warning(), HasSubstr("has ended 24 h ago"));
   watch.LogWarning();
   EXPECT_EQ(logged_, std::vector<std::string>{"certificate_ends"});

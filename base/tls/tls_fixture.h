@@ -23,8 +23,9 @@ inline constexpr Nanos kDay = Nanos::Seconds(86'400);
 class StepClock final : public Clock {
  public:
   MonoTime Monotonic() const override { return now; }
-  HostTime Realtime() const override { return kNow; }
+  HostTime Realtime() const override { return realtime; }
   MonoTime now;
+  HostTime realtime = kNow;
 };
 
 // Writes the files of a TlsFolder. The certificate is valid for a day; without a holder there is only ca.crt.

@@ -14,7 +14,6 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -27,6 +26,7 @@
 #include "daemon/broker/privileges.h"
 #include "daemon/broker/split.h"
 #include "daemon/broker/user_process.h"
+#include "daemon/kineto/kineto_config.h"
 #include "daemon/node/own_access.h"
 #include "daemon/node/process.h"
 #include "daemon/node/socket.h"
@@ -222,7 +222,8 @@ TEST_F(BrokerTest, CallsFailAfterTheBrokersDeath) {
 }
 
 TEST(UserProcessTest, KnowsTheNamesOfTracesAndSockets) {
-  for (const char* name : {"lockstep_s_1.json", "lockstep_s_1.json.tmp", "libkineto_activities_7.json"})
+  for (const std::string& name :
+       {KinetoFileName("s", 1), KinetoFileName("s", 1) + ".tmp", KinetoFallbackName(7)})
     EXPECT_TRUE(IsTraceFileName(name)) << name;
   for (const char* name : {"", "lockstep_s_1.txt", "a/lockstep_s_1.json", "lockstep_/../x.json", ".ssh"})
     EXPECT_FALSE(IsTraceFileName(name)) << name;

@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "base/clock.h"
 #include "daemon/node/own_access.h"
@@ -96,6 +95,7 @@ TEST_F(RankStacksTest, TooManyRequestsAreAnsweredWithoutStacks) {
   });
   loop_->Run();
   EXPECT_EQ(answers, kRequests);
+  EXPECT_GT(without, 0u) << "only some of them may wait";
   EXPECT_LT(without, kRequests);
 }
 
