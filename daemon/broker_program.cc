@@ -14,7 +14,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/access/user_directory.h"
-#include "base/kineto_folder.h"
 #include "base/rpc/address.h"
 #include "base/rpc/status_macros.h"
 #include "base/service_manager.h"

@@ -9,8 +9,6 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/kineto_folder.h"
 #include "base/log/clean_text.h"
 #include "base/random_number.h"
 #include "base/rpc/status_macros.h"

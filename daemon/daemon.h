@@ -14,7 +14,6 @@
 #include "base/log/audit_log.h"
 #include "base/log/log.h"
 #include "base/rpc/security.h"
-#include "base/rpc/token.h"
 #include "base/time.h"
 #include "base/tls/certificate_watch.h"
 #include "daemon/broker/broker_access.h"

@@ -45,7 +45,7 @@ absl::Status Caller::Denied(const std::string& what, const OwnedJob& job, const 
                                                     " it: the aggregator's --operators do not include you"));
   }
   return absl::PermissionDeniedError(absl::StrCat(
-      what, " is user ", job.owner, "'s, and you are user ", uid_.value_or(0),
+      what, " is user ", job.owner, "'s, and you are user ", *uid_,
       ": only its user, admins, root and holders of the aggregator's token can ", action, " it"));
 }
 

@@ -8,6 +8,7 @@
 
 #include "wire/foreign/nccl_profiler.h"
 #include "wire/foreign/nccl_profiler_old.h"
+#include "wire/ring/record.h"
 
 namespace lockstep::client {
 
@@ -136,6 +137,11 @@ inline NcclEvent EventOf(const foreign::nccl::EventDescriptorV3& from) {
   NcclEvent event = EventOfTexts(from, Sequence::kOfTheGroup);
   if (event.type == foreign::nccl::kEventKernelChannel) event.channel = from.kernel_channel;
   return event;
+}
+
+// Returns the direction of a message, as the flag of its record.
+inline uint16_t DirectionOf(const NcclEvent& message) {
+  return message.function != nullptr && std::strcmp(message.function, "Send") == 0 ? ring::kP2pSend : 0;
 }
 
 // Copies the fields that version 4 and later versions share.

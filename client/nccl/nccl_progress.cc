@@ -112,11 +112,11 @@ void NcclProgress::Attach(ring::ProgressSlot* table, uint32_t slots) {
 uint32_t NcclProgress::TakeSlot() {
   // Two threads may look for a place at once. The place is taken in the private copy and published last. The
   // fields of ended communicators are kept as long as others are free.
-  constexpr uint32_t kFilling = 2;
   for (const ProgressState wanted : {ProgressState::kFree, ProgressState::kEnded}) {
     for (uint32_t i = 0; i < ring::kProgressSlots; ++i) {
       auto expected = static_cast<uint32_t>(wanted);
-      if (own_[i].state.compare_exchange_strong(expected, kFilling)) return i;
+      if (own_[i].state.compare_exchange_strong(expected, static_cast<uint32_t>(ProgressState::kFilling)))
+        return i;
     }
   }
   return kNoSlot;
@@ -228,9 +228,7 @@ uint64_t NcclProgress::Launch(uint32_t slot, const NcclEvent& event) {
 }
 
 void NcclProgress::NumberMessage(uint32_t slot, uint64_t position, const NcclEvent& event) {
-  const bool is_send = event.function != nullptr && std::strcmp(event.function, "Send") == 0;
-  const uint64_t number =
-      pairs_.Next(own_[slot].communicator.load(kRelaxed), event.peer, is_send ? ring::kP2pSend : 0);
+  const uint64_t number = pairs_.Next(own_[slot].communicator.load(kRelaxed), event.peer, DirectionOf(event));
   log_.Update(logged_[slot][position & (ring::kProgressOperations - 1)].load(kRelaxed),
               [&](ring::LogEntry& entry) { entry.message_number.store(number, kRelaxed); });
 }

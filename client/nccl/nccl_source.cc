@@ -376,8 +376,7 @@ void* NcclSource::CopyEngineCollective(ThreadSlot& slot, uint64_t comm, const Nc
 
 void* NcclSource::PointToPoint(ThreadSlot& slot, uint64_t comm, const NcclEvent& event, uint64_t operation) {
   const HostTime now = clock_.now();
-  const uint16_t direction =
-      event.function != nullptr && std::strcmp(event.function, "Send") == 0 ? ring::kP2pSend : 0;
+  const uint16_t direction = DirectionOf(event);
   // Operations outside the window count too, because the peers must agree on the numbers of those inside.
   const uint64_t sequence = NextInPair(comm, event.peer, direction);
   if (!window_.Contains(now)) {

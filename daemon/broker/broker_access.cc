@@ -15,6 +15,8 @@
 namespace lockstep::daemon {
 namespace {
 
+// A caller gets no stacks after this time.
+constexpr Nanos kStacksWithin = Nanos::Millis(900);
 constexpr Nanos kQuickCall = Nanos::Seconds(3);  // the process itself ends after 2 s
 constexpr uint64_t kIdleSeconds = 10;
 constexpr size_t kMostUsers = 64;
@@ -109,14 +111,14 @@ BrokerReply UserSocket::Ask(const BrokerRequest& request) {
 BrokerReply BrokerAccess::AskUser(uid_t uid, gid_t gid, const BrokerRequest& request) const {
   MutexLock lock(&users_mutex_);
   if (users_.size() >= kMostUsers) users_.clear();
-  std::shared_ptr<UserSocket>& user = users_[{uid, gid}];
+  std::unique_ptr<UserSocket>& user = users_[{uid, gid}];
   // A process that had no request for a while has ended.
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (user == nullptr || user->broken()) {
       BrokerReply process = Ask(ProcessOf(uid, gid, kIdleSeconds));
       if (!process.fd.ok()) return {.error = process.error};
       SetReceiveTimeout(process.fd.get(), kQuickCall);
-      user = std::make_shared<UserSocket>(std::move(process.fd));
+      user = std::make_unique<UserSocket>(std::move(process.fd));
     }
     BrokerReply reply = user->Ask(request);
     if (reply.error != EPIPE) return reply;

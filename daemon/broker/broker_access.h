@@ -69,7 +69,7 @@ class BrokerAccess final : public HostAccess {
   const Fd socket_;
   mutable Mutex mutex_;  // held from a request to its reply
   mutable Mutex users_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
-  mutable std::map<std::pair<uid_t, gid_t>, std::shared_ptr<UserSocket>> users_ ABSL_GUARDED_BY(users_mutex_);
+  mutable std::map<std::pair<uid_t, gid_t>, std::unique_ptr<UserSocket>> users_ ABSL_GUARDED_BY(users_mutex_);
 };
 
 }  // namespace lockstep::daemon

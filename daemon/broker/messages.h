@@ -1,8 +1,8 @@
 // The messages between the daemon and its broker, and between the daemon and the broker's processes. Both
 // ends are the same program, but the broker trusts no request: a faulty daemon could send anything.
 //
-// A message is one packet of a SOCK_SEQPACKET pair, and has at most one descriptor. Each request has one
-// reply.
+// A message is one packet of a SOCK_SEQPACKET socket, and has at most one descriptor. Each request has one
+// reply, except kSendToFile.
 #ifndef LOCKSTEP_DAEMON_BROKER_MESSAGES_H_
 #define LOCKSTEP_DAEMON_BROKER_MESSAGES_H_
 

@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <functional>
 #include <memory>
 
 #include "absl/status/status.h"

@@ -1,6 +1,5 @@
 #include "daemon/broker/user_process.h"
 
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -11,7 +10,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "base/rpc/channel.h"
 #include "daemon/broker/child.h"
 #include "daemon/broker/messages.h"

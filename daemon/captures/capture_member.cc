@@ -48,9 +48,9 @@ const char* CaptureMember::NotReached() const {
     return "it keeps no operation log, or entered no NCCL operation yet: start it with `lockstep run --mode "
            "nccl`";
   }
-  return kineto()
-             ? "it no longer polls for PyTorch's on-demand traces"
-             : "its Lockstep client is no longer connected; `--via kineto` captures a PyTorch job without it";
+  return kineto() ? "it no longer polls for PyTorch's on-demand traces"
+                  : "its Lockstep client has disconnected; a PyTorch job can be captured without it: add "
+                    "`--via kineto`";
 }
 
 void CaptureMember::Arm(const v1::Arm& arm) {

@@ -23,7 +23,6 @@ class NodeCaptures {
   NodeCaptures(Captures& present, Captures& past) : present_(present), past_(past) {}
 
   const Captures& present() const { return present_; }
-  const Captures& past() const { return past_; }
 
   // As in Captures.
   void OnArm(UplinkId uplink, const v1::Arm& arm) { present_.OnArm(uplink, arm); }

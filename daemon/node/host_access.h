@@ -66,9 +66,8 @@ class HostAccess {
   // is not accessible.
   virtual std::optional<struct stat> StatAsSeenBy(int32_t pid, const std::string& path) const = 0;
   // Reads what the process's threads execute (daemon/stacks/process_stacks.h). It takes some milliseconds,
-  // with native stacks some hundred, and at most kStacksWithin.
+  // with native stacks some hundred.
   virtual v1::ProcessStacks ReadStacks(int32_t pid, uint64_t start_ticks, StackKinds kinds) const = 0;
-  static constexpr Nanos kStacksWithin = Nanos::Millis(900);
   // See lockstep::MapsUser.
   virtual bool MapsUser(int32_t pid, uid_t uid) const = 0;
   // Sends a datagram from `socket` to the socket file `path` if that file belongs to `owner` and is in

@@ -1,7 +1,6 @@
 #include "daemon/node/own_access.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>

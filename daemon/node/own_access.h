@@ -1,7 +1,6 @@
 #ifndef LOCKSTEP_DAEMON_NODE_OWN_ACCESS_H_
 #define LOCKSTEP_DAEMON_NODE_OWN_ACCESS_H_
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 // Where CPython keeps the frames of its threads: offsets of structure members in its releases. Sources: the
 // headers in Include/internal of each release; from 3.13 on, the table that the interpreter carries for
-// debuggers (_Py_DebugOffsets). stacks_live_test.py compares each with interpreters that are installed.
+// debuggers (_Py_DebugOffsets). python_stack_test.cc compares each with the interpreters that are installed.
 #ifndef LOCKSTEP_DAEMON_STACKS_PYTHON_LAYOUT_H_
 #define LOCKSTEP_DAEMON_STACKS_PYTHON_LAYOUT_H_
 

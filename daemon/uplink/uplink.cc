@@ -237,7 +237,6 @@ absl::Status Uplink::Handshake(Stream& stream) {
           registered.version().protocol_max(), ", this daemon ", kProtocol, ": use one release for both"));
     }
     spool_->Resume(registered.acked_sequence(), registered.credits());
-    ranks.mutable_ranks();
     *ranks.mutable_ranks() = ranks_;
     ranks_changed_ = false;
     spool_ready_ = true;
@@ -307,7 +306,6 @@ bool Uplink::NextMessage(v1::FromDaemon& message) {
     MutexLock lock(&mutex_);
     if (ranks_changed_) {
       ranks_changed_ = false;
-      message.mutable_ranks();
       *message.mutable_ranks() = ranks_;
       return true;
     }

@@ -41,7 +41,8 @@ class UplinkEvents {
   virtual void OnUplinkUp(UplinkId uplink) = 0;
   // The stream broke or could not be opened. `last`: there will be no further attempt.
   virtual void OnUplinkDown(UplinkId uplink, const absl::Status& why, bool last) = 0;
-  // The request is an Arm, Start, Stop, ReadProgress, or a Register that lists the running captures.
+  // The request is an Arm (also of the past), Start, Stop, ReadProgress, or a Register that lists the running
+  // captures.
   virtual void OnRequest(UplinkId uplink, const v1::FromAggregator& request) = 0;
 };
 

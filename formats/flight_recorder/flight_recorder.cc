@@ -25,7 +25,8 @@ using analysis::HangRank;
 using Value = Pickle::Value;
 
 constexpr uint64_t kMostBytes = 256u << 20;
-// As in the progress of a living rank. An older entry does not matter.
+// Of each communicator, the newest operations are kept: so many, or up to twice as many. An older one does
+// not matter.
 constexpr size_t kMostOperations = 64;
 
 // Returns the number at the end of a file's name.

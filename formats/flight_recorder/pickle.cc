@@ -1,6 +1,5 @@
 #include "formats/flight_recorder/pickle.h"
 
-#include <bit>
 #include <charconv>
 #include <string>
 #include <unordered_map>
@@ -177,7 +176,7 @@ class PickleParser {
         return absl::OkStatus();
       case kNewTrue:
       case kNewFalse:
-        Push(Kind::kBool).number = opcode == kNewTrue;
+        Push(Kind::kNumber).number = opcode == kNewTrue;
         return absl::OkStatus();
       case kEmptyDict:
         Push(Kind::kDict);
@@ -248,10 +247,8 @@ class PickleParser {
     return PushNumber(Unsigned(width), width == 0 ? 8 : width);
   }
   absl::Status PushReal() {
-    LOCKSTEP_ASSIGN_OR_RETURN(const std::string_view taken, Take(8));
-    uint64_t bits = 0;
-    for (const char c : taken) bits = bits << 8 | static_cast<uint8_t>(c);
-    Push(Kind::kReal).real = std::bit_cast<double>(bits);
+    LOCKSTEP_RETURN_IF_ERROR(Take(8).status());
+    Push(Kind::kReal);
     return absl::OkStatus();
   }
 
@@ -282,7 +279,7 @@ int64_t Pickle::Number(const Value& dict, std::string_view key) const {
     std::from_chars(value->text.data(), value->text.data() + value->text.size(), number);
     return number;
   }
-  return value->kind == Kind::kNumber || value->kind == Kind::kBool ? value->number : 0;
+  return value->kind == Kind::kNumber ? value->number : 0;
 }
 
 std::string_view Pickle::Text(const Value& dict, std::string_view key) const {

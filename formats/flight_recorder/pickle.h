@@ -17,12 +17,11 @@ namespace lockstep::formats {
 // thread at a time.
 class Pickle {
  public:
-  enum class Kind : uint8_t { kNone, kBool, kNumber, kReal, kText, kList, kDict };
+  enum class Kind : uint8_t { kNone, kNumber, kReal, kText, kList, kDict };
   using Index = uint32_t;
   struct Value {
     Kind kind = Kind::kNone;
-    int64_t number = 0;        // kBool, kNumber
-    double real = 0;           // kReal
+    int64_t number = 0;        // kNumber, also of a bool; the value of a kReal is not kept
     std::string_view text;     // kText, also of bytes; a part of the input
     std::vector<Index> items;  // kList, also of a tuple; kDict: key, value, key, value …
   };

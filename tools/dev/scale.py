@@ -67,7 +67,6 @@ def jobs_of(folder):
     for path in sorted((ROOT / "tests/corpus/records").iterdir()) + sorted((ROOT / "tests/corpus/timeline").iterdir()):
         yield f"corpus_{path.name}", path
     traces = ROOT.parent / "shared/traces"
-    traces = pathlib.Path(os.environ.get("LOCKSTEP_SHARED_TRACES", traces))
     if traces.is_dir():
         for path in sorted(p for p in traces.iterdir() if p.is_dir() and p.name != "independent_jobs"):
             yield path.name, path

@@ -57,8 +57,9 @@ struct ProgressOperation {
 };
 static_assert(sizeof(ProgressOperation) == 96);
 
-// kEnded: the fields are those of a communicator that was destroyed, until another one takes the slot.
-enum class ProgressState : uint32_t { kFree = 0, kLiving = 1, kEnded = 3 };
+// kFilling: only in the writer's own copy, while it fills the slot. kEnded: the fields are those of a
+// communicator that was destroyed, until another one takes the slot.
+enum class ProgressState : uint32_t { kFree = 0, kLiving = 1, kFilling = 2, kEnded = 3 };
 
 // Bits of ProgressSlot.stages: stages that this version of NCCL's plugin reports.
 enum ProgressStages : uint32_t { kStageLaunched = 1, kStageKernel = 2 };
