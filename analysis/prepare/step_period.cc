@@ -6,10 +6,12 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
-#include "analysis/prepare/sequence_period.h"
 #include "analysis/prepare/stats.h"
 #include "analysis/prepare/step_marks.h"
+#include "base/sequence_period.h"
 #include "base/split_mix.h"
 
 namespace lockstep::analysis {
@@ -41,6 +43,9 @@ struct Launch {
   Nanos gap;  // time before it in which nothing was launched or ran
   uint64_t signature = 0;
   NameId name;
+  // Of a collective that NCCL numbers: its group, and an id that is equal for its members on all ranks.
+  uint32_t group = capture::kNone;
+  uint64_t collective = 0;
 };
 
 // Kernels of collectives have few names. Communicator and size distinguish them. An unequal all-to-all has
@@ -70,6 +75,16 @@ uint64_t SignatureOf(const capture::RankData& rank, const capture::DeviceActivit
   return signature;
 }
 
+// Returns what the members of one collective have in common.
+uint64_t IdOf(const capture::Collective& c) {
+  using capture::MatchSource;
+  const bool per_operation = c.source == MatchSource::kNcclSequence;
+  const bool numbered = per_operation || c.source == MatchSource::kGroupSequence;
+  if (!numbered || c.group == capture::kNone || c.sequence < 0) return 0;
+  return HashCombine(HashCombine(per_operation ? static_cast<uint64_t>(c.op) + 1 : 0, c.group),
+                     static_cast<uint64_t>(c.sequence));
+}
+
 // A step may have many equal collectives at irregular times. Their places in the period of the whole sequence
 // distinguish them.
 void DistinguishPlaces(std::vector<Launch>& launches) {
@@ -96,7 +111,10 @@ std::vector<Launch> LaunchesOf(const capture::RankData& rank, const CallIndex& c
   for (size_t i = 0; i < rank.activities.size(); ++i) {
     const capture::DeviceActivity& a = rank.activities[i];
     const uint32_t call = calls.Of(a.correlation);
-    rows.push_back({{issued[i], Nanos(), SignatureOf(rank, a, only_communication), a.name},
+    const bool member = only_communication && a.collective != capture::kNone;
+    rows.push_back({{issued[i], Nanos(), SignatureOf(rank, a, only_communication), a.name,
+                     member ? rank.collectives[a.collective].group : capture::kNone,
+                     member ? IdOf(rank.collectives[a.collective]) : 0},
                     call == capture::kNone ? a.end : rank.api_calls[call].end});
   }
   std::stable_sort(rows.begin(), rows.end(),
@@ -244,10 +262,13 @@ class Finder {
       FindLead(v);
     }
     const size_t phase = CommonPhase();
+    std::vector<const InPeriod*> cuts;
+    for (size_t v = 0; v < views_.size(); ++v) cuts.push_back(&CutOf(v, phase));
+    ShareCuts(cuts);
     MarkedSteps out;
     out.of_rank.resize(capture_.ranks.size());
     for (size_t v = 0; v < views_.size(); ++v) {
-      const InPeriod& cut = CutOf(v, phase);
+      const InPeriod& cut = *cuts[v];
       out.of_rank[views_[v].rank_index] = MarksAt(v, cut);
       if (v == 0) out.how = Words(cut, out.of_rank[views_[v].rank_index].size() - 1);
     }
@@ -316,6 +337,70 @@ class Finder {
       }
     }
     return best != nullptr ? *best : *next;
+  }
+
+  // A rank that comes late has its longest gap before another collective than the others. The ranks that
+  // share collectives then begin their steps with the collective with which most of them begin.
+  void ShareCuts(std::vector<const InPeriod*>& cuts) const {
+    // By collective, the ranks that begin a step with it.
+    absl::flat_hash_map<uint64_t, std::vector<uint32_t>> begins;
+    for (uint32_t v = 0; v < views_.size(); ++v) {
+      for (const uint64_t id : CollectivesAt(v, *cuts[v])) begins[id].push_back(v);
+    }
+    if (begins.empty()) return;
+    std::vector<absl::flat_hash_set<uint32_t>> groups(views_.size());
+    for (size_t v = 0; v < views_.size(); ++v) {
+      for (const Launch& launch : views_[v].launches) groups[v].insert(launch.group);
+    }
+    std::vector<bool> shared(views_.size());
+    while (true) {
+      // The rank whose begins most ranks share.
+      size_t best = 0, most = 1;
+      for (size_t v = 0; v < views_.size(); ++v) {
+        if (shared[v]) continue;
+        for (const uint64_t id : CollectivesAt(v, *cuts[v])) {
+          if (begins[id].size() <= most) continue;
+          most = begins[id].size();
+          best = v;
+        }
+      }
+      if (most == 1) return;
+      const std::vector<uint64_t> chosen = CollectivesAt(best, *cuts[best]);
+      const uint32_t group = GroupAt(best, *cuts[best]);
+      for (size_t v = 0; v < views_.size(); ++v) {
+        if (shared[v] || !groups[v].contains(group)) continue;
+        const InPeriod* same = With(v, {chosen.begin(), chosen.end()});
+        if (same == nullptr) continue;
+        cuts[v] = same;
+        shared[v] = true;
+      }
+      for (const uint64_t id : chosen) begins[id].clear();
+      shared[best] = true;
+    }
+  }
+
+  uint32_t GroupAt(size_t v, const InPeriod& p) const {
+    const auto place =
+        std::find_if(p.places.begin(), p.places.end(), [](uint32_t i) { return i != capture::kNone; });
+    return place == p.places.end() ? capture::kNone : views_[v].launches[*place].group;
+  }
+  // Returns the numbered collectives at one position of every period.
+  std::vector<uint64_t> CollectivesAt(size_t v, const InPeriod& p) const {
+    std::vector<uint64_t> ids;
+    for (const uint32_t place : p.places) {
+      if (place != capture::kNone && views_[v].launches[place].collective != 0)
+        ids.push_back(views_[v].launches[place].collective);
+    }
+    return ids;
+  }
+  // Returns the position that has most of these collectives, if a rank has such a one; else null.
+  const InPeriod* With(size_t v, const absl::flat_hash_set<uint64_t>& ids) const {
+    for (const InPeriod& p : divided_[v]) {
+      const std::vector<uint64_t> own = CollectivesAt(v, p);
+      const auto same = std::count_if(own.begin(), own.end(), [&](uint64_t id) { return ids.contains(id); });
+      if (same > 0 && 2 * static_cast<size_t>(same) > std::min(own.size(), ids.size())) return &p;
+    }
+    return nullptr;
   }
 
   std::vector<StepMark> MarksAt(size_t v, const InPeriod& cut) const {

@@ -2,6 +2,7 @@
 
 #include <random>
 #include <string>
+#include <utility>
 
 #include "analysis/time/step_breakdown.h"
 #include "analysis/time/step_table.h"
@@ -277,6 +278,54 @@ TEST(Steps, InfersStepsFromCollectivesAlone) {
   ASSERT_GE(steps.count(), 8u);
   for (const RankSteps& rank : steps.ranks) {
     for (const RankStep& step : rank.steps) EXPECT_EQ(step.activities, 4u);
+  }
+}
+
+// Returns the group and the number of the first collective in a step.
+std::pair<uint32_t, int64_t> FirstCollective(const capture::Capture& capture, const Steps& steps, size_t rank,
+                                             size_t step) {
+  const capture::RankData& data = capture.ranks[rank];
+  for (size_t a = 0; a < data.activities.size(); ++a) {
+    if (steps.ranks[rank].of_activity[a] != static_cast<int32_t>(step)) continue;
+    const capture::Collective& first = data.collectives[data.activities[a].collective];
+    return {first.group, first.sequence};
+  }
+  return {};
+}
+
+// A rank that comes late by a third of the step has its longest gap elsewhere than the others.
+TEST(Steps, StepsOfALateRankBeginWithTheSameCollective) {
+  for (double late = 50; late < 600; late += 25) {
+    SCOPED_TRACE(late);
+    TimelineBuilder t;
+    const uint32_t groups[] = {t.Group("world", {0, 1, 2, 3}), t.Group("other", {0, 1, 2, 3})};
+    std::mt19937 random(5);
+    double now = 0;
+    for (int64_t step = 0; step < 12; ++step) {
+      // The first collective of a step comes after a pause, and ends when the late rank has come.
+      for (const uint32_t group : groups) {
+        const double pause = group == groups[0] ? 400 : 10;
+        const double end = now + pause + (group == groups[0] ? late : 0) + 20;
+        for (int32_t rank = 0; rank < 4; ++rank) {
+          const double noise = static_cast<double>(random() % 100) * 0.05;
+          const double begin = now + pause + noise + (rank == 3 && group == groups[0] ? late : 0);
+          t.Rank(rank).Communication({.group = group,
+                                      .source = capture::MatchSource::kNcclSequence,
+                                      .sequence = step,
+                                      .bytes = 4096},
+                                     begin, end - begin + noise);
+        }
+        now = end;
+      }
+    }
+    const capture::Capture capture = t.Build();
+    const Steps steps = StepsOf(capture);
+    EXPECT_EQ(steps.source, StepSource::kPeriod);
+    ASSERT_GE(steps.count(), 8u);
+    for (size_t i = 0; i < steps.count(); ++i) {
+      const std::pair<uint32_t, int64_t> first = FirstCollective(capture, steps, 0, i);
+      for (size_t rank = 1; rank < 4; ++rank) EXPECT_EQ(FirstCollective(capture, steps, rank, i), first) << i;
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 // Finds after how many operations a sequence repeats itself.
-#ifndef LOCKSTEP_ANALYSIS_PREPARE_SEQUENCE_PERIOD_H_
-#define LOCKSTEP_ANALYSIS_PREPARE_SEQUENCE_PERIOD_H_
+#ifndef LOCKSTEP_BASE_SEQUENCE_PERIOD_H_
+#define LOCKSTEP_BASE_SEQUENCE_PERIOD_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "base/time.h"
 
-namespace lockstep::analysis {
+namespace lockstep {
 
 // `symbols` identify the operations, and `gaps` are the times before each without an operation. Both have the
 // same length. The period is the smallest number of operations after which nearly all symbols come again. If
@@ -16,6 +16,6 @@ namespace lockstep::analysis {
 // period are alike. Returns 0 if there are not three periods.
 size_t SequencePeriod(std::span<const uint64_t> symbols, std::span<const Nanos> gaps);
 
-}  // namespace lockstep::analysis
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_ANALYSIS_PREPARE_SEQUENCE_PERIOD_H_
+#endif  // LOCKSTEP_BASE_SEQUENCE_PERIOD_H_

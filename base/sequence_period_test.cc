@@ -1,4 +1,4 @@
-#include "analysis/prepare/sequence_period.h"
+#include "base/sequence_period.h"
 
 #include <string_view>
 #include <vector>
@@ -6,7 +6,7 @@
 #include "base/split_mix.h"
 #include "gtest/gtest.h"
 
-namespace lockstep::analysis {
+namespace lockstep {
 namespace {
 
 // Repeats a period of letters, each with its gap in us, `times` times. Gaps vary by 5 %.
@@ -57,4 +57,4 @@ TEST(SequencePeriod, IsZeroForARandomSequence) {
 }
 
 }  // namespace
-}  // namespace lockstep::analysis
+}  // namespace lockstep

@@ -1,10 +1,10 @@
-#include "analysis/prepare/sequence_period.h"
+#include "base/sequence_period.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-namespace lockstep::analysis {
+namespace lockstep {
 namespace {
 
 constexpr size_t kLeastPeriods = 3;
@@ -67,4 +67,4 @@ size_t SequencePeriod(std::span<const uint64_t> symbols, std::span<const Nanos> 
   return first->period;
 }
 
-}  // namespace lockstep::analysis
+}  // namespace lockstep
