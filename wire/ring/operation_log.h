@@ -1,5 +1,6 @@
 // The operation log of a segment: the latest operations of all communicators of the process, and its steps,
-// in the order in which they began. `lockstep record dump` turns it into a capture of the past.
+// in the order in which they began. `lockstep record dump` turns it into a capture of the past, and the
+// daemon finds the steps in it (daemon/watch).
 //
 // The client writes it while it follows progress (progress.h). The newest entry takes the place of the
 // oldest, so the log needs no reader, and it outlives the process. docs/formats/ring.md describes it.

@@ -1,6 +1,6 @@
 // The progress table of a segment: the latest operations of each NCCL communicator of the process.
 //
-// The client writes it from NCCL's callbacks while the process runs. The daemon reads it only on request, so
+// The client writes it from NCCL's callbacks while the process runs. The daemon reads it on request, so
 // it costs no wake-up, and a stopped or dead process can still be read. docs/formats/ring.md describes it.
 //
 // An operation's fields are valid while its position is neither 0 nor changed. The writer stores 0, the

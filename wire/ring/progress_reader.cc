@@ -102,6 +102,17 @@ std::vector<CommunicatorProgress> ReadProgress(const Segment& segment) {
   return read;
 }
 
+std::map<uint64_t, int32_t> RanksByCommunicator(const Segment& segment) {
+  std::map<uint64_t, int32_t> ranks;
+  for (uint32_t i = 0; i < segment.progress_slots(); ++i) {
+    const ProgressSlot& slot = segment.progress()[i];
+    const auto state = static_cast<ProgressState>(slot.state.load(std::memory_order_acquire));
+    if (state != ProgressState::kLiving && state != ProgressState::kEnded) continue;
+    ranks[slot.communicator.load(std::memory_order_relaxed)] = slot.ranks.load(std::memory_order_relaxed);
+  }
+  return ranks;
+}
+
 OperationLog ReadLog(const Segment& segment, HostTime since) {
   OperationLog log;
   log.communicators = LoggedCommunicators(segment);

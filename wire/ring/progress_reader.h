@@ -4,6 +4,7 @@
 #define LOCKSTEP_WIRE_RING_PROGRESS_READER_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,9 @@ struct OperationLog {
 
 // Returns the entries except those that ended before `since`.
 OperationLog ReadLog(const Segment& segment, HostTime since);
+
+// Returns the numbers of ranks of the log's communicators, by their ids.
+std::map<uint64_t, int32_t> RanksByCommunicator(const Segment& segment);
 
 }  // namespace lockstep::ring
 
