@@ -40,6 +40,7 @@
 #include "daemon/options.h"
 #include "daemon/scheduler_control.h"
 #include "daemon/uplink/aggregator_links.h"
+#include "daemon/watch/step_watch.h"
 #include "wire/losses/loss_table.h"
 
 namespace lockstep::daemon {
@@ -115,6 +116,7 @@ class Daemon {
   DeadlineTimer captures_timer_;
   const RankProgress progress_;
   RankStacks stacks_;
+  StepWatch steps_;
   NodeControl node_control_;
   SchedulerControl scheduler_control_;
   const Roles roles_;

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <thread>
 
 #include "daemon/clients/client_fake.h"
@@ -252,6 +253,82 @@ TEST_F(DaemonTest, OneRankIsInOneCaptureAtATime) {
   EXPECT_EQ(seen.ends[0].capture(), "c2");
   EXPECT_EQ(seen.ends[1].capture(), "c1");
   EXPECT_EQ(seen.Rows(kKernel, pid), 10u);
+}
+
+// A rank whose log has a step of 10 ms, with one collective, in each 10 ms.
+class SteppingClient {
+ public:
+  bool Register(const std::string& socket) {
+    if (!client_.Connect(socket) ||
+        !client_.Register("LOCKSTEP_JOB=j\nLOCKSTEP_RANK=0\nLOCKSTEP_WORLD_SIZE=2\n"))
+      return false;
+    ring::ProgressSlot& slot = *client_.segment().progress();
+    slot.communicator = 7;
+    slot.ranks = 2;
+    slot.state = static_cast<uint32_t>(ring::ProgressState::kLiving);
+    return true;
+  }
+  // Writes the steps that have begun since the last call.
+  void WriteUntilNow() {
+    const HostTime now = SystemClock().Realtime();
+    if (next_ == HostTime()) next_ = now - Nanos::Seconds(1);
+    for (; next_ < now; next_ += Nanos::Millis(10)) {
+      ring::LogEntry& entry = client_.segment().log()[ring::LogPlace(++position_)];
+      entry.kind = static_cast<uint32_t>(ring::LogKind::kOperation);
+      entry.communicator = 7;
+      entry.operation.number = position_;
+      entry.operation.entered_ns = entry.operation.started_ns = next_.ns();
+      entry.operation.completed_ns = (next_ + Nanos::Millis(4)).ns();
+      entry.position = position_;
+      client_.segment().header().log_newest = position_;
+    }
+  }
+  uint64_t position() const { return position_; }
+
+ private:
+  FakeClient client_;
+  HostTime next_;
+  uint64_t position_ = 0;
+};
+
+TEST_F(DaemonTest, SendsStepsOnlyToAnAggregatorThatFollowsThem) {
+  StartDaemon();
+  SteppingClient client;
+  ASSERT_TRUE(client.Register(options_.socket));
+  ASSERT_TRUE(WaitForRanks(1));
+  v1::FromAggregator follow;
+  follow.mutable_follow_steps();
+  const auto wait_for_steps = [&] {
+    const size_t before = aggregator_->seen().steps.size();
+    for (int i = 0; i < 1000 && aggregator_->seen().steps.size() < before + 5; ++i) {
+      client.WriteUntilNow();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return aggregator_->seen().steps.size() >= before + 5;
+  };
+  client.WriteUntilNow();
+  const uint64_t first = client.position();
+  aggregator_->Send(follow);
+  ASSERT_TRUE(wait_for_steps());
+  EXPECT_GE(aggregator_->seen().steps.front().number(), first - 1) << "earlier steps are only learned from";
+  for (const v1::StepRow& step : aggregator_->seen().steps) {
+    EXPECT_EQ(step.period(), 1u);
+    EXPECT_EQ(step.duration_ns(), Nanos::Millis(10).ns());
+    EXPECT_EQ(step.communication_ns(), Nanos::Millis(4).ns());
+  }
+  const int streams = aggregator_->seen().streams;
+  aggregator_->BreakStream();
+  ASSERT_TRUE(aggregator_->WaitFor([&](const Seen& s) { return s.streams > streams; }));
+  ASSERT_TRUE(WaitForRanks(1));
+  client.WriteUntilNow();
+  const size_t sent = aggregator_->seen().steps.size();
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  client.WriteUntilNow();
+  EXPECT_EQ(aggregator_->seen().steps.size(), sent) << "the new stream has not asked";
+  const uint64_t again = client.position();
+  aggregator_->Send(follow);
+  ASSERT_TRUE(wait_for_steps());
+  EXPECT_GE(aggregator_->seen().steps[sent].number(), again - 3);
 }
 
 TEST_F(DaemonTest, TwoDaemonsDoNotShareASocket) {

@@ -67,6 +67,7 @@ void CaptureMember::Arm(const v1::Arm& arm) {
   Set(v1::RankState::SEEN);
   arm_ = MakeMessage<ring::Arm>(ring::MessageType::kArm);
   arm_.capture = capture_.number;
+  static_assert(v1::RECORDED_ACTIVITIES_USUAL == ring::kDefaultActivities);
   arm_.activities = arm.activities() == 0 ? ring::kDefaultActivities : arm.activities();
   arm_.epoch = path_->BeginDrain(process_, capture_.id, context_.uplinks.SpoolOf(capture_.uplink));
   SendArm();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/fd.h"
+#include "wire/ring/log_cursor.h"
 #include "wire/ring/progress_reader.h"
 #include "wire/ring/segment.h"
 
@@ -51,6 +53,13 @@ class DaemonSegment {
   ring::OperationLog Log(HostTime since) const {
     return HasLog() ? ring::ReadLog(segment_, since) : ring::OperationLog();
   }
+
+  // Returns the log's entries after those that `cursor` has read (LogCursor::Read).
+  std::vector<ring::LogRecord> NewRecords(ring::LogCursor& cursor, HostTime settled) const {
+    return HasLog() ? cursor.Read(segment_, settled) : std::vector<ring::LogRecord>();
+  }
+  // Returns the numbers of ranks of the communicators in the progress table, also of ended ones.
+  std::map<uint64_t, int32_t> RanksOfCommunicators() const { return ring::RanksByCommunicator(segment_); }
 
   // Returns the increases since the last call.
   ring::LossCounts TakeLosses() { return losses_.Take(); }

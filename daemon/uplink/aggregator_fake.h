@@ -118,6 +118,7 @@ class FakeAggregator final : private v1::Ingest::Service {
     std::vector<v1::Gap> gaps;
     std::vector<v1::CaptureEnd> ends;
     std::vector<v1::ClockSample> samples;
+    std::vector<v1::StepRow> steps;  // of all processes
 
     v1::RankState LastState(const std::string& capture, int32_t pid) const {
       const auto c = states.find(capture);
@@ -233,6 +234,10 @@ class FakeAggregator final : private v1::Ingest::Service {
       case v1::FromDaemon::kClock:
         seen_.samples.insert(seen_.samples.end(), message.clock().samples().begin(),
                              message.clock().samples().end());
+        break;
+      case v1::FromDaemon::kSteps:
+        for (const v1::ProcessSteps& process : message.steps().processes())
+          seen_.steps.insert(seen_.steps.end(), process.steps().begin(), process.steps().end());
         break;
       case v1::FromDaemon::kBatch:
         if (Take(message.batch().sequence(), message.batch().sequence()))

@@ -18,8 +18,8 @@ namespace lockstep::daemon {
 AggregatorLinks::AggregatorLinks(NodeInfo node, size_t spool_bytes, std::shared_ptr<const HostAccess> access,
                                  EventLoop& loop, const Clock& clock, Registry& registry,
                                  const DepartedRanks& departed, NodeCaptures& captures,
-                                 const RankProgress& progress, RankStacks& stacks, losses::LossTable& losses,
-                                 AuditLog& audit, Log& log)
+                                 const RankProgress& progress, RankStacks& stacks, StepWatch& steps,
+                                 losses::LossTable& losses, AuditLog& audit, Log& log)
     : node_(std::move(node)),
       spool_bytes_(spool_bytes),
       access_(std::move(access)),
@@ -30,6 +30,7 @@ AggregatorLinks::AggregatorLinks(NodeInfo node, size_t spool_bytes, std::shared_
       captures_(captures),
       progress_(progress),
       stacks_(stacks),
+      steps_(steps),
       losses_(losses),
       audit_(audit),
       log_(log) {}
@@ -359,6 +360,9 @@ void AggregatorLinks::OnUplinkDown(UplinkId uplink, const absl::Status& why, boo
     const auto link = links_.find(uplink);
     if (link == links_.end()) return;
     if (!link->second.away_since) link->second.away_since = clock_.Monotonic();
+    // A restarted aggregator asks again.
+    link->second.follows_steps = false;
+    CheckSteps();
     if (!last) return;
     if (auto done = std::exchange(link->second.dialled_done, nullptr)) done(std::string(why.message()));
     captures_.OnUplinkGone(uplink);
@@ -434,8 +438,42 @@ void AggregatorLinks::HandleRequest(UplinkId uplink, const v1::FromAggregator& r
     case v1::FromAggregator::kReadProgress:
       AnswerProgress(link->first, link->second, request.read_progress());
       break;
+    case v1::FromAggregator::kFollowSteps:
+      FollowSteps(link->second);
+      break;
     default:
       break;
+  }
+}
+
+void AggregatorLinks::FollowSteps(Link& link) {
+  if (link.follows_steps) return;
+  link.follows_steps = true;
+  log_.Info("follow_steps", {{"from", link.uplink->options().name}});
+  audit_.Note("follow_steps", link.who, "ok", {});
+  steps_.Start([this](const std::vector<v1::ProcessSteps>& all) { SendSteps(all); });
+}
+
+void AggregatorLinks::CheckSteps() {
+  if (std::none_of(links_.begin(), links_.end(), [](const auto& link) { return link.second.follows_steps; }))
+    steps_.Stop();
+}
+
+void AggregatorLinks::SendSteps(const std::vector<v1::ProcessSteps>& all) {
+  for (const auto& [id, link] : links_) {
+    if (!link.follows_steps) continue;
+    v1::StepUpdate update;
+    int rows = 0;
+    for (const v1::ProcessSteps& process : all) {
+      const RegisteredProcess* registered = registry_.Find(FromProto(process.process()));
+      if (registered == nullptr || !link.filter.Allows(*registered)) continue;
+      *update.add_processes() = process;
+      rows += process.steps_size();
+      if (rows < kMostStepRows) continue;
+      link.uplink->SendSteps(std::exchange(update, {}));
+      rows = 0;
+    }
+    if (rows > 0) link.uplink->SendSteps(std::move(update));
   }
 }
 

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -36,6 +37,7 @@
 #include "daemon/node/node_info.h"
 #include "daemon/node/registry.h"
 #include "daemon/uplink/uplink.h"
+#include "daemon/watch/step_watch.h"
 #include "lockstep/v1/control.pb.h"
 #include "lockstep/v1/ingest.pb.h"
 #include "wire/losses/loss_table.h"
@@ -56,6 +58,8 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
     std::optional<uid_t> shared_by;
     // Completes the Dial that waits for this link.
     std::function<void(std::string error)> dialled_done;
+    // It receives the steps of its ranks.
+    bool follows_steps = false;
     std::optional<MonoTime> away_since;  // time when it lost its aggregator; unset while it is connected
     // The memory of its spool, which all connections of one user share.
     std::shared_ptr<SpoolBudget> budget;
@@ -65,7 +69,7 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   // All references outlive this.
   AggregatorLinks(NodeInfo node, size_t spool_bytes, std::shared_ptr<const HostAccess> access,
                   EventLoop& loop, const Clock& clock, Registry& registry, const DepartedRanks& departed,
-                  NodeCaptures& captures, const RankProgress& progress, RankStacks& stacks,
+                  NodeCaptures& captures, const RankProgress& progress, RankStacks& stacks, StepWatch& steps,
                   losses::LossTable& losses, AuditLog& audit, Log& log);
 
   // Connects to an aggregator of the daemon's settings, for all ranks.
@@ -111,6 +115,8 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   static constexpr size_t kMostPassedByOne = 16;
   static constexpr int kMostPendingRequests = 256;
   static constexpr Nanos kRanksPause = Nanos::Millis(5);
+  // About a megabyte. A message has at most one rank more.
+  static constexpr int kMostStepRows = 32'768;
 
   // UplinkEvents, called on the uplinks' threads.
   void OnUplinkUp(UplinkId uplink) override;
@@ -136,6 +142,10 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   // Notes the request in the logs.
   void NoteArm(const Link& link, const v1::Arm& arm, CaptureTime time);
   void HandleRequest(UplinkId uplink, const v1::FromAggregator& request);
+  void FollowSteps(Link& link);
+  // Ends the watch of steps if no aggregator follows them.
+  void CheckSteps();
+  void SendSteps(const std::vector<v1::ProcessSteps>& all);
   void AnswerProgress(UplinkId uplink, const Link& link, const v1::ReadProgress& request);
 
   const NodeInfo node_;
@@ -149,6 +159,7 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   NodeCaptures& captures_;
   const RankProgress& progress_;
   RankStacks& stacks_;
+  StepWatch& steps_;
   losses::LossTable& losses_;
   AuditLog& audit_;
   Log& log_;

@@ -108,6 +108,16 @@ void Uplink::SendProgress(v1::ProgressAnswer answer) {
   changed_.SignalAll();
 }
 
+void Uplink::SendSteps(v1::StepUpdate update) {
+  {
+    MutexLock lock(&mutex_);
+    if (!up_) return;
+    steps_.push_back(std::move(update));
+    if (steps_.size() > kMostStepUpdates) steps_.pop_front();
+  }
+  changed_.SignalAll();
+}
+
 void Uplink::Run() {
   rpc::Backoff backoff(options_.session);
   MonoTime last_there = clock_.Monotonic();
@@ -158,6 +168,7 @@ absl::Status Uplink::RunStream(bool* registered) {
     broken_ = false;
     registered_.reset();
     states_.clear();
+    steps_.clear();
   }
   LOCKSTEP_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, options_.connect());
   const bool connected =
@@ -283,6 +294,7 @@ void Uplink::OnMessage(const v1::FromAggregator& message) {
     case v1::FromAggregator::kStart:
     case v1::FromAggregator::kStop:
     case v1::FromAggregator::kReadProgress:
+    case v1::FromAggregator::kFollowSteps:
       events_.OnRequest(options_.id, message);
       return;
     case v1::FromAggregator::MESSAGE_NOT_SET:
@@ -319,6 +331,11 @@ bool Uplink::NextMessage(v1::FromDaemon& message) {
       answers_.pop_front();
       return true;
     }
+    if (!steps_.empty()) {
+      *message.mutable_steps() = std::move(steps_.front());
+      steps_.pop_front();
+      return true;
+    }
   }
   if (std::vector<v1::ClockSample> samples = clock_sync_.TakeSamples(); !samples.empty()) {
     for (v1::ClockSample& sample : samples) *message.mutable_clock()->add_samples() = std::move(sample);
@@ -339,7 +356,7 @@ absl::Status Uplink::WriteLoop(Stream& stream) {
       MutexLock lock(&mutex_);
       changed_.Wait(&mutex_, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         return stopping_ || broken_ || spool_ready_ || ranks_changed_ || !states_.empty() ||
-               !answers_.empty();
+               !answers_.empty() || !steps_.empty();
       });
       if (stopping_) return absl::CancelledError("stopping");
       if (broken_) return absl::UnavailableError("the aggregator ended the stream");

@@ -41,8 +41,8 @@ class UplinkEvents {
   virtual void OnUplinkUp(UplinkId uplink) = 0;
   // The stream broke or could not be opened. `last`: there will be no further attempt.
   virtual void OnUplinkDown(UplinkId uplink, const absl::Status& why, bool last) = 0;
-  // The request is an Arm (also of the past), Start, Stop, ReadProgress, or a Register that lists the running
-  // captures.
+  // The request is an Arm (also of the past), Start, Stop, ReadProgress, FollowSteps, or a Register that
+  // lists the running captures.
   virtual void OnRequest(UplinkId uplink, const v1::FromAggregator& request) = 0;
 };
 
@@ -89,6 +89,8 @@ class Uplink {
   void SendStates(v1::RankStates states);
   // Answers a request of the connected aggregator. It is dropped if the connection breaks first.
   void SendProgress(v1::ProgressAnswer answer);
+  // Dropped if it is not connected.
+  void SendSteps(v1::StepUpdate update);
   void SetClockSyncRate(ClockSyncRate rate) { clock_sync_.SetRate(rate); }
   OffsetEstimate Offset() const { return clock_sync_.Estimate(); }
 
@@ -106,6 +108,7 @@ class Uplink {
   using Stream = grpc::ClientReaderWriter<v1::FromDaemon, v1::FromAggregator>;
   static constexpr size_t kMostStates = 4096;
   static constexpr size_t kMostAnswers = 16;
+  static constexpr size_t kMostStepUpdates = 16;
   // Slightly shorter than the interval of clock exchanges without a capture, because these wake the writer.
   static constexpr Nanos kHealthPause = Nanos::Seconds(9);
 
@@ -140,6 +143,7 @@ class Uplink {
   v1::RankUpdate ranks_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::RankStates> states_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::ProgressAnswer> answers_ ABSL_GUARDED_BY(mutex_);
+  std::deque<v1::StepUpdate> steps_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::Register> registered_ ABSL_GUARDED_BY(mutex_);
   std::string last_error_ ABSL_GUARDED_BY(mutex_);
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the current stream
