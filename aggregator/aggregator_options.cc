@@ -110,6 +110,19 @@ void AddAnalysis(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) 
       ->capture_default_str();
 }
 
+void AddSlowdownCaptures(CLI::App& app, AggregatorOptions& options) {
+  app.add_option(
+         "--slowdown-captures", options.slowdown_captures,
+         "Most captures per hour that this aggregator makes by itself, of jobs in which a rank becomes "
+         "slower than it was; 0: none. Slowdowns are logged and shown by lockstep status in any case")
+      ->check(CLI::Range(size_t{0}, size_t{1000}, "NUMBER"))
+      ->capture_default_str();
+  app.add_option("--slowdown-steps", options.slowdown_steps,
+                 "Number of steps in such a capture, which takes 1 to 10 s")
+      ->check(CLI::Range(1u, 1000u, "NUMBER"))
+      ->capture_default_str();
+}
+
 void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
   app.add_option(
          "--listen", options.listen,
@@ -140,6 +153,7 @@ void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
   settings::AddRoleOptions(app, options.roles);
   AddKeeping(app, options, texts);
   AddAnalysis(app, options, texts);
+  AddSlowdownCaptures(app, options);
   app.add_option("--until-exit", options.until_exit,
                  "End when the process with this pid ends, and remove the token file")
       ->configurable(false);

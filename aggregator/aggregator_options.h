@@ -2,6 +2,8 @@
 #ifndef LOCKSTEP_AGGREGATOR_AGGREGATOR_OPTIONS_H_
 #define LOCKSTEP_AGGREGATOR_AGGREGATOR_OPTIONS_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +26,8 @@ struct AggregatorOptions {
   Retention retention;
   AnalysisLimits analysis;
   StoreLimits store;
+  size_t slowdown_captures = 0;  // per hour
+  uint32_t slowdown_steps = 5;
   bool munge = false;
   std::string munge_socket;
   RoleSettings roles;

@@ -22,6 +22,9 @@
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/ingest_service.h"
 #include "aggregator/live/samplers.h"
+#include "aggregator/live/slowdown_captures.h"
+#include "aggregator/live/slowdown_metrics.h"
+#include "aggregator/live/slowdowns.h"
 #include "aggregator/reports/analyst.h"
 #include "aggregator/server_metrics.h"
 #include "aggregator/site/kept_captures.h"
@@ -141,15 +144,35 @@ class GrpcServer final : public Server {
                                           return options_.analyst->Sample({folder, owner});
                                         },
                                     .log = options_.log}),
+        slowdown_captures_(
+            {.per_hour = options_.slowdown_captures,
+             .steps = options_.slowdown_steps,
+             .now = &MonoNow,
+             .log = options_.log},
+            [this](const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit) {
+              return hub_.captures().Trace(request, caller, emit,
+                                           [this](const std::string& folder, v1::TraceFinished& finished) {
+                                             AfterCapture(folder, finished);
+                                           });
+            },
+            [this](uint64_t slowdown, const std::string& capture, const std::string& problem) {
+              slowdowns_.NoteCapture(slowdown, capture, problem);
+            },
+            audit_),
         control_(
             hub_, samplers_, calls_, use_, audit_, callers_, kProgramVersion,
-            [this](v1::AggregatorStatus& status) { Describe(status); },
+            [this](const Caller& caller, const std::string& job, v1::StatusReply& reply) {
+              Describe(*reply.mutable_aggregator());
+              slowdowns_.AddTo(reply, job, caller);
+            },
             [this](const std::string& folder, v1::TraceFinished& finished) {
               AfterCapture(folder, finished);
             }) {}
   ~GrpcServer() override { Shutdown(); }
 
   absl::Status Listen() {
+    // The CLI's server for one capture asks for nothing else.
+    if (options_.analysis == ServerAnalysis::kHere) hub_.FollowSteps(slowdowns_);
     hub_.Resume(
         [this](const std::string& folder, v1::TraceFinished& finished) { AfterCapture(folder, finished); });
     grpc::ServerBuilder builder;
@@ -170,6 +193,10 @@ class GrpcServer final : public Server {
     ingest_.Start();
     certificate_.LogWarning();
     ingest_.Every(tls::CertificateWatch::kLogEvery, [this] { certificate_.LogWarning(); });
+    if (options_.analysis == ServerAnalysis::kHere) {
+      ingest_.Every(Nanos::Seconds(1), [this] { slowdowns_.Advance(); });
+      slowdown_captures_.Start();
+    }
     return gate_.Start();
   }
 
@@ -197,6 +224,7 @@ class GrpcServer final : public Server {
     metrics::EndpointSource source;
     source.fill = [this](metrics::Page& page) {
       metrics_.AddTo(hub_, calls_, gate_.counts(), audit_.counts(), page);
+      AddSlowdowns(slowdowns_.counts(), page);
       AddCertificate(page);
       return absl::OkStatus();
     };
@@ -234,6 +262,7 @@ class GrpcServer final : public Server {
     hub_.Shutdown();
     options_.analyst->Shutdown();
     hub_.captures().WaitForRestored();
+    slowdown_captures_.Shutdown();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
     ingest_.Stop();
     server_ = nullptr;
@@ -323,6 +352,11 @@ class GrpcServer final : public Server {
   const std::shared_ptr<const Clock> host_clock_ = std::make_shared<SystemClock>();
   AuditLog audit_;
   aggregator::Hub hub_;
+  Slowdowns slowdowns_{hub_.daemons(),
+                       clock_,
+                       {.now = &MonoNow, .log = options_.log, .on_new = [this](const NewSlowdown& slowdown) {
+                          slowdown_captures_.Add(slowdown);
+                        }}};
   aggregator::RpcCounts calls_;
   aggregator::CaptureUse use_;
   ServerMetrics metrics_;
@@ -334,6 +368,7 @@ class GrpcServer final : public Server {
   aggregator::Callers callers_;
   aggregator::IngestService ingest_;
   aggregator::Samplers samplers_;
+  SlowdownCaptures slowdown_captures_;
   aggregator::ControlService control_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;

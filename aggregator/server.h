@@ -3,6 +3,8 @@
 #ifndef LOCKSTEP_AGGREGATOR_SERVER_H_
 #define LOCKSTEP_AGGREGATOR_SERVER_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -47,6 +49,10 @@ struct ServerOptions {
   // Makes the reports and the samples. Not null.
   std::shared_ptr<Analyst> analyst;
   aggregator::SessionLimits limits;
+  // Captures of jobs in which a rank becomes slower (aggregator/live/slowdown_captures.h): the most per hour,
+  // and their length. Only with kHere.
+  size_t slowdown_captures = 0;
+  uint32_t slowdown_steps = 5;
   // File of the audit log (base/log/audit_log.h), created if it is missing. Empty: no audit log.
   std::string audit_file;
   AuditCopy audit_copy = AuditCopy::kNone;

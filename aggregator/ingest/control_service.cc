@@ -127,7 +127,7 @@ grpc::Status ControlService::StreamedStatus(
   if (!call->Read(&request)) return calls_.Ended(RpcMethod::kStatus, NoRequest());
   v1::StatusReply reply = hub_.Status(request.job(), admitted->caller);
   reply.mutable_version()->set_program(version_);
-  describe_(*reply.mutable_aggregator());
+  describe_(admitted->caller, request.job(), reply);
   for (v1::AbsentDaemon& absent : hub_.daemons().Absent())
     *reply.mutable_aggregator()->add_absent() = std::move(absent);
   call->Write(reply);

@@ -24,8 +24,8 @@ namespace lockstep::aggregator {
 // the server.
 class ControlService final : public v1::Control::StreamedService {
  public:
-  // Adds the server's own data to a Status. Any thread.
-  using Describe = std::function<void(v1::AggregatorStatus&)>;
+  // Adds the server's own data, and what the caller may see of `job`, to a Status. Any thread.
+  using Describe = std::function<void(const Caller&, const std::string& job, v1::StatusReply&)>;
 
   ControlService(Hub& hub, SampleSource& samples, RpcCounts& calls, CaptureUse& use, AuditLog& audit,
                  Callers& callers, std::string version, Describe describe, Captures::After after)

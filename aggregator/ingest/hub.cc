@@ -55,7 +55,14 @@ absl::Status Hub::Resume(const std::string& id, const std::string& folder) {
 v1::Register Hub::Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonConnection> connection) {
   v1::Register reply =
       daemons_.Connect(hello, std::move(connection), captures_.RunningOnNode(hello.node_id()));
-  if (reply.refused().empty()) captures_.OnDaemonBack({hello.node_id(), hello.session()});
+  if (!reply.refused().empty()) return reply;
+  const DaemonKey daemon = {hello.node_id(), hello.session()};
+  captures_.OnDaemonBack(daemon);
+  if (steps_ != nullptr) {
+    v1::FromAggregator follow;
+    follow.mutable_follow_steps();
+    daemons_.Send(daemon, follow);
+  }
   return reply;
 }
 
@@ -71,6 +78,10 @@ void Hub::Handle(const DaemonKey& key, const DaemonConnection* connection, const
   }
   if (message.has_progress()) {
     progress_.OnAnswer(key, message.progress());
+    return;
+  }
+  if (message.has_steps()) {
+    if (steps_ != nullptr) steps_->OnSteps(key, message.steps());
     return;
   }
   if (message.has_states()) {

@@ -15,6 +15,7 @@
 #include "aggregator/captures/capture_session.h"
 #include "aggregator/captures/captures.h"
 #include "aggregator/ingest/durable_acks.h"
+#include "aggregator/ingest/step_sink.h"
 #include "aggregator/nodes/clock.h"
 #include "aggregator/nodes/daemon_connection.h"
 #include "aggregator/nodes/daemon_registry.h"
@@ -58,6 +59,10 @@ class Hub {
   // before the first call.
   void Resume(const Captures::After& after);
 
+  // From now on each daemon that connects is asked for the steps of its ranks, which go to `sink`. Call it
+  // before the first Connect. `sink` must be usable as long as daemons send messages.
+  void FollowSteps(StepSink& sink) { steps_ = &sink; }
+
   // The calls of a daemon's stream, in this order; the last one is DaemonRegistry::Disconnect. Connect does
   // what the registry's Connect does, and sends the captures' messages that waited for the daemon.
   v1::Register Connect(const v1::DaemonHello& hello, std::shared_ptr<DaemonConnection> connection);
@@ -90,6 +95,7 @@ class Hub {
   void Count(const std::function<void(MessageCounts&)>& add);
 
   const LogSink log_;
+  StepSink* steps_ = nullptr;  // thread: owner, before the first Connect
   // thread-safe
   DaemonRegistry daemons_;
   ProgressRequests progress_{daemons_};

@@ -253,6 +253,29 @@ TEST_F(HubTest, AsksEachDaemonForTheProgressOfItsRanks) {
   EXPECT_EQ(reply.silent_hosts_size(), 0);
 }
 
+class KeptSteps final : public StepSink {
+ public:
+  void OnSteps(const DaemonKey& daemon, const v1::StepUpdate& steps) override {
+    kept.emplace_back(daemon, steps);
+  }
+  std::vector<std::pair<DaemonKey, v1::StepUpdate>> kept;
+};
+
+TEST_F(HubTest, AsksDaemonsForStepsAndPassesThemOn) {
+  KeptSteps sink;
+  Hub hub(options_, clock_);
+  hub.FollowSteps(sink);
+  Daemon daemon(hub, 1, 2);
+  EXPECT_TRUE(daemon.inbox().Next()->has_register_()) << "it comes before any request";
+  EXPECT_TRUE(daemon.inbox().Next()->has_follow_steps());
+  v1::FromDaemon message;
+  message.mutable_steps()->add_processes()->add_steps()->set_number(5);
+  daemon.Up(message);
+  ASSERT_EQ(sink.kept.size(), 1u);
+  EXPECT_EQ(sink.kept[0].first, daemon.key());
+  EXPECT_EQ(sink.kept[0].second.processes(0).steps(0).number(), 5u);
+}
+
 TEST_F(HubTest, ProgressIsOnlyOfJobsThatTheCallerMaySee) {
   Hub hub(options_, clock_);
   Daemon daemon(hub, 0, 1);

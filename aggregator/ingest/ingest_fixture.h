@@ -113,7 +113,8 @@ class IngestTest : public ::testing::Test {
         peers_);
     ingest_ = std::make_unique<IngestService>(*hub_, calls_, audit_, clock_, *callers_);
     control_ = std::make_unique<ControlService>(
-        *hub_, samples_, calls_, use_, audit_, *callers_, "test", [](v1::AggregatorStatus&) {},
+        *hub_, samples_, calls_, use_, audit_, *callers_, "test",
+        [](const Caller&, const std::string&, v1::StatusReply&) {},
         [](const std::string&, v1::TraceFinished&) {});
     grpc::ServerBuilder builder;
     rpc::Configure(builder, {});

@@ -180,6 +180,15 @@ std::vector<SeenRank> DaemonRegistry::Collect(const std::vector<v1::Rank> Daemon
 
 std::vector<SeenRank> DaemonRegistry::Ranks() const { return Collect(&Daemon::ranks); }
 
+std::vector<SeenRank> DaemonRegistry::RanksOf(const DaemonKey& daemon) const {
+  MutexLock lock(&mutex_);
+  std::vector<SeenRank> out;
+  const auto found = daemons_.find(daemon);
+  if (found == daemons_.end() || found->second.connection == nullptr) return out;
+  for (const v1::Rank& rank : found->second.ranks) out.push_back({daemon, found->second.host_name, rank});
+  return out;
+}
+
 std::vector<SeenRank> DaemonRegistry::Departed() const { return Collect(&Daemon::departed); }
 
 std::set<JobKey> DaemonRegistry::JobsNamed(const std::string& name) const {

@@ -78,6 +78,8 @@ class DaemonRegistry {
   std::map<DaemonKey, std::string> Connected() const;
   // Returns the ranks of the connected daemons.
   std::vector<SeenRank> Ranks() const;
+  // Returns the ranks of one connected daemon.
+  std::vector<SeenRank> RanksOf(const DaemonKey& daemon) const;
   // Returns the ranks that have left and whose operation logs the connected daemons keep, those of one daemon
   // with the newest last.
   std::vector<SeenRank> Departed() const;

@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "aggregator/captures/selection.h"
+#include "aggregator/live/slowdown_text.h"
 #include "base/json/json_string.h"
 #include "base/log/clean_text.h"
 #include "base/rpc/channel.h"
@@ -90,14 +92,38 @@ std::string CaptureJson(const v1::CaptureStatus& c) {
       "]}");
 }
 
+std::string SlowdownJson(const v1::Slowdown& s) {
+  const auto text = [](const std::string& value) { return value.empty() ? "null" : JsonQuoted(value); };
+  return absl::StrCat(
+             "{\"rank\": ", s.rank(), ", \"host\": ", JsonQuoted(s.host_name()),
+             ", \"since_step\": ", s.since_step(), ", \"noticed_step\": ", s.noticed_step(),
+             ", \"since_unix_ns\": ", s.since_unix_ns(), ", \"noticed_unix_ns\": ", s.noticed_unix_ns(),
+             ", \"ended_unix_ns\": ", s.ended_unix_ns() == 0 ? "null" : absl::StrCat(s.ended_unix_ns())) +
+         absl::StrCat(", \"own_before_ns\": ", s.own_before_ns(), ", \"own_now_ns\": ", s.own_now_ns(),
+                      ", \"step_before_ns\": ", s.step_before_ns(), ", \"step_now_ns\": ", s.step_now_ns(),
+                      ", \"capture\": ", text(s.capture()), ", \"no_capture\": ", text(s.no_capture()), "}");
+}
+
+std::string JobJson(const v1::JobSteps& j) {
+  return absl::StrCat("{\"job\": ", JsonQuoted(j.job()), ", \"uid\": ", j.uid(), ", \"ranks\": ", j.ranks(),
+                      ", \"last_step\": ", j.last_step(), ", \"compared_steps\": ", j.compared(),
+                      ", \"step_time_ns\": ", j.step_time_ns(), ", \"slowdowns\": [",
+                      absl::StrJoin(j.slowdowns(), ",\n    ",
+                                    [](std::string* o, const v1::Slowdown& s) { *o += SlowdownJson(s); }),
+                      "]}");
+}
+
 std::string ToJson(const v1::StatusReply& reply) {
-  return absl::StrCat("{\"schema\": \"lockstep.status/1\",\n \"daemons\": [",
-                      absl::StrJoin(reply.daemons(), ",\n  ",
-                                    [](std::string* o, const v1::DaemonStatus& d) { *o += DaemonJson(d); }),
-                      "],\n \"captures\": [",
-                      absl::StrJoin(reply.captures(), ",\n  ",
-                                    [](std::string* o, const v1::CaptureStatus& c) { *o += CaptureJson(c); }),
-                      "]}\n");
+  return absl::StrCat(
+      "{\"schema\": \"lockstep.status/1\",\n \"daemons\": [",
+      absl::StrJoin(reply.daemons(), ",\n  ",
+                    [](std::string* o, const v1::DaemonStatus& d) { *o += DaemonJson(d); }),
+      "],\n \"captures\": [",
+      absl::StrJoin(reply.captures(), ",\n  ",
+                    [](std::string* o, const v1::CaptureStatus& c) { *o += CaptureJson(c); }),
+      "],\n \"jobs\": [",
+      absl::StrJoin(reply.jobs(), ",\n  ", [](std::string* o, const v1::JobSteps& j) { *o += JobJson(j); }),
+      "]}\n");
 }
 
 // Describes an unusual way of capturing the rank.
@@ -157,9 +183,31 @@ std::string CaptureText(const v1::CaptureStatus& c) {
       c.text().empty() ? "" : absl::StrCat("\n  ", c.text()), "\n");
 }
 
+std::string UtcText(int64_t unix_ns) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixNanos(unix_ns), absl::UTCTimeZone());
+}
+
+std::string SlowdownLines(const v1::Slowdown& s) {
+  std::string out = absl::StrCat("  ", s.ended_unix_ns() == 0 ? "slower" : "was slower", ": ",
+                                 aggregator::SlowdownText(s), "; noticed at ", UtcText(s.noticed_unix_ns()));
+  if (s.ended_unix_ns() != 0) absl::StrAppend(&out, ", as before at ", UtcText(s.ended_unix_ns()));
+  if (!s.capture().empty()) absl::StrAppend(&out, "\n    capture ", s.capture());
+  if (!s.no_capture().empty()) absl::StrAppend(&out, "\n    no capture: ", s.no_capture());
+  return out + "\n";
+}
+
+std::string JobText(const v1::JobSteps& j) {
+  std::string out =
+      absl::StrCat("job ", j.job(), " (uid ", j.uid(), "): step ", j.last_step(), ", ",
+                   FormatDuration(Nanos(j.step_time_ns())), " per step, ", j.ranks(), " ranks compared\n");
+  for (const v1::Slowdown& slowdown : j.slowdowns()) out += SlowdownLines(slowdown);
+  return out;
+}
+
 std::string ToText(const v1::StatusReply& reply) {
   std::string out;
   for (const v1::DaemonStatus& daemon : reply.daemons()) out += DaemonText(daemon);
+  for (const v1::JobSteps& job : reply.jobs()) out += JobText(job);
   for (const v1::CaptureStatus& capture : reply.captures()) out += CaptureText(capture);
   if (reply.daemons_size() == 0) out += "no daemon is connected\n";
   return out;

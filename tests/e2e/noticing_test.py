@@ -1,0 +1,125 @@
+"""A rank of a CUDA and NCCL program on the simulated stack becomes slower while the job runs under mpiexec. A permanent
+aggregator must notice it within some steps, name the rank, and capture the job within the operator's limit."""
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
+sys.path.insert(0, str(SUPPORT))
+from live_job import LiveJob  # noqa: E402
+from waiting import wait_until  # noqa: E402
+
+BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+STACK = BIN.parent / "lib" / "sim_stack"
+RANKS = 4
+# Another one in each run, which prints it.
+SLOW = random.randrange(RANKS)
+# A step takes 20 ms and a little. Before this one, the noise of the job is learned.
+STEP = 500
+# The machine of the test is loaded, so that a step sometimes takes twice as long.
+WITHIN_STEPS = 40
+
+
+class Noticing(unittest.TestCase):
+    def start(self, kind, *settings, step=STEP):
+        """Starts an aggregator and a job in which rank SLOW becomes slower at `step`."""
+        folder = tempfile.TemporaryDirectory(prefix="lk-")
+        self.addCleanup(folder.cleanup)
+        self.work = pathlib.Path(folder.name)
+        self.address = f"unix:{self.work}/aggregator.sock"
+        self.start_aggregator(*settings)
+        program = [str(BIN / "lockstep_hang_loop"), "--id-file", str(self.work / "id"), "--kind", kind, "--rank", str(SLOW),
+                   "--step", str(step), "--elements", "4096"]
+        env = {"LD_LIBRARY_PATH": str(STACK), "SIMGPU_KERNELS": "*scale*=10ms", "LOCKSTEP_AGGREGATOR": self.address}
+        job = LiveJob(BIN, self.work / "job", ranks=RANKS, env=env, rank_command=program, run_args=("--mode", "nccl"))
+        job.__enter__()
+        self.addCleanup(job.__exit__)
+        job.wait_for_ranks()
+        return job
+
+    def start_aggregator(self, *settings):
+        with open(self.work / "aggregator.log", "a") as log:
+            aggregator = subprocess.Popen([BIN / "lockstep-aggregator", "--listen", self.address, "--state-dir", self.work / "state", *settings],
+                                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log)
+        self.addCleanup(aggregator.wait, 30)
+        self.addCleanup(aggregator.terminate)
+        self.aggregator = aggregator
+
+    def status(self, job):
+        done = job.cli("status", "--aggregator", self.address, "--format", "json")
+        jobs = json.loads(done.stdout)["jobs"] if done.returncode == 0 else []
+        return jobs[0] if jobs else None
+
+    def log_text(self):
+        return (self.work / "aggregator.log").read_text()
+
+    def wait_for_slowdown(self, job, done=lambda slowdown: True):
+        last = []
+
+        def noticed():
+            last[:] = [self.status(job)]
+            return last[0] and last[0]["slowdowns"] and done(last[0]["slowdowns"][0])
+        wait_until(noticed, "a slowdown", lambda: f"{last}\n{self.log_text()}{job.rank_output()}", 90)
+        return last[0]["slowdowns"][0]
+
+    def assert_noticed(self, slowdown):
+        print(f"noticed after {slowdown['noticed_step'] - slowdown['since_step'] + 1} steps", flush=True)
+        self.assertEqual(slowdown["rank"], SLOW, slowdown)
+        self.assertLess(slowdown["noticed_step"] - slowdown["since_step"], WITHIN_STEPS, slowdown)
+        self.assertAlmostEqual(slowdown["own_now_ns"] - slowdown["own_before_ns"], 10e6, delta=4e6, msg=slowdown)
+        self.assertGreater(slowdown["step_now_ns"], slowdown["step_before_ns"])
+        self.assertLess(abs(slowdown["since_unix_ns"] / 1e9 - time.time()), 120)
+
+    def test_a_late_host_is_noticed_captured_and_named(self):
+        job = self.start("late", "--slowdown-captures", "1")
+        slowdown = self.wait_for_slowdown(job, lambda s: s["capture"] or s["no_capture"])
+        self.assert_noticed(slowdown)
+        self.assertIsNone(slowdown["no_capture"])
+        report = json.loads((self.work / "state/captures" / slowdown["capture"] / "report.json").read_text())
+        self.assertEqual(report["stragglers"][0]["ranks"], [SLOW], json.dumps(report["stragglers"], indent=1))
+        self.assertIn("rank_slower", self.log_text())
+        lines = [json.loads(line) for line in (self.work / "state/audit.jsonl").read_text().splitlines()]
+        audited = [line for line in lines if "because" in line]
+        self.assertEqual(len({line["id"] for line in audited}), 1)
+        self.assertIn(f"rank {SLOW} ", audited[0]["because"])
+        text = job.cli("status", "--aggregator", self.address).stdout
+        self.assertIn(f"  slower: rank {SLOW} ", text)
+        self.assertIn(f"capture {slowdown['capture']}", text)
+
+    def test_a_slow_gpu_is_noticed_without_a_capture(self):
+        job = self.start("slow")
+        slowdown = self.wait_for_slowdown(job)
+        self.assert_noticed(slowdown)
+        self.assertIsNone(slowdown["capture"])
+        self.assertIsNone(slowdown["no_capture"])
+        self.assertEqual(list((self.work / "state/captures").iterdir()), [])
+
+    def test_a_restarted_aggregator_learns_again(self):
+        """The ranks' logs have hundreds of earlier steps then, of which it must make nothing."""
+        job = self.start("late", step=2 * STEP)
+        wait_until(lambda: (self.status(job) or {"last_step": 0})["last_step"] >= STEP, "steps", self.log_text, 60)
+        self.aggregator.kill()
+        self.aggregator.wait()
+        self.start_aggregator()
+        slowdown = self.wait_for_slowdown(job)
+        self.assert_noticed(slowdown)
+        self.assertAlmostEqual(slowdown["since_step"], 2 * STEP, delta=20)
+
+    def test_a_healthy_job_shows_its_steps(self):
+        job = self.start("none")
+        wait_until(lambda: (self.status(job) or {"compared_steps": 0})["compared_steps"] >= 2 * STEP, "steps",
+                   lambda: f"{self.status(job)}\n{self.log_text()}", 60)
+        status = self.status(job)
+        self.assertEqual((status["ranks"], status["slowdowns"]), (RANKS, []))
+        self.assertGreater(status["step_time_ns"], 20e6)
+
+
+if __name__ == "__main__":
+    print(f"slow rank: {SLOW}", os.uname().nodename, flush=True)
+    unittest.main(verbosity=2)
