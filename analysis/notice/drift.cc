@@ -39,6 +39,8 @@ constexpr uint32_t kRecovered = 16;
 constexpr double kGaussianCube = 0.798;
 constexpr double kCubeErrors = 5.2;
 
+constexpr int kHalvings = 20;  // leave an error of 1e-6 of the range
+
 double F(double y) { return std::expm1(y) - y; }
 double G(double y) { return F(y) - y * y / 2; }
 
@@ -179,18 +181,21 @@ void Drift::UpdateLimit(size_t level) {
   test.limit = 0;
   if (test.k >= clip / 2) return;  // so noisy that chance explains this growth
   double unseen = clip;
-  for (size_t i = 0; i < noise.sizes; ++i) unseen = std::max(unseen, noise.sums[i].largest);
+  std::array<double, kBlockSizes> rates;
+  for (size_t i = 0; i < noise.sizes; ++i) {
+    const Sums& s = noise.sums[i];
+    unseen = std::max(unseen, s.largest);
+    rates[i] = s.cubes / (s.m * s.largest * s.largest * s.largest);
+  }
+  const double unseen_rate = std::max(kUnseen / n, kLeastUnseen);
   const auto exceeds = [&](double t) {
     double outliers = 0;
-    for (size_t i = 0; i < noise.sizes; ++i) {
-      const Sums& s = noise.sums[i];
-      outliers = std::max(outliers, s.cubes / (s.m * std::pow(s.largest, 3)) * G(s.largest * t));
-    }
-    return noise.long_variance * t * t / 2 + outliers + std::max(kUnseen / n, kLeastUnseen) * F(unseen * t) >
-           test.k * t;
+    for (size_t i = 0; i < noise.sizes; ++i)
+      outliers = std::max(outliers, rates[i] * G(noise.sums[i].largest * t));
+    return noise.long_variance * t * t / 2 + outliers + unseen_rate * F(unseen * t) > test.k * t;
   };
   double low = 0, high = 100 / clip;
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < kHalvings; ++i) {
     const double middle = (low + high) / 2;
     (exceeds(middle) ? high : low) = middle;
   }
