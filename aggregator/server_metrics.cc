@@ -94,11 +94,11 @@ void ServerMetrics::NoteReport(const std::string& job, const absl::StatusOr<Repo
   ++(report.ok() ? reports_written_ : reports_failed_);
   if (!report.ok()) return;
   report_took_.Observe(took);
-  Job last = {job.substr(0, kLongestJob), *report, now};
+  Job last = {job.substr(0, metrics::kLongestJobLabel), *report, now};
   jobs_.erase(std::remove_if(jobs_.begin(), jobs_.end(), [&](const Job& j) { return j.name == last.name; }),
               jobs_.end());
   jobs_.push_back(std::move(last));
-  if (jobs_.size() > kMostJobs) jobs_.pop_front();
+  if (jobs_.size() > metrics::kMostJobLabels) jobs_.pop_front();
 }
 
 void ServerMetrics::NoteStore(const StoreUse& use) {

@@ -33,11 +33,6 @@ class ServerMetrics {
   StoreUse store() const;
 
  private:
-  // Users choose the names of jobs, so the number of labels must be bounded. The job of the oldest report is
-  // dropped.
-  static constexpr size_t kMostJobs = 32;
-  static constexpr size_t kLongestJob = 128;
-
   struct Job {
     std::string name;
     ReportFacts report;
@@ -59,7 +54,7 @@ class ServerMetrics {
   // By limit.
   std::map<std::string, RetiredCount> retired_ ABSL_GUARDED_BY(mutex_) = {
       {"age", {}}, {"bytes", {}}, {"captures", {}}, {"user_bytes", {}}};
-  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);  // the newest report last
+  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);  // the newest report last; the oldest is dropped
 };
 
 }  // namespace lockstep::aggregator

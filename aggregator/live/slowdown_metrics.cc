@@ -5,14 +5,6 @@
 #include <string>
 
 namespace lockstep::aggregator {
-namespace {
-
-// Users choose the names of jobs, so the number of labels must be bounded.
-constexpr size_t kMostJobs = 32;
-constexpr size_t kLongestJob = 128;
-
-}  // namespace
-
 void AddSlowdowns(const SlowdownCounts& counts, metrics::Page& page) {
   page.Counter("lockstep_aggregator_slowdowns_total", "Ranks that became slower in a running job.")
       .Count(counts.noticed);
@@ -26,8 +18,9 @@ void AddSlowdowns(const SlowdownCounts& counts, metrics::Page& page) {
     for (const v1::JobSteps& job : counts.jobs) {
       const auto slow = std::count_if(job.slowdowns().begin(), job.slowdowns().end(),
                                       [](const v1::Slowdown& s) { return s.ended_unix_ns() == 0; });
-      const std::string name = job.job().substr(0, kLongestJob);
-      if ((slow > 0) != with_slow || (jobs.size() >= kMostJobs && !jobs.contains(name))) continue;
+      const std::string name = job.job().substr(0, metrics::kLongestJobLabel);
+      if ((slow > 0) != with_slow || (jobs.size() >= metrics::kMostJobLabels && !jobs.contains(name)))
+        continue;
       Values& values = jobs[name];
       values.step_ns = std::max(values.step_ns, job.step_time_ns());
       values.slow += static_cast<uint64_t>(slow);

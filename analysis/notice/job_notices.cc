@@ -59,7 +59,7 @@ void JobNotices::CheckRestart(News& news) {
   size_t back = 0;
   for (const auto& [rank, member] : members_) {
     ++periods[member.period];
-    back += member.period == period_ && IsFarPast(member.number) ? 1 : 0;
+    if (member.period == period_ && IsPast(member.number) && *last_ - member.number > kRestarted) ++back;
   }
   uint64_t period = period_;
   for (const auto& [one, ranks] : periods) {
@@ -113,11 +113,7 @@ void JobNotices::CompareStep(uint64_t number, const PendingStep& step, News& new
   const Nanos length(LowerMedian(std::move(durations)));
   recent_.push_back({number, step.first, length});
   if (recent_.size() > kRecent) recent_.pop_front();
-  const auto length_ns = static_cast<double>(length.ns());
-  const double counts = compared_ == 0 ? 1 : 1 / std::min(static_cast<double>(compared_ + 1), kMany);
-  usual_length_ns_ +=
-      counts *
-      (std::min(length_ns, compared_ == 0 ? length_ns : kLongStep * usual_length_ns_) - usual_length_ns_);
+  LearnLength(length);
   if (++compared_ <= kFirstSteps) return;
   const Nanos own(LowerMedian(std::move(owns)));
   for (const auto& [rank, times] : step.ranks) CompareRank(rank, times.own, own, length, news);
@@ -128,6 +124,13 @@ void JobNotices::CompareStep(uint64_t number, const PendingStep& step, News& new
     if (!members_.contains(rank)) gone.push_back(rank);
   }
   for (const RankId rank : gone) Forget(rank);
+}
+
+void JobNotices::LearnLength(Nanos length) {
+  const auto ns = static_cast<double>(length.ns());
+  if (usual_length_ns_ == 0) usual_length_ns_ = ns;
+  const double steps = std::min(static_cast<double>(compared_ + 1), kMany);
+  usual_length_ns_ += (std::min(ns, kLongStep * usual_length_ns_) - usual_length_ns_) / steps;
 }
 
 void JobNotices::CompareRank(RankId rank, Nanos time, Nanos own, Nanos length, News& news) {

@@ -105,13 +105,13 @@ class JobNotices {
   };
 
   bool IsPast(uint64_t number) const { return last_ && number <= *last_; }
-  bool IsFarPast(uint64_t number) const { return last_ && number<*last_&& * last_ - number> kRestarted; }
   // Begins again if most ranks have another period, or have gone back to earlier numbers.
   void CheckRestart(News& news);
   void Forget(RankId rank);
   // Adds a rank's own time in a step of this length. `own` is the median of all ranks.
   void CompareRank(RankId rank, Nanos time, Nanos own, Nanos length, News& news);
   void CompareStep(uint64_t number, const PendingStep& step, News& news);
+  void LearnLength(Nanos length);
   SlowRank Describe(RankId rank, const Drift& drift, const Drift::Alarm& alarm, Nanos own,
                     Nanos length) const;
   // The median of the last kTypical durations of the first `count` recent steps.
@@ -126,9 +126,10 @@ class JobNotices {
   uint64_t compared_ = 0;
   size_t ranks_ = 0;
   std::map<RankId, Drift> drifts_;
-  std::vector<RankId> ended_;   // not returned yet
-  std::deque<Recent> recent_;   // compared steps
-  double usual_length_ns_ = 0;  // of a step: mean over some thousand, where the last ones count most
+  std::vector<RankId> ended_;  // not returned yet
+  std::deque<Recent> recent_;  // compared steps
+  // Of a step: mean over some thousand, where the last ones count most. 0: none was compared yet.
+  double usual_length_ns_ = 0;
 };
 
 }  // namespace lockstep::analysis

@@ -27,6 +27,10 @@ struct Label {
 };
 using Labels = std::initializer_list<Label>;
 
+// Users choose the names of jobs, so a family has at most so many of them as labels, cut to this length.
+inline constexpr size_t kMostJobLabels = 32;
+inline constexpr size_t kLongestJobLabel = 128;
+
 class Page {
  public:
   // Takes samples until the page begins its next family. Each call returns the family, so calls can be

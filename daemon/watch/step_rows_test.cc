@@ -54,14 +54,15 @@ class WrittenLog {
 
 int32_t RanksOf(uint64_t communicator) { return communicator == kWorld ? 8 : 2; }
 
+std::vector<RankStep> StepsOf(const WrittenLog& log) { return StepRows().Add(log.records, &RanksOf); }
+
 TEST(StepRows, MarksDivideTheSteps) {
   WrittenLog log;
   for (uint64_t step = 100; step < 140; ++step) {
     log.Mark(step);
     log.Step();
   }
-  StepRows rows;
-  const std::vector<RankStep> steps = rows.Add(log.records, &RanksOf);
+  const std::vector<RankStep> steps = StepsOf(log);
   ASSERT_GE(steps.size(), 25u);
   EXPECT_EQ(steps.back().number, 138u);
   EXPECT_EQ(steps.back().period, 0u);
@@ -79,8 +80,7 @@ TEST(StepRows, MarksDivideTheSteps) {
 TEST(StepRows, CollectivesDivideUnmarkedSteps) {
   WrittenLog log;
   for (int step = 0; step < 60; ++step) log.Step();
-  StepRows rows;
-  const std::vector<RankStep> steps = rows.Add(log.records, &RanksOf);
+  const std::vector<RankStep> steps = StepsOf(log);
   ASSERT_GE(steps.size(), 25u);
   for (const RankStep& step : steps) {
     EXPECT_EQ(step.period, 3u);
@@ -129,8 +129,7 @@ TEST(StepRows, ALateRanksOwnTimeGrows) {
   }
   log.Mark(60);
   log.Step();
-  StepRows rows;
-  const std::vector<RankStep> steps = rows.Add(log.records, &RanksOf);
+  const std::vector<RankStep> steps = StepsOf(log);
   const RankStep& slow = steps[steps.size() - 2];
   EXPECT_EQ(slow.number, 58u);
   EXPECT_EQ(slow.duration - slow.communication, Nanos::Millis(125));
@@ -146,8 +145,7 @@ TEST(StepRows, KernelsThatOverlapCountOnce) {
     twin.started = twin.started - Nanos::Millis(1);
     log.records.push_back(twin);
   }
-  StepRows rows;
-  const std::vector<RankStep> steps = rows.Add(log.records, &RanksOf);
+  const std::vector<RankStep> steps = StepsOf(log);
   ASSERT_FALSE(steps.empty());
   EXPECT_EQ(steps.back().communication, Nanos::Millis(10));
 }
@@ -159,8 +157,7 @@ TEST(StepRows, MarksOfTheApplicationArePreferred) {
     log.Step();
     log.Mark(1000 + step, ring::LogKind::kNamedStep);
   }
-  StepRows rows;
-  const std::vector<RankStep> steps = rows.Add(log.records, &RanksOf);
+  const std::vector<RankStep> steps = StepsOf(log);
   ASSERT_FALSE(steps.empty());
   EXPECT_EQ(steps.back().number, 38u);
 }
@@ -169,8 +166,7 @@ TEST(StepRows, AnotherSequenceIsLearnedAgain) {
   WrittenLog log;
   for (int step = 0; step < 60; ++step) log.Step();
   for (uint64_t i = 0; i < 600; ++i) log.Collective(kWorld, 20 + i % 5, Nanos::Millis(5), Nanos::Millis(1));
-  StepRows rows;
-  const std::vector<RankStep> steps = rows.Add(log.records, &RanksOf);
+  const std::vector<RankStep> steps = StepsOf(log);
   ASSERT_FALSE(steps.empty());
   EXPECT_EQ(steps.front().period, 3u);
   EXPECT_EQ(steps.back().period, 5u);
@@ -182,8 +178,7 @@ TEST(StepRows, APeriodOfOneIsGivenUp) {
   WrittenLog log;
   for (int i = 0; i < 200; ++i) log.Collective(kWorld, 10, Nanos::Millis(5), Nanos::Millis(1));
   for (int step = 0; step < 100; ++step) log.Step();
-  StepRows rows;
-  const std::vector<RankStep> steps = rows.Add(log.records, &RanksOf);
+  const std::vector<RankStep> steps = StepsOf(log);
   ASSERT_FALSE(steps.empty());
   EXPECT_EQ(steps.front().period, 1u);
   EXPECT_EQ(steps.back().period, 3u);
@@ -194,8 +189,7 @@ TEST(StepRows, MarksThatEndAreReplaced) {
   WrittenLog log;
   log.Mark(1);
   for (int step = 0; step < 4000; ++step) log.Step();
-  StepRows rows;
-  const std::vector<RankStep> steps = rows.Add(log.records, &RanksOf);
+  const std::vector<RankStep> steps = StepsOf(log);
   ASSERT_FALSE(steps.empty());
   EXPECT_EQ(steps.back().period, 3u);
 }
@@ -207,8 +201,7 @@ TEST(StepRows, CollectivesWithoutTimesDoNotEndSteps) {
     log.Step();
     log.records.back().started = log.records.back().completed = HostTime();
   }
-  StepRows rows;
-  const std::vector<RankStep> steps = rows.Add(log.records, &RanksOf);
+  const std::vector<RankStep> steps = StepsOf(log);
   ASSERT_FALSE(steps.empty());
   EXPECT_EQ(steps.back().period, 3u);
   EXPECT_EQ(steps.back().communication, Nanos::Millis(8));
@@ -228,8 +221,7 @@ TEST(StepRows, SurvivesAClockThatIsSteppedBack) {
     log.Mark(step);
     log.Step();
   }
-  StepRows rows;
-  const std::vector<RankStep> steps = rows.Add(log.records, &RanksOf);
+  const std::vector<RankStep> steps = StepsOf(log);
   ASSERT_FALSE(steps.empty());
   EXPECT_EQ(steps.back().number, 58u);
   for (const RankStep& step : steps) EXPECT_EQ(step.duration, Nanos::Millis(34)) << step.number;
@@ -242,8 +234,7 @@ TEST(StepRows, ARareCommunicatorIsNotTheReference) {
     log.Collective(kTensor, 5, Nanos::Millis(9), Nanos::Millis(1));
     log.Collective(kTensor, 6, Nanos::Millis(9), Nanos::Millis(1));
   }
-  StepRows rows;
-  const std::vector<RankStep> steps = rows.Add(log.records, &RanksOf);
+  const std::vector<RankStep> steps = StepsOf(log);
   ASSERT_FALSE(steps.empty());
   EXPECT_EQ(steps.back().period, 2u);
 }
@@ -253,8 +244,7 @@ TEST(StepRows, NeedsRepetition) {
   WrittenLog log;
   for (int i = 0; i < 3000; ++i)
     log.Collective(kWorld, random.Next() % 50, Nanos::Millis(1), Nanos::Millis(1));
-  StepRows rows;
-  EXPECT_TRUE(rows.Add(log.records, &RanksOf).empty());
+  EXPECT_TRUE(StepsOf(log).empty());
 }
 
 class StepRowsOfAnyNumbers : public testing::TestWithParam<uint64_t> {};
@@ -298,8 +288,7 @@ TEST(StepRows, AHostileLogTakesBoundedTime) {
     log.records.back().communicator = 5;
   }
   for (int i = 0; i < 40'000; ++i) log.Collective(kWorld, 10, Nanos(1), Nanos(1));
-  StepRows rows;
-  EXPECT_LE(rows.Add(log.records, &RanksOf).size(), StepRows::kMostSteps);
+  EXPECT_LE(StepsOf(log).size(), StepRows::kMostSteps);
 }
 
 }  // namespace

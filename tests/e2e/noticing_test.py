@@ -12,11 +12,10 @@ import unittest
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
-from live_job import LiveJob  # noqa: E402
+from loop_job import loop_job  # noqa: E402
 from waiting import wait_until  # noqa: E402
 
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
-STACK = BIN.parent / "lib" / "sim_stack"
 RANKS = 4
 # Another one in each run, which prints it.
 SLOW = random.randrange(RANKS)
@@ -34,10 +33,7 @@ class Noticing(unittest.TestCase):
         self.work = pathlib.Path(folder.name)
         self.address = f"unix:{self.work}/aggregator.sock"
         self.start_aggregator(*settings)
-        program = [str(BIN / "lockstep_hang_loop"), "--id-file", str(self.work / "id"), "--kind", kind, "--rank", str(SLOW),
-                   "--step", str(step), "--elements", "4096"]
-        env = {"LD_LIBRARY_PATH": str(STACK), "SIMGPU_KERNELS": "*scale*=10ms", "LOCKSTEP_AGGREGATOR": self.address}
-        job = LiveJob(BIN, self.work / "job", ranks=RANKS, env=env, rank_command=program, run_args=("--mode", "nccl"))
+        job = loop_job(BIN, self.work / "job", RANKS, kind, SLOW, step=step, env={"LOCKSTEP_AGGREGATOR": self.address})
         job.__enter__()
         self.addCleanup(job.__exit__)
         job.wait_for_ranks()

@@ -14,11 +14,11 @@ import unittest
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
-from live_job import LiveJob, report_of  # noqa: E402
+from live_job import report_of  # noqa: E402
+from loop_job import loop_job  # noqa: E402
 from waiting import wait_until  # noqa: E402
 
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
-STACK = BIN.parent / "lib" / "sim_stack"
 RANKS = 4
 # Another one in each run, which prints it.
 LATE = random.randrange(RANKS)
@@ -36,11 +36,7 @@ class Record(unittest.TestCase):
             folder = tempfile.TemporaryDirectory(prefix="lockstep-e2e-")
             self.addCleanup(folder.cleanup)
             work = pathlib.Path(folder.name)
-        program = [str(BIN / "lockstep_hang_loop"), "--id-file", str(work / f"id{time.monotonic_ns()}"), "--kind", kind,
-                   "--rank", str(LATE if rank is None else rank), "--elements", "4096"]
-        # A kernel of rank LATE's GPU, for --kind slow.
-        env = {"LD_LIBRARY_PATH": str(STACK), "SIMGPU_KERNELS": "*scale*=10ms", **(env or {})}
-        job = LiveJob(BIN, work, ranks=RANKS, env=env, rank_command=program, run_args=mode)
+        job = loop_job(BIN, work, RANKS, kind, LATE if rank is None else rank, mode=mode, env=env)
         job.__enter__()
         self.addCleanup(job.__exit__)
         return job
