@@ -14,13 +14,17 @@ namespace {
 // A rank that uses less than this does not compute. Idle threads of NCCL and CUDA poll, and use a few
 // percent.
 constexpr double kBusyShare = 0.2;
+// Bytes per second. A rank that transfers less does not write a checkpoint; logs and heartbeats do.
+constexpr double kBusyTransfer = 1e6;
 constexpr size_t kMostReasons = 8;
+// In units of `after`.
+constexpr int64_t kLongestStep = 5;
 
 class Explainer {
  public:
-  Explainer(const HangJob& job, Nanos after) : job_(job), groups_(FindGroups(job)) {
+  Explainer(const HangJob& job, Nanos after) : job_(job), after_(after), groups_(FindGroups(job)) {
     for (Wait& wait : FindWaits(groups_)) {
-      const Nanos age = wait.operation->entered_ago;
+      const Nanos age = wait.waited;
       // Without ends of kernels, an operation that all ranks have entered may have ended.
       const bool known = wait.lateness != Lateness::kNone || EndsAreKnown(wait);
       if (!known || AllHaveEnded(wait)) continue;
@@ -158,7 +162,8 @@ class Explainer {
     wait.communicator_name = group.name;
     wait.number = found.number;
     if (found.name_known) wait.function = found.operation->function;
-    wait.waited = found.operation->entered_ago;
+    wait.waited = found.waited;
+    wait.all_late = AllAreLate(found);
     for (const Member* member : found.waiting) wait.waiting.push_back(RankOf(member).rank);
     for (const Member* member : found.late) wait.late.push_back(RankOf(member).rank);
     for (const int32_t place : found.unknown) {
@@ -199,11 +204,23 @@ class Explainer {
     return HangCause::kStuck;
   }
 
+  static bool Computes(const HangRank& rank) {
+    return rank.moved || rank.cpu_share.value_or(0) >= kBusyShare ||
+           rank.transfer_rate.value_or(0) >= kBusyTransfer;
+  }
+
+  // False if a member has started or ended the operation.
+  bool AllAreLate(const Wait& found) const {
+    return found.late.size() == groups_[found.group].members.size();
+  }
+
   bool MayEnd(const Wait& found, HangCause cause) const {
+    // Before a kernel has started, no rank waits for another one: all GPUs have other work, as in a long
+    // step. It may be a kernel that never ends.
+    if (cause == HangCause::kNeverStarted) return AllAreLate(found) && found.waited / kLongestStep < after_;
     if (cause != HangCause::kNeverEntered && cause != HangCause::kAhead) return false;
-    return std::all_of(found.late.begin(), found.late.end(), [&](const Member* member) {
-      return RankOf(member).moved || RankOf(member).cpu_share.value_or(0) >= kBusyShare;
-    });
+    return std::all_of(found.late.begin(), found.late.end(),
+                       [&](const Member* member) { return Computes(RankOf(member)); });
   }
 
   void AddReasons(const Wait& found, HangFinding& finding) const {
@@ -224,6 +241,7 @@ class Explainer {
   }
 
   const HangJob& job_;
+  const Nanos after_;
   const std::vector<Group> groups_;
   std::vector<Wait> waits_;  // those that are old enough
   std::vector<std::vector<size_t>> edges_;

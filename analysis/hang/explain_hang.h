@@ -1,6 +1,6 @@
 // Explains why a job does not move. A pure function of the state of its ranks.
 //
-// A wait is an operation that some rank entered at least `after` ago, and that has not ended there. Its late
+// A wait is an operation in which some rank has waited for `after` or longer. Its late
 // ranks are those that have not entered it, or whose kernel has not started. If a late rank waits in another
 // operation, that operation is nearer to the cause. The findings are the waits at the end of these chains, or
 // on a circle.
@@ -40,7 +40,9 @@ struct HangWait {
   std::vector<RankId> late;
   // Late ranks of the communicator that no daemon reports, by their number in it.
   std::vector<int32_t> unknown_members;
-  Nanos waited;  // of the rank that entered it first
+  // False if a member of the communicator has started or ended it, or is not known.
+  bool all_late = false;
+  Nanos waited;  // since its kernel started, if that is known
 };
 
 struct HangRankStacks {
@@ -53,8 +55,8 @@ struct HangFinding {
   HangWait wait;
   // kCircle: the other waits on the circle, each of whose late ranks wait in the next one.
   std::vector<HangWait> circle;
-  // The late ranks use the processor, or execute something else than at the look before, so the wait may end
-  // by itself.
+  // The late ranks compute, read or write, or execute something else than at the look before, or no rank's
+  // kernel has started. So the wait may end by itself.
   bool may_end = false;
   std::string sentence;
   std::vector<std::string> reasons;

@@ -28,6 +28,8 @@ struct HangOperation {
   bool launched = false;
   bool started = false;    // its kernel runs on the GPU
   bool completed = false;  // its kernel has ended
+  // Since the latest of these stages; unset: not known.
+  std::optional<Nanos> started_ago, completed_ago;
 };
 
 struct HangCommunicator {
@@ -78,6 +80,8 @@ struct HangRank {
   Nanos ended_ago;
   // The share of one processor that it used between two looks; unset: there was one look.
   std::optional<double> cpu_share;
+  // Bytes per second that it read and wrote between two looks.
+  std::optional<double> transfer_rate;
   std::string wait_channel;          // kernel function in which its main thread waits; may be empty
   std::optional<HangStacks> stacks;  // unset: nobody has looked
   bool moved = false;                // the Python stack was another one at an earlier look

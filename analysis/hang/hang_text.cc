@@ -14,6 +14,7 @@ namespace lockstep::analysis {
 namespace {
 
 constexpr size_t kShortestRun = 3;
+constexpr double kShownTransfer = 1e5;  // bytes per second
 
 std::string WithCommas(uint64_t number) {
   std::string digits = absl::StrCat(number);
@@ -221,6 +222,8 @@ std::string DoingText(const HangJob& job, const std::vector<Group>& groups, size
         absl::StrAppendFormat(&text, ", uses %.0f%% of a processor", 100 * *rank.cpu_share);
       else
         text += ", runs";
+      if (rank.transfer_rate.value_or(0) >= kShownTransfer)
+        absl::StrAppendFormat(&text, ", reads and writes %.1f MB/s", *rank.transfer_rate / 1e6);
       if (!rank.wait_channel.empty())
         absl::StrAppend(&text, ", and its main thread waits in the kernel's ", rank.wait_channel);
       break;
@@ -276,6 +279,11 @@ std::string SentenceOf(const HangJob& job, const Wait& found, const HangFinding&
       return absl::StrCat("NCCL never launched ", WaitText(wait), " on ",
                           RanksText(job, IndicesOf(found.late)), WaitingText(wait, waiting - late));
     case HangCause::kNeverStarted:
+      if (wait.all_late) {
+        return absl::StrCat("the kernel of ", WaitText(wait), " has not started on any of its ", waiting,
+                            waiting == 1 ? " rank" : " ranks", ", for ", AgeText(wait.waited),
+                            ": their GPUs do other work or are dead");
+      }
       return absl::StrCat("the kernel of ", WaitText(wait), " never started on ",
                           RanksText(job, IndicesOf(found.late)),
                           late == 1 ? ": its GPU is busy or dead" : ": their GPUs are busy or dead",

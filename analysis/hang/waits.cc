@@ -27,6 +27,18 @@ const HangOperation* FirstPending(const HangCommunicator& communicator) {
   return pending;
 }
 
+std::optional<Nanos> GpuMovedAgo(const HangRank& rank) {
+  std::optional<Nanos> latest;
+  for (const HangCommunicator& communicator : rank.communicators) {
+    for (const HangOperation& operation : communicator.operations) {
+      for (const std::optional<Nanos>& stage : {operation.started_ago, operation.completed_ago}) {
+        if (stage && (!latest || *stage < *latest)) latest = stage;
+      }
+    }
+  }
+  return latest;
+}
+
 std::string NameOf(const Group& group, const HangJob& job) {
   if (!group.name.empty()) return group.name;
   if (group.ranks > 0 && group.ranks == job.world_size) return "the communicator of all ranks";
@@ -41,6 +53,7 @@ void AddMember(const Member& member, uint64_t number, Wait& wait) {
   }
   if (member.pending == nullptr || member.pending->number != number) return;  // it has ended here
   wait.waiting.push_back(&member);
+  wait.waited = std::max(wait.waited, member.waited());
   if (wait.operation == nullptr || member.pending->entered_ago > wait.operation->entered_ago)
     wait.operation = member.pending;
 }
@@ -73,15 +86,24 @@ void FindLateKernels(const Group& group, Wait& wait) {
   const auto take = [&](Lateness lateness, auto is_late) {
     if (!wait.late.empty()) return;
     wait.lateness = lateness;
+    Nanos others, late;
     for (const Member* member : wait.waiting) {
       if (is_late(*member)) wait.late.push_back(member);
+      Nanos& longest = is_late(*member) ? late : others;
+      longest = std::max(longest, member->waited());
     }
+    // The others wait for these members, which have been late in this way for a shorter time perhaps.
+    if (!wait.late.empty())
+      wait.waited = wait.late.size() == wait.waiting.size() ? late : std::min(others, late);
   };
   take(Lateness::kNotLaunched,
        [](const Member& m) { return m.communicator->reports_launches && !m.pending->launched; });
   take(Lateness::kNotStarted,
        [](const Member& m) { return m.communicator->reports_kernels && !m.pending->started; });
-  take(Lateness::kNone, [](const Member&) { return false; });
+  if (!wait.late.empty()) return;
+  wait.lateness = Lateness::kNone;
+  // The data is under way since the last member has started.
+  for (const Member* member : wait.waiting) wait.waited = std::min(wait.waited, member->waited());
 }
 
 // If the table of each waiting rank begins later, they wait for the first collective that a rank has not
@@ -137,6 +159,7 @@ std::optional<Wait> MessageWait(const Group& group, size_t index) {
     wait.group = index;
     wait.operation = pending;
     wait.waiting.push_back(&member);
+    wait.waited = member.waited();
     wait.lateness = Lateness::kNotEntered;
     if (peer == group.members.end()) {
       if (pending->peer >= 0) wait.unknown.push_back(pending->peer);
@@ -146,7 +169,7 @@ std::optional<Wait> MessageWait(const Group& group, size_t index) {
     } else {
       wait.lateness = Lateness::kNone;
     }
-    if (!found || wait.operation->entered_ago > found->operation->entered_ago) found = std::move(wait);
+    if (!found || wait.waited > found->waited) found = std::move(wait);
   }
   return found;
 }
@@ -155,6 +178,13 @@ std::optional<Wait> MessageWait(const Group& group, size_t index) {
 
 bool Member::is_truncated() const {
   return pending != nullptr && pending == &communicator->operations.front() && pending->position > 1;
+}
+
+Nanos Member::waited() const {
+  const bool launched = pending->launched || !communicator->reports_launches;
+  if (!communicator->reports_kernels || (!launched && !pending->started)) return pending->entered_ago;
+  const std::optional<Nanos> since = pending->started ? pending->started_ago : gpu_moved_ago;
+  return std::min(pending->entered_ago, since.value_or(pending->entered_ago));
 }
 
 const HangOperation* Member::Find(uint64_t number) const {
@@ -167,12 +197,13 @@ const HangOperation* Member::Find(uint64_t number) const {
 std::vector<Group> FindGroups(const HangJob& job) {
   std::map<uint64_t, Group> by_id;
   for (size_t rank = 0; rank < job.ranks.size(); ++rank) {
+    const std::optional<Nanos> gpu_moved_ago = GpuMovedAgo(job.ranks[rank]);
     for (const HangCommunicator& communicator : job.ranks[rank].communicators) {
       Group& group = by_id[communicator.id];
       group.id = communicator.id;
       if (group.name.empty()) group.name = communicator.name;
       group.ranks = std::max(group.ranks, communicator.ranks);
-      group.members[communicator.rank] = {rank, &communicator, FirstPending(communicator)};
+      group.members[communicator.rank] = {rank, &communicator, FirstPending(communicator), gpu_moved_ago};
     }
   }
   std::vector<Group> groups;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,14 @@ struct Member {
   const HangCommunicator* communicator = nullptr;
   // The first operation that has not ended; null: none is known.
   const HangOperation* pending = nullptr;
+
+  // Since an operation of the rank, in any communicator, started or ended on its GPU; unset: not known.
+  std::optional<Nanos> gpu_moved_ago;
+
+  // How long it waits in `pending`: since the start of its kernel, or without a start since `gpu_moved_ago`
+  // at the earliest. The host may have entered the operation long before the GPU reaches it, and then waits
+  // for nobody.
+  Nanos waited() const;
 
   // True if operations before `pending` have left the table, so that an earlier one may be pending.
   bool is_truncated() const;
@@ -50,6 +59,7 @@ struct Wait {
   Lateness lateness = Lateness::kNone;
   const HangOperation* operation = nullptr;  // of the rank that entered it first
   bool name_known = true;                    // else `operation` is a later one
+  Nanos waited;                              // of the member that waits longest
   std::vector<const Member*> waiting;
   std::vector<const Member*> late;
   std::vector<int32_t> unknown;  // late members that are not known

@@ -19,6 +19,7 @@ namespace lockstep::daemon {
 namespace {
 
 constexpr uint64_t kLongestIdle = 3600;  // seconds
+constexpr size_t kLongestCheckedFile = 4096;
 
 BrokerReply Refusal(int error) { return {.error = error}; }
 
@@ -29,8 +30,16 @@ BrokerReply WithFd(Fd fd, int error) {
   return reply;
 }
 
-bool Contains(const std::vector<std::string>& list, const std::string& text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
+template <typename List>
+bool Contains(const List& list, const std::string& text) {
+  return std::find(std::begin(list), std::end(list), text) != std::end(list);
+}
+
+// Returns a file in memory with this content, at its begin.
+Fd FileInMemory(const char* name, const void* content, size_t size) {
+  Fd file(memfd_create(name, MFD_CLOEXEC));
+  if (!file.ok() || write(file.get(), content, size) != static_cast<ssize_t>(size)) return Fd();
+  return lseek(file.get(), 0, SEEK_SET) == 0 ? std::move(file) : Fd();
 }
 
 }  // namespace
@@ -82,20 +91,20 @@ std::optional<BrokerReply> Broker::Answer(const BrokerRequest& request) {
 }
 
 BrokerReply Broker::OpenProcFile(const BrokerRequest& request) const {
-  const auto& names = HostAccess::kProcFiles;
-  if (std::find(std::begin(names), std::end(names), request.text) == std::end(names)) return Refusal(EACCES);
-  return WithFd(access_.OpenProcFile(request.pid, request.text), ENOENT);
+  if (!Contains(HostAccess::kProcFiles, request.text)) return Refusal(EACCES);
+  Fd file = access_.OpenProcFile(request.pid, request.text);
+  if (!Contains(HostAccess::kCheckedAtReading, request.text)) return WithFd(std::move(file), ENOENT);
+  char content[kLongestCheckedFile];
+  const ssize_t size = read(file.get(), content, sizeof content);
+  if (size < 0) return Refusal(ENOENT);
+  return WithFd(FileInMemory("proc", content, static_cast<size_t>(size)), ENOMEM);
 }
 
 BrokerReply Broker::Processes() const {
   const std::vector<ProcessOwner> found = access_.Processes();
-  Fd list(memfd_create("processes", MFD_CLOEXEC));
-  const size_t size = found.size() * sizeof(ProcessOwner);
-  if (!list.ok() || write(list.get(), found.data(), size) != static_cast<ssize_t>(size))
-    return Refusal(ENOMEM);
-  BrokerReply reply;
+  BrokerReply reply =
+      WithFd(FileInMemory("processes", found.data(), found.size() * sizeof(ProcessOwner)), ENOMEM);
   reply.number = found.size();
-  reply.fd = std::move(list);
   return reply;
 }
 

@@ -29,8 +29,10 @@
 #include "daemon/kineto/kineto_config.h"
 #include "daemon/node/own_access.h"
 #include "daemon/node/process.h"
+#include "daemon/node/process_traits.h"
 #include "daemon/node/socket.h"
 #include "daemon/node/temp_folder_fake.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace lockstep::daemon {
@@ -91,6 +93,15 @@ TEST_F(BrokerTest, OpensOnlyTheListedFilesOfProcesses) {
     EXPECT_FALSE(access_->OpenProcFile(getpid(), name).ok()) << name;
   EXPECT_FALSE(access_->OpenProcFile(-1, "stat").ok());
   EXPECT_EQ(FindProcess(*access_, getpid())->id.pid, getpid());
+}
+
+TEST_F(BrokerTest, HandsOverTheContentOfFilesThatOnlyItMayRead) {
+  ASSERT_EQ(seteuid(kUser), 0);
+  const std::string io = ReadProcFile(*access_, broker_, "io");
+  const std::string denied = ReadProcFile(OwnAccess(), broker_, "io");
+  ASSERT_EQ(seteuid(0), 0);
+  EXPECT_THAT(io, testing::HasSubstr("rchar: "));
+  EXPECT_EQ(denied, "");
 }
 
 TEST_F(BrokerTest, ListsProcessesWithTheirUsers) {

@@ -17,7 +17,8 @@ namespace lockstep::daemon {
 namespace {
 
 constexpr size_t kLongestName = 64;
-// Of the operations that have ended, only the newest are sent.
+// Of the operations that have ended, only these newest operations are sent, and the last one that has ended.
+// The host may be further ahead of its GPU.
 constexpr uint64_t kEndedOperations = 16;
 // An answer is one message, so a process with a full table must not take the room of others.
 constexpr size_t kMostBytes = rpc::kMaxMessageBytes / 2;
@@ -37,6 +38,15 @@ void ToProto(const ring::OperationProgress& from, v1::OperationProgress& to) {
   to.set_completed_unix_ns(from.completed.ns());
 }
 
+// Returns its position; 0: none has.
+uint64_t LastEnded(const ring::CommunicatorProgress& communicator) {
+  uint64_t position = 0;
+  for (const ring::OperationProgress& operation : communicator.operations) {
+    if (operation.completed != HostTime()) position = operation.position;
+  }
+  return position;
+}
+
 // Adds the communicators that fit into `most_bytes`, and counts the operations of the others.
 void AddCommunicators(const std::vector<ring::CommunicatorProgress>& read, size_t most_bytes,
                       v1::ProcessProgress& process) {
@@ -53,9 +63,12 @@ void AddCommunicators(const std::vector<ring::CommunicatorProgress>& read, size_
     to.set_operations_entered(from.operations_entered);
     to.set_collectives_entered(from.collectives_entered);
     missing += from.unreadable;
+    const uint64_t last_ended = LastEnded(from);
     for (const ring::OperationProgress& operation : from.operations) {
       const bool ended = operation.completed != HostTime();
-      if (ended && from.operations_entered - operation.position >= kEndedOperations) continue;
+      if (ended && operation.position != last_ended &&
+          from.operations_entered - operation.position >= kEndedOperations)
+        continue;
       ToProto(operation, *to.add_operations());
     }
     bytes += to.ByteSizeLong();

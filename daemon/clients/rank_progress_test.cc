@@ -69,6 +69,34 @@ TEST_F(RankProgressTest, TellsWhereARankIsAlsoAfterItHasLeft) {
   });
 }
 
+TEST_F(RankProgressTest, SendsTheLastOperationThatHasEnded) {
+  Open();
+  const RankProgress progress(node_, registry_, *server_, departed_, clock_, access_);
+  FakeClient client;
+  ASSERT_TRUE(client.Connect(path_));
+  ASSERT_TRUE(client.Register("LOCKSTEP_JOB=j\nLOCKSTEP_RANK=0\nLOCKSTEP_WORLD_SIZE=1\n"));
+  ring::ProgressSlot& slot = *client.segment().progress();
+  slot.communicator = 0xABC;
+  slot.operations_entered = slot.collectives_entered = 40;
+  for (uint64_t position = 1; position <= 40; ++position) {
+    ring::ProgressOperation& operation = slot.operations[position];
+    operation.entered_ns = 5;
+    operation.completed_ns = position <= 10 ? 6 : 0;
+    operation.number = operation.position = position;
+  }
+  slot.state = static_cast<uint32_t>(ring::ProgressState::kLiving);
+  OnLoop([&] {
+    const v1::NodeProgress read = progress.Read(RankFilter::All(), "");
+    ASSERT_EQ(read.processes_size(), 1);
+    ASSERT_EQ(read.processes(0).communicators_size(), 1);
+    const v1::CommunicatorProgress& communicator = read.processes(0).communicators(0);
+    ASSERT_EQ(communicator.operations_size(), 31);
+    EXPECT_EQ(communicator.operations(0).position(), 10u);
+    EXPECT_EQ(communicator.operations(0).completed_unix_ns(), 6);
+    EXPECT_EQ(communicator.operations(1).position(), 11u);
+  });
+}
+
 // Fills the whole table with operations that have not ended, as only a hostile rank does.
 void FillTable(ring::ProgressSlot* slots) {
   constexpr char kLongest[] = "0123456789abcdef";

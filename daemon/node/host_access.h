@@ -55,8 +55,10 @@ class HostAccess {
   virtual ~HostAccess() = default;
   // Opens /proc/<pid>/<name>. `name` is one of kProcFiles.
   virtual Fd OpenProcFile(int32_t pid, std::string_view name) const = 0;
-  static constexpr std::string_view kProcFiles[] = {"cgroup", "comm",   "environ", "maps",
-                                                    "stat",   "status", "wchan"};
+  static constexpr std::string_view kProcFiles[] = {"cgroup", "comm", "environ", "io",
+                                                    "maps",   "stat", "status",  "wchan"};
+  // Those for which the kernel checks the rights of the process that reads, and not of the one that opens.
+  static constexpr std::string_view kCheckedAtReading[] = {"io", "wchan"};
   // Returns all processes, in the order of their pids.
   virtual std::vector<ProcessOwner> Processes() const = 0;
   // Returns whether the process has initialised CUDA. Loading the driver's library is not enough: only

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -34,6 +36,20 @@ std::optional<v1::ProcessState> ParseActivity(const std::string& stat, int64_t t
   return state;
 }
 
+int64_t ParseTransferred(const std::string& io) {
+  std::map<std::string, int64_t> values;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(io, '\n'))) {
+    const std::vector<std::string> pair = absl::StrSplit(line, absl::MaxSplits(": ", 1));
+    int64_t value = 0;
+    if (pair.size() == 2 && absl::SimpleAtoi(pair[1], &value) && value >= 0) values[pair[0]] = value;
+  }
+  // A long call counts in rchar and wchar at its end only, and mapped files never do.
+  const auto either = [&](const char* calls, const char* pages) {
+    return std::min(std::max(values[calls], values[pages]), INT64_MAX / 2);
+  };
+  return either("rchar", "read_bytes") + either("wchar", "write_bytes");
+}
+
 std::optional<v1::ProcessState> ReadActivity(const HostAccess& access, const ProcessId& process) {
   const std::string stat = ReadProcFile(access, process.pid, "stat");
   const std::optional<ProcessInfo> info = ParseProcStat(stat);
@@ -42,6 +58,7 @@ std::optional<v1::ProcessState> ReadActivity(const HostAccess& access, const Pro
   if (!state) return std::nullopt;
   const std::string channel = CleanText(ReadProcFile(access, process.pid, "wchan"), kLongestChannel);
   if (channel != "0") state->set_wait_channel(channel);
+  state->set_transferred_bytes(ParseTransferred(ReadProcFile(access, process.pid, "io")));
   return state;
 }
 

@@ -11,12 +11,22 @@
 //   late   from this step on, its host comes 10 ms late
 //   slow   from this step on, its GPU first runs a kernel that takes as long as SIMGPU_KERNELS says
 //
+// With --kind healthy, the job pauses each 20 steps, as healthy jobs do. --seed draws other pauses. They are:
+//
+//   evaluation  one rank computes on its host for --pause-ms
+//   checkpoint  one rank writes a file slowly for --pause-ms
+//   long step   the GPUs of all ranks run a kernel that takes as long as SIMGPU_KERNELS says
+//
 // It runs on the simulated stack.
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <climits>
 #include <cstdlib>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "tests/cuda/cuda_api.h"
 #include "tests/cuda/kernels.h"
@@ -27,11 +37,13 @@ using namespace lockstep::cuda_tests;  // NOLINT: the helpers of these programs
 namespace {
 
 constexpr char kUsage[] =
-    "usage: hang_loop --id-file PATH [--kind none|exit|sleep|spin|swap|busy|size|late|slow] [--rank R] "
-    "[--step N] [--elements N]";
+    "usage: hang_loop --id-file PATH [--kind none|exit|sleep|spin|swap|busy|size|late|slow|healthy] [--rank "
+    "R] "
+    "[--step N] [--elements N] [--pause-ms N] [--seed N]";
 // Larger than what the simulation exchanges at once, so that half as many end earlier.
 constexpr size_t kElements = 1 << 21;
 constexpr useconds_t kStepMicros = 20'000;
+constexpr long kStepsBetweenPauses = 20;
 constexpr useconds_t kLateMicros = 10'000;
 
 struct Options {
@@ -39,6 +51,8 @@ struct Options {
   int rank = 0;
   long step = 0;
   size_t elements = kElements;
+  std::chrono::milliseconds pause{5000};
+  unsigned seed = 0;
 };
 
 Options Parse(int count, char** arguments) {
@@ -56,6 +70,10 @@ Options Parse(int count, char** arguments) {
       o.step = std::atol(value);
     else if (name == "--elements")
       o.elements = std::strtoul(value, nullptr, 10);
+    else if (name == "--pause-ms")
+      o.pause = std::chrono::milliseconds(std::atol(value));
+    else if (name == "--seed")
+      o.seed = static_cast<unsigned>(std::strtoul(value, nullptr, 10));
     else
       Die(name.c_str(), kUsage);
   }
@@ -117,6 +135,53 @@ class Loop {
   ncclComm_t world_ = nullptr, other_ = nullptr;
 };
 
+// The pauses of --kind healthy. All ranks draw the same ones.
+class Pauses {
+ public:
+  Pauses(const Options& options, const Place& place, Loop& loop)
+      : options_(options), place_(place), loop_(loop), draw_(options.seed) {}
+
+  void Take() {
+    const unsigned kind = draw_() % 3;
+    const bool mine = static_cast<int>(draw_() % static_cast<unsigned>(place_.ranks)) == place_.rank;
+    if (kind == 0 && mine) Evaluate();
+    if (kind == 1 && mine) WriteCheckpoint();
+    if (kind == 2) loop_.OccupyGpu();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // Uses half of a processor.
+  void Evaluate() const {
+    const Clock::time_point ends = Clock::now() + options_.pause;
+    while (Clock::now() < ends) {
+      const Clock::time_point rest = Clock::now() + std::chrono::milliseconds(5);
+      while (Clock::now() < rest) {
+      }
+      usleep(5000);
+    }
+  }
+  // Writes 4 MB/s, as to a slow file system, and hardly computes.
+  void WriteCheckpoint() const {
+    const std::string path = options_.id_file + ".checkpoint";
+    const int file = open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    unlink(path.c_str());
+    const std::vector<char> part(64 << 10);
+    const Clock::time_point ends = Clock::now() + options_.pause;
+    while (Clock::now() < ends) {
+      if (pwrite(file, part.data(), part.size(), 0) < 0) Die("pwrite", path.c_str());
+      usleep(16'000);
+    }
+    close(file);
+  }
+
+  const Options& options_;
+  const Place& place_;
+  Loop& loop_;
+  std::minstd_rand draw_;
+};
+
 void Misbehave(const std::string& kind, Loop& loop) {
   volatile unsigned long work = 0;
   if (kind == "exit") _exit(0);
@@ -140,7 +205,9 @@ int main(int count, char** arguments) {
   const Place place = FindPlace();
   ChooseDevice(place);
   Loop loop(ShareId(options.id_file, place), place, options.elements);
+  Pauses pauses(options, place, loop);
   for (long step = 0;; ++step) {
+    if (options.kind == "healthy" && step % kStepsBetweenPauses == kStepsBetweenPauses - 1) pauses.Take();
     if (step == options.step && place.rank == options.rank) Misbehave(options.kind, loop);
     if (step >= options.step && place.rank == options.rank) SlowDown(options.kind, loop);
     loop.Step();

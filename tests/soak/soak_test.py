@@ -23,11 +23,12 @@ from row import INSIDE, Turn  # noqa: E402
 import client_rows  # noqa: E402
 import disk_rows  # noqa: E402
 import file_rows  # noqa: E402
+import hang_rows  # noqa: E402
 import limit_rows  # noqa: E402
 import network_rows  # noqa: E402
 import process_rows  # noqa: E402
 
-ROWS = [*process_rows.ROWS, *network_rows.ROWS, *disk_rows.ROWS, *limit_rows.ROWS, *file_rows.ROWS, *client_rows.ROWS]
+ROWS = [*process_rows.ROWS, *network_rows.ROWS, *disk_rows.ROWS, *limit_rows.ROWS, *file_rows.ROWS, *client_rows.ROWS, *hang_rows.ROWS]
 HEAD = ("| row | fault | runs | held | p99 of a CUDA call, quiet / fault, µs | figures |\n"
         "|---|---|---|---|---|---|")
 
