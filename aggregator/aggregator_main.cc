@@ -98,8 +98,10 @@ ServerOptions ToServer(const AggregatorOptions& options, const LogSink& log) {
   out.audit_file = options.audit_file;
   if (options.audit_syslog) out.audit_copy = AuditCopy::kSyslog;
   out.limits.store = options.store;
-  out.slowdown_captures = options.slowdown_captures;
-  out.slowdown_steps = options.slowdown_steps;
+  out.hang_after = options.hang_after;
+  out.alarm_captures = options.alarm_captures;
+  out.alarm_steps = options.alarm_steps;
+  out.alarm_command = options.alarm_command;
   out.log = log;
   if (options.munge || !options.munge_socket.empty()) {
     out.credentials =

@@ -18,8 +18,10 @@
 namespace lockstep::aggregator {
 namespace {
 
-// Value of --audit-log that disables the audit log.
+// Values of --audit-log and --hang-after that disable them.
 constexpr char kNoAudit[] = "off";
+constexpr char kNoHangs[] = "off";
+constexpr Nanos kHangAfter = Nanos::Seconds(60);
 // Covers the program's own data and the stacks of its threads.
 constexpr uint64_t kLeastAnalysisMemory = uint64_t{64} << 20;
 
@@ -48,6 +50,7 @@ struct OptionTexts {
   std::string keep_age;
   std::string audit;
   std::string analysis_time;
+  std::string hang_after;
 };
 
 void AddKeeping(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
@@ -110,17 +113,26 @@ void AddAnalysis(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) 
       ->capture_default_str();
 }
 
-void AddSlowdownCaptures(CLI::App& app, AggregatorOptions& options) {
+void AddAlarms(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
+  app.add_option("--hang-after", texts.hang_after,
+                 "How long an operation of a job may take before it counts as a hang, as for lockstep hang; "
+                 "off: hangs "
+                 "are not noticed")
+      ->default_str("60s");
   app.add_option(
-         "--slowdown-captures", options.slowdown_captures,
-         "Most captures per hour that this aggregator makes by itself, of jobs in which a rank becomes "
-         "slower than it was; 0: none. Slowdowns are logged and shown by lockstep status in any case")
+         "--alarm-captures", options.alarm_captures,
+         "Most captures per hour that this aggregator makes by itself, of jobs that hang or in which a rank "
+         "becomes slower than it was; 0: none. Both are logged and shown by lockstep status in any case")
       ->check(CLI::Range(size_t{0}, size_t{1000}, "NUMBER"))
       ->capture_default_str();
-  app.add_option("--slowdown-steps", options.slowdown_steps,
-                 "Number of steps in such a capture, which takes 1 to 10 s")
+  app.add_option("--alarm-steps", options.alarm_steps,
+                 "Number of steps in the capture of a slower rank, which takes 1 to 10 s")
       ->check(CLI::Range(1u, 1000u, "NUMBER"))
       ->capture_default_str();
+  app.add_option(
+      "--alarm-command", options.alarm_command,
+      "Program that runs after the capture, with the alarm as JSON on its stdin (docs/formats/alarm.md); its "
+      "absolute path, without arguments");
 }
 
 void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
@@ -153,7 +165,7 @@ void AddOptions(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
   settings::AddRoleOptions(app, options.roles);
   AddKeeping(app, options, texts);
   AddAnalysis(app, options, texts);
-  AddSlowdownCaptures(app, options);
+  AddAlarms(app, options, texts);
   app.add_option("--until-exit", options.until_exit,
                  "End when the process with this pid ends, and remove the token file")
       ->configurable(false);
@@ -211,6 +223,11 @@ std::vector<settings::Conflict> CheckOptions(const AggregatorOptions& options, c
         absl::StrCat("--keep-age ", texts.keep_age,
                      ": a capture would be removed while it is read; give a minute or more, as in 30d"));
   }
+  if (!texts.hang_after.empty() && texts.hang_after != kNoHangs &&
+      settings::ParseDuration(texts.hang_after).value_or(Nanos()) < Nanos::Seconds(1)) {
+    add(Weight::kError, {"hang-after"},
+        absl::StrCat("--hang-after ", texts.hang_after, ": give 1s or more, as in 60s, or off"));
+  }
   if (!texts.analysis_time.empty() &&
       settings::ParseDuration(texts.analysis_time).value_or(Nanos()) < Nanos::Seconds(1)) {
     add(Weight::kError, {"analysis-time"},
@@ -254,6 +271,9 @@ std::optional<AggregatorOptions> ParseAggregatorOptions(int argc, char** argv, c
   }
   if (!texts.keep_age.empty()) options.retention.age = *settings::ParseDuration(texts.keep_age);
   if (!texts.analysis_time.empty()) options.analysis.time = *settings::ParseDuration(texts.analysis_time);
+  options.hang_after = texts.hang_after.empty()       ? kHangAfter
+                       : texts.hang_after == kNoHangs ? Nanos()
+                                                      : *settings::ParseDuration(texts.hang_after);
   if (texts.audit != kNoAudit)
     options.audit_file = texts.audit.empty() ? options.state_dir + "/audit.jsonl" : texts.audit;
   return options;

@@ -13,6 +13,7 @@
 #include "aggregator/retention.h"
 #include "base/access/roles.h"
 #include "base/settings/log_options.h"
+#include "base/time.h"
 
 namespace lockstep::aggregator {
 
@@ -26,8 +27,10 @@ struct AggregatorOptions {
   Retention retention;
   AnalysisLimits analysis;
   StoreLimits store;
-  size_t slowdown_captures = 0;  // per hour
-  uint32_t slowdown_steps = 5;
+  Nanos hang_after;           // 0: no hang is noticed
+  size_t alarm_captures = 0;  // per hour
+  uint32_t alarm_steps = 5;
+  std::string alarm_command;  // empty: none
   bool munge = false;
   std::string munge_socket;
   RoleSettings roles;

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,9 +23,11 @@
 #include "aggregator/ingest/hub.h"
 #include "aggregator/ingest/ingest_service.h"
 #include "aggregator/live/samplers.h"
-#include "aggregator/live/slowdown_captures.h"
-#include "aggregator/live/slowdown_metrics.h"
-#include "aggregator/live/slowdowns.h"
+#include "aggregator/notice/alarm_command.h"
+#include "aggregator/notice/alarm_policy.h"
+#include "aggregator/notice/hang_watch.h"
+#include "aggregator/notice/notice_metrics.h"
+#include "aggregator/notice/slowdowns.h"
 #include "aggregator/reports/analyst.h"
 #include "aggregator/server_metrics.h"
 #include "aggregator/site/kept_captures.h"
@@ -49,6 +52,8 @@ namespace {
 
 // A slow reader may fetch a report of several megabytes.
 constexpr Nanos kAnswerTimeout = Nanos::Seconds(60);
+// For the daemons' answers to one look of the watch for hangs.
+constexpr Nanos kProgressWithin = Nanos::Seconds(3);
 
 // Holds samples during their analysis, by id.
 std::string SamplesFolder(const std::string& state_dir) { return state_dir + "/samples"; }
@@ -144,19 +149,18 @@ class GrpcServer final : public Server {
                                           return options_.analyst->Sample({folder, owner});
                                         },
                                     .log = options_.log}),
-        slowdown_captures_(
-            {.per_hour = options_.slowdown_captures,
-             .steps = options_.slowdown_steps,
-             .now = &MonoNow,
-             .log = options_.log},
+        hangs_(hub_.daemons(), clock_, MakeHangOptions()),
+        policy_(
+            MakePolicyOptions(),
             [this](const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit) {
               return hub_.captures().Trace(request, caller, emit,
                                            [this](const std::string& folder, v1::TraceFinished& finished) {
                                              AfterCapture(folder, finished);
                                            });
             },
-            [this](uint64_t slowdown, const std::string& capture, const std::string& problem) {
-              slowdowns_.NoteCapture(slowdown, capture, problem);
+            [this](const Alarm& alarm, const AlarmCapture& capture) {
+              alarm.kind == Alarm::Kind::kHang ? hangs_.NoteCapture(alarm.id, capture)
+                                               : slowdowns_.NoteCapture(alarm.id, capture);
             },
             audit_),
         control_(
@@ -164,6 +168,7 @@ class GrpcServer final : public Server {
             [this](const Caller& caller, const std::string& job, v1::StatusReply& reply) {
               Describe(*reply.mutable_aggregator());
               slowdowns_.AddTo(reply, job, caller);
+              hangs_.AddTo(reply, job, caller);
             },
             [this](const std::string& folder, v1::TraceFinished& finished) {
               AfterCapture(folder, finished);
@@ -195,7 +200,8 @@ class GrpcServer final : public Server {
     ingest_.Every(tls::CertificateWatch::kLogEvery, [this] { certificate_.LogWarning(); });
     if (options_.analysis == ServerAnalysis::kHere) {
       ingest_.Every(Nanos::Seconds(1), [this] { slowdowns_.Advance(); });
-      slowdown_captures_.Start();
+      policy_.Start();
+      hangs_.Start();
     }
     return gate_.Start();
   }
@@ -225,6 +231,7 @@ class GrpcServer final : public Server {
     source.fill = [this](metrics::Page& page) {
       metrics_.AddTo(hub_, calls_, gate_.counts(), audit_.counts(), page);
       AddSlowdowns(slowdowns_.counts(), page);
+      AddHangs(hangs_.counts(), page);
       AddCertificate(page);
       return absl::OkStatus();
     };
@@ -259,10 +266,14 @@ class GrpcServer final : public Server {
     endpoint_.reset();
     samplers_.Shutdown();
     gate_.Stop();
+    // The answers that daemons give from now on are incomplete.
+    hangs_.Stop();
+    alarm_command_.Stop();
     hub_.Shutdown();
     options_.analyst->Shutdown();
     hub_.captures().WaitForRestored();
-    slowdown_captures_.Shutdown();
+    hangs_.Shutdown();
+    policy_.Shutdown();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
     ingest_.Stop();
     server_ = nullptr;
@@ -281,6 +292,41 @@ class GrpcServer final : public Server {
                          .samples_folder = SamplesFolder(options.state_dir),
                          .limits = options.limits,
                          .log = options.log}};
+  }
+
+  HangWatchOptions MakeHangOptions() {
+    return {.after = options_.hang_after,
+            .log = options_.log,
+            .on_new = [this](const Alarm& alarm) { policy_.Add(alarm); },
+            .suspects = [this] { return JobsWithoutSteps(options_.hang_after / 2); },
+            .look =
+                [this](const v1::ProgressRequest& request) {
+                  return std::make_unique<v1::ProgressReply>(
+                      hub_.Progress(request, Caller::All(), kProgressWithin));
+                }};
+  }
+  // Returns the jobs with ranks in which no step has ended within this time.
+  std::set<JobKey> JobsWithoutSteps(Nanos time) const {
+    const std::set<JobKey> stepping = slowdowns_.SteppedWithin(time);
+    std::set<JobKey> jobs;
+    for (const SeenRank& seen : hub_.daemons().Ranks()) {
+      JobKey job = {seen.rank.job(), seen.rank.uid()};
+      if (seen.rank.rank() >= 0 && !stepping.contains(job)) jobs.insert(std::move(job));
+    }
+    return jobs;
+  }
+
+  AlarmPolicyOptions MakePolicyOptions() {
+    AlarmPolicyOptions policy{.captures_per_hour = options_.alarm_captures,
+                              .steps = options_.alarm_steps,
+                              .now = &MonoNow,
+                              .log = options_.log};
+    if (!options_.alarm_command.empty()) {
+      policy.command = [this](const Alarm& alarm, const AlarmCapture& capture) {
+        alarm_command_.Run(alarm, capture);
+      };
+    }
+    return policy;
   }
 
   void AddCertificate(metrics::Page& page) const {
@@ -352,11 +398,10 @@ class GrpcServer final : public Server {
   const std::shared_ptr<const Clock> host_clock_ = std::make_shared<SystemClock>();
   AuditLog audit_;
   aggregator::Hub hub_;
-  Slowdowns slowdowns_{hub_.daemons(),
-                       clock_,
-                       {.now = &MonoNow, .log = options_.log, .on_new = [this](const NewSlowdown& slowdown) {
-                          slowdown_captures_.Add(slowdown);
-                        }}};
+  Slowdowns slowdowns_{
+      hub_.daemons(), clock_, {.now = &MonoNow, .log = options_.log, .on_new = [this](const Alarm& alarm) {
+                                 policy_.Add(alarm);
+                               }}};
   aggregator::RpcCounts calls_;
   aggregator::CaptureUse use_;
   ServerMetrics metrics_;
@@ -368,7 +413,9 @@ class GrpcServer final : public Server {
   aggregator::Callers callers_;
   aggregator::IngestService ingest_;
   aggregator::Samplers samplers_;
-  SlowdownCaptures slowdown_captures_;
+  HangWatch hangs_;
+  AlarmCommand alarm_command_{options_.alarm_command, options_.log};
+  AlarmPolicy policy_;
   aggregator::ControlService control_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
@@ -381,6 +428,7 @@ class GrpcServer final : public Server {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
+  if (!options.alarm_command.empty()) LOCKSTEP_RETURN_IF_ERROR(CheckAlarmCommand(options.alarm_command));
   LOCKSTEP_RETURN_IF_ERROR(MakeFolders(options.state_dir));
   std::unique_ptr<LineSink> audit_lines;
   if (!options.audit_file.empty()) {

@@ -19,6 +19,7 @@
 #include "base/log/log.h"
 #include "base/rpc/munge.h"
 #include "base/rpc/security.h"
+#include "base/time.h"
 
 namespace lockstep::aggregator {
 
@@ -49,10 +50,14 @@ struct ServerOptions {
   // Makes the reports and the samples. Not null.
   std::shared_ptr<Analyst> analyst;
   aggregator::SessionLimits limits;
-  // Captures of jobs in which a rank becomes slower (aggregator/live/slowdown_captures.h): the most per hour,
-  // and their length. Only with kHere.
-  size_t slowdown_captures = 0;
-  uint32_t slowdown_steps = 5;
+  // Only with kHere. A wait of this length is a hang; 0: none is noticed (aggregator/notice/hang_watch.h).
+  Nanos hang_after;
+  // Captures after an alarm (aggregator/notice/alarm_policy.h): the most per hour, and the length of those of
+  // a slow rank.
+  size_t alarm_captures = 0;
+  uint32_t alarm_steps = 5;
+  // Program that runs after an alarm (aggregator/notice/alarm_command.h); empty: none.
+  std::string alarm_command;
   // File of the audit log (base/log/audit_log.h), created if it is missing. Empty: no audit log.
   std::string audit_file;
   AuditCopy audit_copy = AuditCopy::kNone;

@@ -35,7 +35,7 @@ FOLDERS = [
     ("report", ["report/fields", "report", "report/text"], ["analysis", "capture", "base"]),
     ("views", ["views/host", "views/device", "views/tables", "views/catalog"], ["report", "formats/common", "analysis", "capture", "wire/fields", "base"]),
     ("web", ["web/page"], ["views", "report", "analysis", "capture", "base"]),
-    ("aggregator", ["aggregator/nodes", "aggregator/captures", "aggregator/ingest", "aggregator/live", "aggregator/reports", "aggregator/site", "aggregator"],
+    ("aggregator", ["aggregator/nodes", "aggregator/captures", "aggregator/ingest", "aggregator/live", "aggregator/reports", "aggregator/notice", "aggregator/site", "aggregator"],
      ["web", "formats", "report", "analysis", "capture", "wire/columns", "wire/losses", PROTO, "base"]),
     ("cli", ["cli/common", "cli/commands", "cli/launch", "cli/doctor", "cli/top", "cli/hang", "cli"],
      ["aggregator", "web", "views", "formats", "report", "analysis", "capture", "scenario", PROTO, "base"]),

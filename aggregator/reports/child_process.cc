@@ -23,7 +23,8 @@ extern char** environ;
 namespace lockstep::aggregator {
 namespace {
 
-// Interval of checks for `stop`, and for the end of a child that has closed its answer.
+// Interval of checks for `stop` and for the end of a child, and for the end of one that has closed its
+// answer.
 constexpr Nanos kCheckInterval = Nanos::Millis(50);
 constexpr Nanos kEndCheckInterval = Nanos::Millis(2);
 
@@ -67,7 +68,9 @@ class SpawnSettings {
     posix_spawnattr_setsigmask(&attributes_, &signals);
     ::sigfillset(&signals);
     posix_spawnattr_setsigdefault(&attributes_, &signals);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&attributes_, 0);
+    posix_spawnattr_setflags(&attributes_,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   }
   ~SpawnSettings() {
     posix_spawn_file_actions_destroy(&files_);
@@ -105,7 +108,10 @@ absl::StatusOr<pid_t> Start(const ChildCommand& command, const Fd& order, const 
   settings.Give(order, kOrderFd);
   settings.Discard(STDOUT_FILENO);
   settings.Discard(STDERR_FILENO);
-  settings.Give(answer, kAnswerFd);
+  if (command.most_answer_bytes > 0)
+    settings.Give(answer, kAnswerFd);
+  else
+    settings.Discard(kAnswerFd);
   std::vector<Fd> files;
   for (const int fd : command.files) {
     LOCKSTEP_ASSIGN_OR_RETURN(Fd high, High(fd));
@@ -143,7 +149,8 @@ class Watch {
       ended = ::waitpid(child, &status, WNOHANG) == child;
       if (ended) return ChildEnd::How::kExited;
       if (const ChildEnd::How how = Due(); how != ChildEnd::How::kExited) return how;
-      ::usleep(static_cast<useconds_t>(kEndCheckInterval.ns() / 1000));
+      const Nanos interval = command_.most_answer_bytes > 0 ? kEndCheckInterval : kCheckInterval;
+      ::usleep(static_cast<useconds_t>(interval.ns() / 1000));
     }
   }
 
@@ -169,9 +176,9 @@ absl::StatusOr<ChildEnd> RunChild(const ChildCommand& command, const std::atomic
   ChildEnd end;
   int status = 0;
   bool ended = false;
-  end.how = watch.Read(answer.read.get(), end.answer);
+  if (command.most_answer_bytes > 0) end.how = watch.Read(answer.read.get(), end.answer);
   if (end.how == ChildEnd::How::kExited) end.how = watch.WaitForEnd(child, status, ended);
-  if (end.how != ChildEnd::How::kExited) ::kill(child, SIGKILL);
+  if (end.how != ChildEnd::How::kExited) ::kill(-child, SIGKILL);
   while (!ended) ended = ::waitpid(child, &status, 0) == child || errno != EINTR;
   if (end.how != ChildEnd::How::kExited) return end;
   if (WIFSIGNALED(status)) end.how = ChildEnd::How::kSignalled;

@@ -12,7 +12,8 @@
 
 namespace lockstep::aggregator {
 
-// The descriptors of the child. 1 and 2 are /dev/null, and all others are closed.
+// The descriptors of the child. 1, 2, and 3 of a child without an answer, are /dev/null, and all others are
+// closed.
 inline constexpr int kOrderFd = 0;
 inline constexpr int kAnswerFd = 3;
 inline constexpr int kFirstFileFd = 4;
@@ -22,8 +23,8 @@ struct ChildCommand {
   std::vector<std::string> words;  // arguments, with the name of the program first
   std::string order;               // bytes that it reads from kOrderFd
   std::vector<int> files;          // its descriptors from kFirstFileFd on
-  Nanos at_most;                   // SIGKILL follows
-  size_t most_answer_bytes = 0;
+  Nanos at_most;                   // SIGKILL follows, also for the processes that it has started
+  size_t most_answer_bytes = 0;    // 0: it gives no answer
 };
 
 struct ChildEnd {

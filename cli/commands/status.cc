@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "aggregator/captures/selection.h"
-#include "aggregator/live/slowdown_text.h"
+#include "aggregator/notice/slowdown_text.h"
 #include "base/json/json_string.h"
 #include "base/log/clean_text.h"
 #include "base/rpc/channel.h"
@@ -113,6 +113,20 @@ std::string JobJson(const v1::JobSteps& j) {
                       "]}");
 }
 
+std::string HangJson(const v1::JobHang& h) {
+  const auto text = [](const std::string& value) { return value.empty() ? "null" : JsonQuoted(value); };
+  const auto quoted = [](std::string* o, const std::string& value) { *o += JsonQuoted(value); };
+  return absl::StrCat("{\"job\": ", JsonQuoted(h.job()), ", \"uid\": ", h.uid(),
+                      ", \"cause\": ", JsonQuoted(h.cause()), ", \"sentence\": ", JsonQuoted(h.sentence()),
+                      ", \"reasons\": [", absl::StrJoin(h.reasons(), ", ", quoted), "], \"late_ranks\": [",
+                      absl::StrJoin(h.late_ranks(), ", "), "], \"late_hosts\": [",
+                      absl::StrJoin(h.late_hosts(), ", ", quoted)) +
+         absl::StrCat(
+             "], \"since_unix_ns\": ", h.since_unix_ns(), ", \"noticed_unix_ns\": ", h.noticed_unix_ns(),
+             ", \"ended_unix_ns\": ", h.ended_unix_ns() == 0 ? "null" : absl::StrCat(h.ended_unix_ns()),
+             ", \"capture\": ", text(h.capture()), ", \"no_capture\": ", text(h.no_capture()), "}");
+}
+
 std::string ToJson(const v1::StatusReply& reply) {
   return absl::StrCat(
       "{\"schema\": \"lockstep.status/1\",\n \"daemons\": [",
@@ -121,6 +135,8 @@ std::string ToJson(const v1::StatusReply& reply) {
       "],\n \"captures\": [",
       absl::StrJoin(reply.captures(), ",\n  ",
                     [](std::string* o, const v1::CaptureStatus& c) { *o += CaptureJson(c); }),
+      "],\n \"hangs\": [",
+      absl::StrJoin(reply.hangs(), ",\n  ", [](std::string* o, const v1::JobHang& h) { *o += HangJson(h); }),
       "],\n \"jobs\": [",
       absl::StrJoin(reply.jobs(), ",\n  ", [](std::string* o, const v1::JobSteps& j) { *o += JobJson(j); }),
       "]}\n");
@@ -187,13 +203,25 @@ std::string UtcText(int64_t unix_ns) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixNanos(unix_ns), absl::UTCTimeZone());
 }
 
-std::string SlowdownLines(const v1::Slowdown& s) {
-  std::string out = absl::StrCat("  ", s.ended_unix_ns() == 0 ? "slower" : "was slower", ": ",
-                                 aggregator::SlowdownText(s), "; noticed at ", UtcText(s.noticed_unix_ns()));
-  if (s.ended_unix_ns() != 0) absl::StrAppend(&out, ", as before at ", UtcText(s.ended_unix_ns()));
-  if (!s.capture().empty()) absl::StrAppend(&out, "\n    capture ", s.capture());
-  if (!s.no_capture().empty()) absl::StrAppend(&out, "\n    no capture: ", s.no_capture());
+// `Noticed` is v1::Slowdown or v1::JobHang. Returns the end of its lines.
+template <typename Noticed>
+std::string NoticedText(const Noticed& noticed, const char* ended) {
+  std::string out = absl::StrCat("; noticed at ", UtcText(noticed.noticed_unix_ns()));
+  if (noticed.ended_unix_ns() != 0)
+    absl::StrAppend(&out, ", ", ended, " at ", UtcText(noticed.ended_unix_ns()));
+  if (!noticed.capture().empty()) absl::StrAppend(&out, "\n    capture ", noticed.capture());
+  if (!noticed.no_capture().empty()) absl::StrAppend(&out, "\n    no capture: ", noticed.no_capture());
   return out + "\n";
+}
+
+std::string SlowdownLines(const v1::Slowdown& s) {
+  return absl::StrCat("  ", s.ended_unix_ns() == 0 ? "slower" : "was slower", ": ",
+                      aggregator::SlowdownText(s), NoticedText(s, "as before"));
+}
+
+std::string HangLines(const v1::JobHang& h) {
+  return absl::StrCat("job ", h.job(), " (uid ", h.uid(), ") ", h.ended_unix_ns() == 0 ? "hangs" : "hung",
+                      ": ", h.sentence(), NoticedText(h, "moved"));
 }
 
 std::string JobText(const v1::JobSteps& j) {
@@ -207,6 +235,7 @@ std::string JobText(const v1::JobSteps& j) {
 std::string ToText(const v1::StatusReply& reply) {
   std::string out;
   for (const v1::DaemonStatus& daemon : reply.daemons()) out += DaemonText(daemon);
+  for (const v1::JobHang& hang : reply.hangs()) out += HangLines(hang);
   for (const v1::JobSteps& job : reply.jobs()) out += JobText(job);
   for (const v1::CaptureStatus& capture : reply.captures()) out += CaptureText(capture);
   if (reply.daemons_size() == 0) out += "no daemon is connected\n";

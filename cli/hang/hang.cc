@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "aggregator/notice/hang_examination.h"
 #include "base/log/clean_text.h"
 #include "base/rpc/channel.h"
 #include "base/rpc/status_macros.h"
@@ -17,7 +17,6 @@
 #include "cli/common/aggregator_client.h"
 #include "cli/common/command.h"
 #include "cli/common/daemon_socket.h"
-#include "cli/hang/hang_jobs.h"
 #include "cli/hang/hang_output.h"
 #include "formats/flight_recorder/flight_recorder.h"
 #include "lockstep/v1/progress.pb.h"
@@ -25,6 +24,7 @@
 namespace lockstep::cli {
 namespace {
 
+using aggregator::ExplainedJobs;
 using analysis::HangExplanation;
 
 constexpr char kAbout[] =
@@ -47,9 +47,6 @@ constexpr char kAbout[] =
     "Exit codes: 0 no hang, or --watch and the job has ended; 3 a hang; 1 failed, 2 usage, 4 no such job, 5 "
     "denied.\n";
 
-// A second look shows which processes computed, and a third one whose Python stacks have changed.
-constexpr Nanos kBetweenLooks = Nanos::Seconds(1);
-constexpr size_t kMostStacks = 8;
 constexpr Nanos kShortestPause = Nanos::Seconds(1), kLongestPause = Nanos::Seconds(10);
 
 struct Flags {
@@ -67,7 +64,6 @@ class Source {
  public:
   static absl::StatusOr<Source> Open(const Flags& flags) {
     Source source;
-    source.request_.set_job(flags.job);
     if (flags.aggregator.given()) {
       LOCKSTEP_ASSIGN_OR_RETURN(source.aggregator_, ConnectAggregator(flags.aggregator));
       return source;
@@ -77,17 +73,9 @@ class Source {
     return source;
   }
 
-  enum class Stacks : uint8_t { kPython, kPythonAndNative };
-  // Further looks also read the stacks of these processes.
-  void AskForStacks(const std::vector<v1::StackTarget>& targets, Stacks stacks) {
-    request_.clear_stacks();
-    for (const v1::StackTarget& target : targets) *request_.add_stacks() = target;
-    request_.set_native_stacks(stacks == Stacks::kPythonAndNative);
-  }
-
-  absl::StatusOr<std::unique_ptr<v1::ProgressReply>> Look() {
+  absl::StatusOr<std::unique_ptr<v1::ProgressReply>> Look(const v1::ProgressRequest& request) {
     auto reply =
-        aggregator_ != nullptr ? aggregator_->Progress(request_) : DaemonProgress(control_socket_, request_);
+        aggregator_ != nullptr ? aggregator_->Progress(request) : DaemonProgress(control_socket_, request);
     if (!absl::IsUnimplemented(reply.status())) return reply;
     return absl::UnimplementedError(
         absl::StrCat("the ", aggregator_ != nullptr ? "aggregator" : "daemon",
@@ -97,78 +85,20 @@ class Source {
  private:
   std::unique_ptr<AggregatorClient> aggregator_;
   std::string control_socket_;
-  v1::ProgressRequest request_;
 };
 
-struct Explained {
-  std::vector<ExplainedJob> jobs;
-  std::vector<std::string> silent_hosts;
-
-  bool SawNoRank() const {
-    return std::all_of(jobs.begin(), jobs.end(),
-                       [](const ExplainedJob& job) { return job.explanation.ranks_seen == 0; });
-  }
-  bool Any(HangExplanation::Verdict verdict) const {
-    return std::any_of(jobs.begin(), jobs.end(),
-                       [&](const ExplainedJob& job) { return job.explanation.verdict == verdict; });
-  }
-};
-
-Explained ExplainAll(const v1::ProgressReply& now, const v1::ProgressReply* before, Nanos after) {
-  Explained explained;
-  for (const analysis::HangJob& job : HangJobsOf(now, before)) {
-    explained.jobs.push_back({job.job, job.world_size, analysis::ExplainHang(job, after), job.uid});
-  }
-  explained.silent_hosts = {now.silent_hosts().begin(), now.silent_hosts().end()};
-  return explained;
+absl::StatusOr<ExplainedJobs> Explain(Source& source, const Flags& flags, Nanos after) {
+  using Stacks = aggregator::HangExamination::Stacks;
+  aggregator::HangExamination examination;
+  examination.job = flags.job;
+  examination.after = after;
+  if (flags.stacks != "all") examination.stacks = flags.stacks == "python" ? Stacks::kPython : Stacks::kNone;
+  examination.look = [&](const v1::ProgressRequest& request) { return source.Look(request); };
+  examination.sleep = &Sleep;
+  return aggregator::ExplainRunningJobs(examination);
 }
 
-std::vector<v1::StackTarget> LateProcesses(const Explained& explained, const v1::ProgressReply& look) {
-  std::vector<v1::StackTarget> all;
-  for (const ExplainedJob& job : explained.jobs) {
-    std::set<RankId> late;
-    for (const analysis::HangFinding& finding : job.explanation.findings) {
-      late.insert(finding.wait.late.begin(), finding.wait.late.end());
-      for (const analysis::HangWait& wait : finding.circle) late.insert(wait.late.begin(), wait.late.end());
-    }
-    const std::vector<v1::StackTarget> targets = StackTargetsOf(look, job.uid, job.job, late);
-    all.insert(all.end(), targets.begin(), targets.end());
-  }
-  if (all.size() > kMostStacks) all.resize(kMostStacks);
-  return all;
-}
-
-bool HasFrames(const v1::ProgressReply& look) {
-  return std::any_of(look.nodes().begin(), look.nodes().end(), [](const v1::NodeProgress& node) {
-    return std::any_of(
-        node.processes().begin(), node.processes().end(),
-        [](const v1::ProcessProgress& process) { return !process.stacks().python().frames().empty(); });
-  });
-}
-
-// Looks once, and two more times if something waits.
-absl::StatusOr<Explained> Explain(Source& source, const Flags& flags, Nanos after) {
-  source.AskForStacks({}, Source::Stacks::kPython);
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<v1::ProgressReply> first, source.Look());
-  Explained explained = ExplainAll(*first, nullptr, after);
-  if (!explained.Any(HangExplanation::Verdict::kHang) && !explained.Any(HangExplanation::Verdict::kWaiting))
-    return explained;
-  const std::vector<v1::StackTarget> late =
-      flags.stacks == "none" ? std::vector<v1::StackTarget>() : LateProcesses(explained, *first);
-  source.AskForStacks(late, Source::Stacks::kPython);
-  Sleep(kBetweenLooks);
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<v1::ProgressReply> second, source.Look());
-  explained = ExplainAll(*second, first.get(), after);
-  // Threads are stopped only if this is a hang.
-  const bool native = flags.stacks == "all" && explained.Any(HangExplanation::Verdict::kHang);
-  if (late.empty() || (!native && !HasFrames(*second))) return explained;
-  source.AskForStacks(late, native ? Source::Stacks::kPythonAndNative : Source::Stacks::kPython);
-  Sleep(kBetweenLooks);
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<v1::ProgressReply> third, source.Look());
-  return ExplainAll(*third, second.get(), after);
-}
-
-void Print(const Explained& explained, const Flags& flags, Nanos after) {
+void Print(const ExplainedJobs& explained, const Flags& flags, Nanos after) {
   if (!explained.silent_hosts.empty()) {
     PrintMessage(
         absl::StrCat("no answer from ", absl::StrJoin(explained.silent_hosts, ", "),
@@ -180,7 +110,7 @@ void Print(const Explained& explained, const Flags& flags, Nanos after) {
   std::fflush(stdout);
 }
 
-ExitCode NothingToSee(const Explained& explained, const Flags& flags) {
+ExitCode NothingToSee(const ExplainedJobs& explained, const Flags& flags) {
   if (explained.jobs.empty()) {
     return Fail(ExitCode::kNotFound, flags.job.empty()
                                          ? "no job has registered: start it with `lockstep run --mode nccl`"
@@ -195,7 +125,7 @@ ExitCode NothingToSee(const Explained& explained, const Flags& flags) {
 }
 
 ExitCode Once(Source& source, const Flags& flags, Nanos after) {
-  const absl::StatusOr<Explained> explained = Explain(source, flags, after);
+  const absl::StatusOr<ExplainedJobs> explained = Explain(source, flags, after);
   if (!explained.ok()) return Fail(explained.status());
   if (explained->SawNoRank()) return NothingToSee(*explained, flags);
   Print(*explained, flags, after);
@@ -207,7 +137,7 @@ ExitCode Watch(Source& source, const Flags& flags, Nanos after) {
   bool seen = false;
   bool waiting = false;
   while (true) {
-    const absl::StatusOr<Explained> explained = Explain(source, flags, after);
+    const absl::StatusOr<ExplainedJobs> explained = Explain(source, flags, after);
     if (!explained.ok()) return Fail(explained.status());
     if (explained->Any(HangExplanation::Verdict::kHang)) {
       Print(*explained, flags, after);
@@ -227,7 +157,7 @@ ExitCode Watch(Source& source, const Flags& flags, Nanos after) {
 ExitCode FromDumps(const Flags& flags) {
   const absl::StatusOr<analysis::HangJob> job = formats::ReadFlightRecorder(flags.from);
   if (!job.ok()) return Fail(ExitCode::kUsage, std::string(job.status().message()));
-  Explained explained;
+  ExplainedJobs explained;
   explained.jobs.push_back({job->job, job->world_size, analysis::ExplainHang(*job, Nanos())});
   Print(explained, flags, Nanos());
   return explained.Any(HangExplanation::Verdict::kHang) ? ExitCode::kHang : ExitCode::kDone;

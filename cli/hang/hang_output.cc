@@ -40,7 +40,7 @@ std::string JobText(const ExplainedJob& job) {
   for (const HangFinding& finding : explained.findings) {
     absl::StrAppend(&text, finding.may_end ? "WAITING: " : "HANG: ", finding.sentence, "\n");
     for (const std::string& reason : finding.reasons) absl::StrAppend(&text, "  ", reason, "\n");
-    if (finding.may_end) text += "  it computes, so the wait may end by itself\n";
+    if (finding.may_end) text += "  the wait may end by itself\n";
   }
   if (explained.other_waits > 0)
     absl::StrAppend(&text, "  ", explained.other_waits,

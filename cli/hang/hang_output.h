@@ -5,17 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "analysis/hang/explain_hang.h"
+#include "aggregator/notice/hang_examination.h"
 #include "base/time.h"
 
 namespace lockstep::cli {
 
-struct ExplainedJob {
-  std::string job;
-  int32_t world_size = 0;
-  analysis::HangExplanation explanation;
-  uint32_t uid = 0;  // as in HangJob
-};
+using aggregator::ExplainedJob;
 
 // Returns the verdict of each job, which begins with HANG, WAITING or NO HANG, with its reasons.
 std::string HangText(const std::vector<ExplainedJob>& jobs);

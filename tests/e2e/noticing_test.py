@@ -1,9 +1,11 @@
-"""A rank of a CUDA and NCCL program on the simulated stack becomes slower while the job runs under mpiexec. A permanent
-aggregator must notice it within some steps, name the rank, and capture the job within the operator's limit."""
+"""A rank of a CUDA and NCCL program on the simulated stack becomes slower or hangs while the job runs under mpiexec. A
+permanent aggregator must notice it, name the rank, capture the job within the operator's limit, and run the operator's
+program."""
 import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,10 +49,11 @@ class Noticing(unittest.TestCase):
         self.addCleanup(aggregator.terminate)
         self.aggregator = aggregator
 
-    def status(self, job):
+    def status(self, job, member="jobs"):
+        """Returns the first entry of a list of the status, or None."""
         done = job.cli("status", "--aggregator", self.address, "--format", "json")
-        jobs = json.loads(done.stdout)["jobs"] if done.returncode == 0 else []
-        return jobs[0] if jobs else None
+        entries = json.loads(done.stdout)[member] if done.returncode == 0 else []
+        return entries[0] if entries else None
 
     def log_text(self):
         return (self.work / "aggregator.log").read_text()
@@ -73,7 +76,7 @@ class Noticing(unittest.TestCase):
         self.assertLess(abs(slowdown["since_unix_ns"] / 1e9 - time.time()), 120)
 
     def test_a_late_host_is_noticed_captured_and_named(self):
-        job = self.start("late", "--slowdown-captures", "1")
+        job = self.start("late", "--alarm-captures", "1")
         slowdown = self.wait_for_slowdown(job, lambda s: s["capture"] or s["no_capture"])
         self.assert_noticed(slowdown)
         self.assertIsNone(slowdown["no_capture"])
@@ -107,12 +110,43 @@ class Noticing(unittest.TestCase):
         self.assert_noticed(slowdown)
         self.assertAlmostEqual(slowdown["since_step"], 2 * STEP, delta=20)
 
+    def alarm_program(self):
+        """Returns a program that keeps the document that it reads."""
+        folder = tempfile.TemporaryDirectory(prefix="lk-")
+        self.addCleanup(folder.cleanup)
+        self.alarm = pathlib.Path(folder.name) / "alarm.json"
+        program = pathlib.Path(folder.name) / "alarm"
+        program.write_text(f"#!/bin/sh\ncat > {self.alarm}.partial\nmv {self.alarm}.partial {self.alarm}\n")
+        program.chmod(0o700)
+        return program
+
+    def test_a_hang_is_noticed_captured_and_passed_on(self):
+        job = self.start("sleep", "--hang-after", "2s", "--alarm-captures", "1", "--alarm-command", self.alarm_program(), step=100)
+
+        def ended(hang):
+            return hang and (hang["capture"] or hang["no_capture"])
+        wait_until(lambda: ended(self.status(job, "hangs")), "a hang", lambda: f"{self.log_text()}{job.rank_output()}")
+        hang = self.status(job, "hangs")
+        self.assertEqual((hang["cause"], hang["late_ranks"], hang["ended_unix_ns"]), ("never_entered", [SLOW], None), hang)
+        self.assertRegex(hang["sentence"], rf"^rank {SLOW} \(.*\) never entered all_reduce #101 of world; 3 ranks wait in it for [\d.]+ s$")
+        self.assertIsNone(hang["no_capture"])
+        self.assertTrue((self.work / "state/captures" / hang["capture"] / "report.json").exists())
+        wait_until(self.alarm.exists, "the program's file", self.log_text)
+        alarm = json.loads(self.alarm.read_text())
+        self.assertEqual((alarm["schema"], alarm["kind"], alarm["ranks"], alarm["hosts"]), ("lockstep.alarm/1", "hang", [SLOW], hang["late_hosts"]))
+        self.assertEqual((alarm["text"], alarm["capture"]), (hang["sentence"], hang["capture"]))
+        self.assertIn("hangs: " + hang["sentence"], job.cli("status", "--aggregator", self.address).stdout)
+        job.signal_ranks(signal.SIGKILL)
+        wait_until(lambda: self.status(job, "hangs")["ended_unix_ns"], "the end", self.log_text)
+        self.assertIn("job_hangs_ended", self.log_text())
+
     def test_a_healthy_job_shows_its_steps(self):
-        job = self.start("none")
+        job = self.start("none", "--hang-after", "2s")
         wait_until(lambda: (self.status(job) or {"compared_steps": 0})["compared_steps"] >= 2 * STEP, "steps",
                    lambda: f"{self.status(job)}\n{self.log_text()}", 60)
         status = self.status(job)
         self.assertEqual((status["ranks"], status["slowdowns"]), (RANKS, []))
+        self.assertIsNone(self.status(job, "hangs"))
         self.assertGreater(status["step_time_ns"], 20e6)
 
 

@@ -1,4 +1,4 @@
-#include "aggregator/live/slowdown_text.h"
+#include "aggregator/notice/slowdown_text.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

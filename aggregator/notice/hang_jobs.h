@@ -1,6 +1,6 @@
 // Converts the daemons' answers to the jobs that ExplainHang takes. Pure functions.
-#ifndef LOCKSTEP_CLI_HANG_HANG_JOBS_H_
-#define LOCKSTEP_CLI_HANG_HANG_JOBS_H_
+#ifndef LOCKSTEP_AGGREGATOR_NOTICE_HANG_JOBS_H_
+#define LOCKSTEP_AGGREGATOR_NOTICE_HANG_JOBS_H_
 
 #include <cstdint>
 #include <set>
@@ -11,7 +11,7 @@
 #include "base/ids.h"
 #include "lockstep/v1/progress.pb.h"
 
-namespace lockstep::cli {
+namespace lockstep::aggregator {
 
 // Returns the jobs that have a living process, by name. `before` is an earlier look, which shows the
 // processes that computed or moved between both; null: none.
@@ -21,6 +21,6 @@ std::vector<analysis::HangJob> HangJobsOf(const v1::ProgressReply& now, const v1
 std::vector<v1::StackTarget> StackTargetsOf(const v1::ProgressReply& look, uint32_t uid,
                                             const std::string& job, const std::set<RankId>& ranks);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::aggregator
 
-#endif  // LOCKSTEP_CLI_HANG_HANG_JOBS_H_
+#endif  // LOCKSTEP_AGGREGATOR_NOTICE_HANG_JOBS_H_

@@ -1,7 +1,7 @@
 // Slowdowns notices ranks of running jobs that become slower than they were, from the steps that daemons
 // send. It logs each, keeps the last ones of each job, and passes new ones on to a policy.
-#ifndef LOCKSTEP_AGGREGATOR_LIVE_SLOWDOWNS_H_
-#define LOCKSTEP_AGGREGATOR_LIVE_SLOWDOWNS_H_
+#ifndef LOCKSTEP_AGGREGATOR_NOTICE_SLOWDOWNS_H_
+#define LOCKSTEP_AGGREGATOR_NOTICE_SLOWDOWNS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +17,8 @@
 #include "aggregator/nodes/clock.h"
 #include "aggregator/nodes/daemon_registry.h"
 #include "aggregator/nodes/seen_rank.h"
+#include "aggregator/notice/alarm.h"
+#include "aggregator/notice/alarm_policy.h"
 #include "analysis/notice/job_notices.h"
 #include "base/log/log.h"
 #include "base/mutex.h"
@@ -24,13 +26,6 @@
 #include "lockstep/v1/control.pb.h"
 
 namespace lockstep::aggregator {
-
-// A slowdown that was just noticed, or that has just ended.
-struct NewSlowdown {
-  uint64_t id = 0;  // for NoteCapture
-  JobKey job;
-  v1::Slowdown slowdown;
-};
 
 struct SlowdownCounts {
   uint64_t noticed = 0;  // since the start
@@ -42,7 +37,7 @@ struct SlowdownsOptions {
   std::function<MonoTime()> now = &MonoNow;
   LogSink log = &LogNothing;
   // Called for each new slowdown, on a thread that serves a daemon. It must return at once.
-  std::function<void(const NewSlowdown&)> on_new = [](const NewSlowdown&) {};
+  std::function<void(const Alarm&)> on_new = [](const Alarm&) {};
 };
 
 // Thread-safe.
@@ -54,12 +49,13 @@ class Slowdowns final : public StepSink {
   void OnSteps(const DaemonKey& daemon, const v1::StepUpdate& steps) override;
   // Ends the wait for late ranks, and forgets jobs that have sent nothing for an hour. Call it each second.
   void Advance();
-  // A capture was made because of the slowdown, or could not be made: then `capture` is empty.
-  void NoteCapture(uint64_t id, const std::string& capture, const std::string& problem);
+  void NoteCapture(uint64_t id, const AlarmCapture& capture);
 
   // Appends the jobs that `job` selects, or all if it is empty, and that the caller may see.
   void AddTo(v1::StatusReply& reply, const std::string& job, const Caller& caller) const;
   SlowdownCounts counts() const;
+  // Returns the jobs that have ended a step within this time.
+  std::set<JobKey> SteppedWithin(Nanos time) const;
 
  private:
   // Beyond these, the job that has been quiet for longest is forgotten.
@@ -80,8 +76,13 @@ class Slowdowns final : public StepSink {
     std::map<RankId, std::string> hosts;
     std::deque<Kept> kept;  // the newest last
   };
+  struct Change {
+    uint64_t id = 0;
+    JobKey job;
+    v1::Slowdown slowdown;
+  };
   struct Changes {
-    std::vector<NewSlowdown> slower, ended;
+    std::vector<Change> slower, ended;
   };
 
   void DropQuietest(const std::set<JobKey>& kept) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -103,4 +104,4 @@ class Slowdowns final : public StepSink {
 
 }  // namespace lockstep::aggregator
 
-#endif  // LOCKSTEP_AGGREGATOR_LIVE_SLOWDOWNS_H_
+#endif  // LOCKSTEP_AGGREGATOR_NOTICE_SLOWDOWNS_H_

@@ -1,10 +1,11 @@
-#include "aggregator/live/slowdown_metrics.h"
+#include "aggregator/notice/notice_metrics.h"
 
 #include <algorithm>
 #include <map>
 #include <string>
 
 namespace lockstep::aggregator {
+
 void AddSlowdowns(const SlowdownCounts& counts, metrics::Page& page) {
   page.Counter("lockstep_aggregator_slowdowns_total", "Ranks that became slower in a running job.")
       .Count(counts.noticed);
@@ -32,6 +33,18 @@ void AddSlowdowns(const SlowdownCounts& counts, metrics::Page& page) {
   const auto slow = page.Gauge("lockstep_aggregator_live_slow_ranks",
                                "Ranks of the running job that are slower than they were.");
   for (const auto& [name, values] : jobs) slow.Count(values.slow, {{"job", name}});
+}
+
+void AddHangs(const HangCounts& counts, metrics::Page& page) {
+  page.Counter("lockstep_aggregator_hangs_total", "Hangs of running jobs.").Count(counts.noticed);
+  // Jobs of two users may have one name.
+  std::map<std::string, uint64_t> jobs;
+  for (const JobKey& job : counts.hanging) {
+    const std::string name = job.job.substr(0, metrics::kLongestJobLabel);
+    if (jobs.size() < metrics::kMostJobLabels || jobs.contains(name)) ++jobs[name];
+  }
+  const auto hanging = page.Gauge("lockstep_aggregator_hanging_jobs", "Running jobs that hang.");
+  for (const auto& [name, count] : jobs) hanging.Count(count, {{"job", name}});
 }
 
 }  // namespace lockstep::aggregator

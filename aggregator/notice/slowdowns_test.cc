@@ -1,11 +1,11 @@
-#include "aggregator/live/slowdowns.h"
+#include "aggregator/notice/slowdowns.h"
 
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "aggregator/live/slowdown_text.h"
+#include "aggregator/notice/slowdown_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -104,14 +104,14 @@ class SlowdownsTest : public testing::Test {
   MonoTime now_{5'000'000'000'000};
   DaemonRegistry daemons_{clock_, 16, &LogNothing};
   std::vector<std::shared_ptr<NoConnection>> connections_;
-  std::vector<NewSlowdown> fresh_;
+  std::vector<Alarm> fresh_;
   std::vector<std::string> events_;
   Slowdowns slowdowns_{daemons_,
                        clock_,
                        {.now = [this] { return now_; },
                         .log = [this](LogLevel, const char* event,
                                       std::initializer_list<LogField>) { events_.emplace_back(event); },
-                        .on_new = [this](const NewSlowdown& slowdown) { fresh_.push_back(slowdown); }}};
+                        .on_new = [this](const Alarm& alarm) { fresh_.push_back(alarm); }}};
   uint64_t number_ = 0;
 };
 
@@ -122,13 +122,17 @@ TEST_F(SlowdownsTest, NamesTheRankItsHostAndTheTime) {
   Steps(20, Nanos::Millis(15));
   ASSERT_EQ(fresh_.size(), 1u);
   EXPECT_EQ(fresh_[0].job, (JobKey{"train", 1000}));
-  const v1::Slowdown& slow = fresh_[0].slowdown;
+  EXPECT_EQ(fresh_[0].kind, Alarm::Kind::kSlower);
+  EXPECT_EQ(fresh_[0].ranks, std::vector<RankId>{RankId(3)});
+  EXPECT_EQ(fresh_[0].hosts, std::vector<std::string>{"host-b"});
+  EXPECT_EQ(fresh_[0].length, Nanos::Millis(100));
+  const v1::Slowdown slow = Status().jobs(0).slowdowns(0);
   EXPECT_EQ(slow.rank(), 3);
   EXPECT_EQ(slow.host_name(), "host-b");
   EXPECT_NEAR(static_cast<double>(slow.since_step()), 601, 2);
   EXPECT_NEAR(static_cast<double>(slow.since_unix_ns() - begin), 1e8, 3e8);
   EXPECT_GT(slow.noticed_unix_ns(), slow.since_unix_ns());
-  EXPECT_THAT(SlowdownText(slow), HasSubstr("rank 3 (host-b) takes 1"));
+  EXPECT_THAT(fresh_[0].text, HasSubstr("rank 3 (host-b) takes 1"));
   EXPECT_EQ(events_, std::vector<std::string>{"rank_slower"});
 }
 
@@ -155,13 +159,20 @@ TEST_F(SlowdownsTest, KeepsTheCaptureAndTheRecovery) {
   Steps(600);
   Steps(100, Nanos::Millis(30));
   ASSERT_EQ(fresh_.size(), 1u);
-  slowdowns_.NoteCapture(fresh_[0].id, "20270115-080000-abcdef", "");
-  slowdowns_.NoteCapture(fresh_[0].id + 7, "another", "");
+  slowdowns_.NoteCapture(fresh_[0].id, {.capture = "20270115-080000-abcdef", .problem = ""});
+  slowdowns_.NoteCapture(fresh_[0].id + 7, {.capture = "another", .problem = ""});
   Steps(100);
   const v1::Slowdown slow = Status().jobs(0).slowdowns(0);
   EXPECT_EQ(slow.capture(), "20270115-080000-abcdef");
   EXPECT_GT(slow.ended_unix_ns(), slow.noticed_unix_ns());
   EXPECT_EQ(events_.back(), "rank_slower_ended");
+}
+
+TEST_F(SlowdownsTest, KnowsTheJobsThatStep) {
+  Steps(10);
+  EXPECT_EQ(slowdowns_.SteppedWithin(Nanos::Seconds(30)), (std::set<JobKey>{{"train", 1000}}));
+  now_ += Nanos::Seconds(31);
+  EXPECT_TRUE(slowdowns_.SteppedWithin(Nanos::Seconds(30)).empty());
 }
 
 TEST_F(SlowdownsTest, ForgetsAJobAfterAnHour) {

@@ -1,6 +1,6 @@
 // Describes slowdowns in words. Pure.
-#ifndef LOCKSTEP_AGGREGATOR_LIVE_SLOWDOWN_TEXT_H_
-#define LOCKSTEP_AGGREGATOR_LIVE_SLOWDOWN_TEXT_H_
+#ifndef LOCKSTEP_AGGREGATOR_NOTICE_SLOWDOWN_TEXT_H_
+#define LOCKSTEP_AGGREGATOR_NOTICE_SLOWDOWN_TEXT_H_
 
 #include <string>
 
@@ -14,4 +14,4 @@ std::string SlowdownText(const v1::Slowdown& slowdown);
 
 }  // namespace lockstep::aggregator
 
-#endif  // LOCKSTEP_AGGREGATOR_LIVE_SLOWDOWN_TEXT_H_
+#endif  // LOCKSTEP_AGGREGATOR_NOTICE_SLOWDOWN_TEXT_H_

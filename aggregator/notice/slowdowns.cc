@@ -1,11 +1,11 @@
-#include "aggregator/live/slowdowns.h"
+#include "aggregator/notice/slowdowns.h"
 
 #include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
 
-#include "aggregator/live/slowdown_text.h"
+#include "aggregator/notice/slowdown_text.h"
 #include "base/split_mix.h"
 
 namespace lockstep::aggregator {
@@ -113,18 +113,28 @@ void Slowdowns::Note(const JobKey& key, Job& job, const analysis::JobNotices::Ne
 }
 
 void Slowdowns::Announce(const Changes& news) {
-  for (const NewSlowdown& slowdown : news.slower) {
+  for (const Change& change : news.slower) {
+    const v1::Slowdown& s = change.slowdown;
+    Alarm alarm;
+    alarm.kind = Alarm::Kind::kSlower;
+    alarm.id = change.id;
+    alarm.job = change.job;
+    alarm.text = SlowdownText(s);
+    alarm.ranks = {RankId(s.rank())};
+    alarm.hosts = {s.host_name()};
+    alarm.noticed = JobTime(s.noticed_unix_ns());
+    alarm.length = Nanos(s.step_now_ns());
     options_.log(LogLevel::kWarning, "rank_slower",
-                 {{"job", slowdown.job.job},
-                  {"uid", slowdown.job.uid},
-                  {"rank", slowdown.slowdown.rank()},
-                  {"host", slowdown.slowdown.host_name()},
-                  {"since_step", slowdown.slowdown.since_step()},
-                  {"noticed_step", slowdown.slowdown.noticed_step()},
-                  {"text", SlowdownText(slowdown.slowdown)}});
-    options_.on_new(slowdown);
+                 {{"job", change.job.job},
+                  {"uid", change.job.uid},
+                  {"rank", s.rank()},
+                  {"host", s.host_name()},
+                  {"since_step", s.since_step()},
+                  {"noticed_step", s.noticed_step()},
+                  {"text", alarm.text}});
+    options_.on_new(alarm);
   }
-  for (const NewSlowdown& slowdown : news.ended) {
+  for (const Change& slowdown : news.ended) {
     options_.log(LogLevel::kInfo, "rank_slower_ended",
                  {{"job", slowdown.job.job},
                   {"uid", slowdown.job.uid},
@@ -133,13 +143,13 @@ void Slowdowns::Announce(const Changes& news) {
   }
 }
 
-void Slowdowns::NoteCapture(uint64_t id, const std::string& capture, const std::string& problem) {
+void Slowdowns::NoteCapture(uint64_t id, const AlarmCapture& capture) {
   MutexLock lock(&mutex_);
   for (auto& [key, job] : jobs_) {
     for (Kept& kept : job.kept) {
       if (kept.id != id) continue;
-      kept.slowdown.set_capture(capture);
-      kept.slowdown.set_no_capture(problem);
+      kept.slowdown.set_capture(capture.capture);
+      kept.slowdown.set_no_capture(capture.problem);
     }
   }
 }
@@ -163,6 +173,16 @@ void Slowdowns::AddTo(v1::StatusReply& reply, const std::string& job, const Call
     if (one.notices.compared() == 0 || !caller.MaySee({key.job, key.uid})) continue;
     if (job.empty() || key.job == job || meant.contains(key)) *reply.add_jobs() = Describe(key, one);
   }
+}
+
+std::set<JobKey> Slowdowns::SteppedWithin(Nanos time) const {
+  const MonoTime now = options_.now();
+  MutexLock lock(&mutex_);
+  std::set<JobKey> jobs;
+  for (const auto& [key, job] : jobs_) {
+    if (now - job.heard <= time) jobs.insert(key);
+  }
+  return jobs;
 }
 
 SlowdownCounts Slowdowns::counts() const {

@@ -1,4 +1,4 @@
-#include "cli/hang/hang_jobs.h"
+#include "aggregator/notice/hang_jobs.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "capture/model/kernel_name.h"
 
-namespace lockstep::cli {
+namespace lockstep::aggregator {
 namespace {
 
 using analysis::HangRank;
@@ -33,6 +33,8 @@ analysis::HangOperation OperationOf(const v1::OperationProgress& from, int64_t n
   operation.launched = from.launched_unix_ns() != 0;
   operation.started = from.started_unix_ns() != 0;
   operation.completed = from.completed_unix_ns() != 0;
+  if (operation.started) operation.started_ago = AgeOf(from.started_unix_ns(), now_ns);
+  if (operation.completed) operation.completed_ago = AgeOf(from.completed_unix_ns(), now_ns);
   return operation;
 }
 
@@ -60,13 +62,13 @@ HangRank::Life LifeOf(const v1::ProcessProgress& process) {
 
 struct EarlierLook {
   int64_t now_ns = 0;
-  int64_t cpu_ns = 0;
+  v1::ProcessState state;
   v1::PythonStack python;
 };
-using ProcessName = std::tuple<std::string, int32_t, uint64_t>;  // node, pid, start
-using EarlierLooks = std::map<ProcessName, EarlierLook>;
+using NodeProcess = std::tuple<std::string, int32_t, uint64_t>;  // node, pid, start
+using EarlierLooks = std::map<NodeProcess, EarlierLook>;
 
-ProcessName NameOf(const v1::NodeProgress& node, const v1::ProcessProgress& process) {
+NodeProcess NameOf(const v1::NodeProgress& node, const v1::ProcessProgress& process) {
   return {node.node_id(), process.rank().process().pid(), process.rank().process().start_ticks()};
 }
 
@@ -76,21 +78,25 @@ EarlierLooks LooksOf(const v1::ProgressReply* before) {
   for (const v1::NodeProgress& node : before->nodes()) {
     for (const v1::ProcessProgress& process : node.processes()) {
       if (process.has_state()) {
-        looks[NameOf(node, process)] = {node.now_unix_ns(), process.state().cpu_ns(),
-                                        process.stacks().python()};
+        looks[NameOf(node, process)] = {node.now_unix_ns(), process.state(), process.stacks().python()};
       }
     }
   }
   return looks;
 }
 
-std::optional<double> CpuShare(const v1::NodeProgress& node, const v1::ProcessProgress& process,
-                               const EarlierLooks& looks) {
+void SetActivity(const v1::NodeProgress& node, const v1::ProcessProgress& process, const EarlierLooks& looks,
+                 HangRank& rank) {
   const auto look = looks.find(NameOf(node, process));
-  if (look == looks.end() || !process.has_state()) return std::nullopt;
+  if (look == looks.end() || !process.has_state()) return;
   const double elapsed = static_cast<double>(node.now_unix_ns() - look->second.now_ns);
-  const double used = static_cast<double>(process.state().cpu_ns() - look->second.cpu_ns);
-  return elapsed > 0 && used >= 0 ? std::optional(used / elapsed) : std::nullopt;
+  const v1::ProcessState& before = look->second.state;
+  const double used = static_cast<double>(process.state().cpu_ns() - before.cpu_ns());
+  if (elapsed > 0 && used >= 0) rank.cpu_share = used / elapsed;
+  const double bytes = static_cast<double>(process.state().transferred_bytes()) -
+                       static_cast<double>(before.transferred_bytes());
+  if (elapsed > 0 && bytes >= 0 && before.transferred_bytes() != 0)
+    rank.transfer_rate = bytes / elapsed * 1e9;
 }
 
 bool HasMoved(const v1::NodeProgress& node, const v1::ProcessProgress& process, const EarlierLooks& looks) {
@@ -137,7 +143,7 @@ HangRank RankOf(const v1::NodeProgress& node, const v1::ProcessProgress& process
   rank.life = LifeOf(process);
   rank.end_reason = process.gone_reason().empty() ? "it waits for its parent" : process.gone_reason();
   rank.ended_ago = AgeOf(process.gone_unix_ns(), node.now_unix_ns());
-  rank.cpu_share = CpuShare(node, process, looks);
+  SetActivity(node, process, looks, rank);
   rank.wait_channel = process.state().wait_channel();
   if (process.has_stacks()) rank.stacks = StacksOf(process.stacks());
   rank.moved = HasMoved(node, process, looks);
@@ -203,4 +209,4 @@ std::vector<v1::StackTarget> StackTargetsOf(const v1::ProgressReply& look, uint3
   return targets;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::aggregator

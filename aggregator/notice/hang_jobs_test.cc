@@ -1,10 +1,10 @@
-#include "cli/hang/hang_jobs.h"
+#include "aggregator/notice/hang_jobs.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 
-namespace lockstep::cli {
+namespace lockstep::aggregator {
 namespace {
 
 using Life = analysis::HangRank::Life;
@@ -118,6 +118,18 @@ TEST(HangJobs, ComparesProcessorTimeWithAnEarlierLook) {
   EXPECT_FALSE(HangJobsOf(now, &before).at(0).ranks.at(0).cpu_share.has_value()) << "the pid was reused";
 }
 
+TEST(HangJobs, ComparesTransferredBytesWithAnEarlierLook) {
+  v1::ProgressReply before;
+  v1::ProgressReply now;
+  v1::ProcessState& first = *AddProcess(before, 0, "R", 0).mutable_state();
+  v1::ProcessState& second = *AddProcess(now, 0, "R", 0).mutable_state();
+  before.mutable_nodes(0)->set_now_unix_ns(kNow - 2'000'000'000);
+  second.set_transferred_bytes(9'000'000);
+  EXPECT_FALSE(HangJobsOf(now, &before).at(0).ranks.at(0).transfer_rate.has_value()) << "it was not shown";
+  first.set_transferred_bytes(1'000'000);
+  EXPECT_DOUBLE_EQ(HangJobsOf(now, &before).at(0).ranks.at(0).transfer_rate.value(), 4e6);
+}
+
 TEST(HangJobs, AStampOfARankMayBeAnything) {
   v1::ProgressReply reply;
   v1::CommunicatorProgress& communicator = *AddProcess(reply, 0, "S", 0).add_communicators();
@@ -130,4 +142,4 @@ TEST(HangJobs, AStampOfARankMayBeAnything) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::aggregator
