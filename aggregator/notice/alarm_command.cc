@@ -28,8 +28,18 @@ std::optional<std::string> Known(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
 
-bool OthersMayChange(const struct stat& info) {
-  return (info.st_mode & (S_IWGRP | S_IWOTH)) != 0 || (info.st_uid != 0 && info.st_uid != ::geteuid());
+bool IsForeign(const struct stat& info) { return info.st_uid != 0 && info.st_uid != ::geteuid(); }
+bool IsOpen(const struct stat& info) { return (info.st_mode & (S_IWGRP | S_IWOTH)) != 0; }
+
+// Returns the first folder above `path` whose entries other users can replace, or an empty path.
+std::filesystem::path UnsafeFolder(const std::filesystem::path& path) {
+  for (std::filesystem::path folder = path.parent_path();; folder = folder.parent_path()) {
+    struct stat info = {};
+    if (::stat(folder.c_str(), &info) != 0 || IsForeign(info)) return folder;
+    // In a sticky folder, only the owner of a file may replace it.
+    if (IsOpen(info) && (info.st_mode & S_ISVTX) == 0) return folder;
+    if (folder == folder.parent_path()) return {};
+  }
 }
 
 // Returns why it failed; empty: it did not.
@@ -79,19 +89,19 @@ absl::Status CheckAlarmCommand(const std::string& path) {
   if (!S_ISREG(file.st_mode) || ::access(path.c_str(), X_OK) != 0)
     return absl::InvalidArgumentError(
         absl::StrCat("--alarm-command: ", path, " is not an executable file: chmod +x"));
-  if (OthersMayChange(file))
+  if (IsForeign(file) || IsOpen(file))
     return absl::InvalidArgumentError(
         absl::StrCat("--alarm-command: other users may change ", path, ": chown it, and chmod go-w"));
-  for (std::filesystem::path folder = std::filesystem::path(path).parent_path();;
-       folder = folder.parent_path()) {
-    struct stat info = {};
-    // In a sticky folder, only the owner of a file may replace it.
-    if (::stat(folder.c_str(), &info) != 0 || (OthersMayChange(info) && (info.st_mode & S_ISVTX) == 0))
-      return absl::InvalidArgumentError(absl::StrCat("--alarm-command: other users may replace ", path,
-                                                     ", because they may change ", folder.string(),
-                                                     ": chmod go-w"));
-    if (folder == folder.parent_path()) return absl::OkStatus();
+  std::error_code error;
+  for (const std::filesystem::path& name :
+       {std::filesystem::path(path), std::filesystem::canonical(path, error)}) {
+    const std::filesystem::path folder = error ? name.parent_path() : UnsafeFolder(name);
+    if (!folder.empty())
+      return absl::InvalidArgumentError(absl::StrCat("--alarm-command: other users may replace ",
+                                                     name.string(), ", because they may change ",
+                                                     folder.string(), ": chown it, and chmod go-w"));
   }
+  return absl::OkStatus();
 }
 
 void AlarmCommand::Run(const Alarm& alarm, const AlarmCapture& capture) {

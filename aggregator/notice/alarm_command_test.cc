@@ -120,8 +120,19 @@ TEST_F(AlarmCommandTest, ChecksTheProgram) {
     EXPECT_THAT(CheckAlarmCommand(script).message(), HasSubstr("chown it"));
     ASSERT_EQ(chown(script.c_str(), 0, 0), 0);
   }
-  ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
-  EXPECT_THAT(CheckAlarmCommand(script).message(), HasSubstr("other users may replace"));
+  const std::string open = folder_ + "/open";
+  std::filesystem::create_directory(open);
+  ASSERT_EQ(chmod(open.c_str(), 0777), 0);
+  std::filesystem::copy(script, open + "/script");
+  EXPECT_THAT(CheckAlarmCommand(open + "/script").message(), HasSubstr("other users may replace"));
+  std::filesystem::create_symlink(open + "/script", folder_ + "/link");
+  EXPECT_THAT(CheckAlarmCommand(folder_ + "/link").message(), HasSubstr("other users may replace"));
+  if (geteuid() == 0) {
+    // A folder's owner may rename what is in it.
+    ASSERT_EQ(chown(open.c_str(), 65534, 65534), 0);
+    ASSERT_EQ(chmod(open.c_str(), 01755), 0);
+    EXPECT_THAT(CheckAlarmCommand(open + "/script").message(), HasSubstr("other users may replace"));
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "aggregator/notice/hang_jobs.h"
@@ -24,7 +25,10 @@ ExplainedJobs Explain(const v1::ProgressReply& now, const v1::ProgressReply* bef
         ExplainedJob{job.job, job.world_size, analysis::ExplainHang(job, examination.after), job.uid});
     for (const analysis::HangRank& rank : job.ranks) to.hosts[rank.rank] = rank.host;
   }
-  explained.silent_hosts = {now.silent_hosts().begin(), now.silent_hosts().end()};
+  // Of a host that did not answer the look before, this one cannot show who computed.
+  std::set<std::string> silent(now.silent_hosts().begin(), now.silent_hosts().end());
+  if (before != nullptr) silent.insert(before->silent_hosts().begin(), before->silent_hosts().end());
+  explained.silent_hosts = {silent.begin(), silent.end()};
   return explained;
 }
 

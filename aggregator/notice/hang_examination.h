@@ -28,7 +28,7 @@ struct ExplainedJob {
 
 struct ExplainedJobs {
   std::vector<ExplainedJob> jobs;
-  std::vector<std::string> silent_hosts;  // those whose daemon did not answer
+  std::vector<std::string> silent_hosts;  // those whose daemon did not answer a look that counts
 
   // True if no rank of any job keeps its progress.
   bool SawNoRank() const;

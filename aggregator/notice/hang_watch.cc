@@ -88,6 +88,7 @@ bool HangWatch::Hangs(const JobKey& key, const ExplainedJob& job) {
 
 void HangWatch::Examine() {
   const std::set<JobKey> suspects = Suspects();
+  if (stopping()) return;
   if (suspects.empty()) {
     Note({}, {});
     return;

@@ -1,7 +1,9 @@
 #include "aggregator/notice/hang_watch.h"
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -78,7 +80,8 @@ class HangWatchTest : public testing::Test {
   FixedClock clock_;
   DaemonRegistry daemons_{clock_, 16, &LogNothing};
   v1::ProgressReply progress_ = TwoRanks();
-  int64_t cpu_ns_ = 0;  // that each process uses between two looks
+  int64_t cpu_ns_ = 0;              // that each process uses between two looks
+  std::function<void()> answered_;  // called after the next look
   std::set<JobKey> suspects_ = {{"train", 1000}};
   std::vector<Alarm> alarms_;
   std::vector<std::string> events_;
@@ -100,6 +103,7 @@ class HangWatchTest : public testing::Test {
                           node.set_now_unix_ns(node.now_unix_ns() + Nanos::Seconds(1).ns());
                           for (auto& process : *node.mutable_processes())
                             process.mutable_state()->set_cpu_ns(process.state().cpu_ns() + cpu_ns_);
+                          if (answered_) std::exchange(answered_, nullptr)();
                           return reply;
                         }}};
 };
@@ -159,6 +163,17 @@ TEST_F(HangWatchTest, AnExaminationWithoutAllDaemonsShowsNothing) {
   progress_.mutable_nodes(0)->clear_processes();
   watch_.Examine();
   EXPECT_EQ(watch_.counts().hanging.size(), 1u);
+}
+
+TEST_F(HangWatchTest, AHostThatMissedOneLookMayHaveComputed) {
+  Enter(0, 94);
+  progress_.add_silent_hosts("node1");
+  // The look is answered as usual from the second one on.
+  answered_ = [this] { progress_.clear_silent_hosts(); };
+  watch_.Examine();
+  EXPECT_TRUE(alarms_.empty());
+  watch_.Examine();
+  EXPECT_EQ(alarms_.size(), 1u);
 }
 
 TEST_F(HangWatchTest, ADaemonMayReturnBeforeItsRanksAreAbsent) {

@@ -178,7 +178,11 @@ absl::StatusOr<ChildEnd> RunChild(const ChildCommand& command, const std::atomic
   bool ended = false;
   if (command.most_answer_bytes > 0) end.how = watch.Read(answer.read.get(), end.answer);
   if (end.how == ChildEnd::How::kExited) end.how = watch.WaitForEnd(child, status, ended);
-  if (end.how != ChildEnd::How::kExited) ::kill(-child, SIGKILL);
+  if (end.how != ChildEnd::How::kExited) {
+    ::kill(-child, SIGKILL);
+    // It may have left its process group.
+    ::kill(child, SIGKILL);
+  }
   while (!ended) ended = ::waitpid(child, &status, 0) == child || errno != EINTR;
   if (end.how != ChildEnd::How::kExited) return end;
   if (WIFSIGNALED(status)) end.how = ChildEnd::How::kSignalled;

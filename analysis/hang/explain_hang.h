@@ -40,7 +40,7 @@ struct HangWait {
   std::vector<RankId> late;
   // Late ranks of the communicator that no daemon reports, by their number in it.
   std::vector<int32_t> unknown_members;
-  // False if a member of the communicator has started or ended it, or is not known.
+  // False if a known member of the communicator has started or ended it.
   bool all_late = false;
   Nanos waited;  // since its kernel started, if that is known
 };

@@ -444,6 +444,23 @@ TEST_F(HangTest, AMessageWaitsForItsPeer) {
             "rank 0 (node1, local rank 0) never entered recv of world; 1 rank waits in it for 94 s");
 }
 
+TEST_F(HangTest, AMessageIsUnderWaySinceBothHaveStarted) {
+  AllEnterAndEnd();
+  for (const int32_t r : {0, 1}) {
+    HangOperation& message = Enter(r);
+    --In(r).collectives_entered;
+    message.number = 0;
+    message.function = r == 0 ? "Send" : "Recv";
+    message.peer = 1 - r;
+    message.started_ago = Nanos::Seconds(r == 0 ? 1 : 94);
+  }
+  EXPECT_EQ(ExplainHang(job_, kAfter).verdict, Verdict::kNoHang);
+  In(0).operations.back().started_ago = Nanos::Seconds(61);
+  const HangFinding finding = Only();
+  EXPECT_EQ(finding.cause, HangCause::kStuck);
+  EXPECT_EQ(finding.wait.waited, Nanos::Seconds(61));
+}
+
 TEST_F(HangTest, WithoutEndsOnlyALateRankIsAHang) {
   for (int32_t r = 0; r < 4; ++r) {
     In(r).reports_kernels = false;

@@ -168,6 +168,8 @@ std::optional<Wait> MessageWait(const Group& group, size_t index) {
       wait.late.push_back(&peer->second);
     } else {
       wait.lateness = Lateness::kNone;
+      // The data is under way since both have started.
+      wait.waited = std::min(wait.waited, peer->second.waited());
     }
     if (!found || wait.waited > found->waited) found = std::move(wait);
   }
