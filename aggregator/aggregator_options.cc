@@ -114,10 +114,10 @@ void AddAnalysis(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) 
 }
 
 void AddAlarms(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
-  app.add_option("--hang-after", texts.hang_after,
-                 "How long an operation of a job may take before it counts as a hang, as for lockstep hang; "
-                 "off: hangs "
-                 "are not noticed")
+  app.add_option(
+         "--hang-after", texts.hang_after,
+         "How long ranks of a job may wait in an operation before it counts as a hang, as for lockstep "
+         "hang; off: hangs are not noticed")
       ->default_str("60s");
   app.add_option(
          "--alarm-captures", options.alarm_captures,

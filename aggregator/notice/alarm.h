@@ -28,6 +28,11 @@ struct Alarm {
   Nanos length;
 };
 
+// The capture of an alarm, or the reason why there is none. Both are empty if captures are not allowed.
+struct AlarmCapture {
+  std::string capture, problem;
+};
+
 }  // namespace lockstep::aggregator
 
 #endif  // LOCKSTEP_AGGREGATOR_NOTICE_ALARM_H_

@@ -84,18 +84,18 @@ absl::Status CheckAlarmCommand(const std::string& path) {
   if (path.empty() || path.front() != '/')
     return absl::InvalidArgumentError(
         "--alarm-command needs the absolute path of a program, without arguments");
-  if (::stat(path.c_str(), &file) != 0)
-    return absl::InvalidArgumentError(absl::StrCat("--alarm-command: there is no file ", path));
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::canonical(path, error);
+  if (error || ::stat(path.c_str(), &file) != 0)
+    return absl::InvalidArgumentError(absl::StrCat("--alarm-command: the file ", path, " does not exist"));
   if (!S_ISREG(file.st_mode) || ::access(path.c_str(), X_OK) != 0)
     return absl::InvalidArgumentError(
         absl::StrCat("--alarm-command: ", path, " is not an executable file: chmod +x"));
   if (IsForeign(file) || IsOpen(file))
     return absl::InvalidArgumentError(
         absl::StrCat("--alarm-command: other users may change ", path, ": chown it, and chmod go-w"));
-  std::error_code error;
-  for (const std::filesystem::path& name :
-       {std::filesystem::path(path), std::filesystem::canonical(path, error)}) {
-    const std::filesystem::path folder = error ? name.parent_path() : UnsafeFolder(name);
+  for (const std::filesystem::path& name : {std::filesystem::path(path), target}) {
+    const std::filesystem::path folder = UnsafeFolder(name);
     if (!folder.empty())
       return absl::InvalidArgumentError(absl::StrCat("--alarm-command: other users may replace ",
                                                      name.string(), ", because they may change ",

@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "aggregator/notice/alarm.h"
-#include "aggregator/notice/alarm_policy.h"
 #include "base/log/log.h"
 #include "base/time.h"
 

@@ -79,7 +79,7 @@ TEST_F(AlarmCommandTest, LogsAFailure) {
   EXPECT_THAT(events_, ElementsAre("alarm_command_failed"));
   EXPECT_EQ(reason_, "it exited with 3");
   Run(folder_ + "/missing");
-  EXPECT_THAT(reason_, HasSubstr("there is no file"));
+  EXPECT_THAT(reason_, HasSubstr("does not exist"));
 }
 
 TEST_F(AlarmCommandTest, DoesNotWaitForWhatTheProgramLeftBehind) {
@@ -110,7 +110,7 @@ TEST_F(AlarmCommandTest, KillsTheProgramAndItsChildren) {
 TEST_F(AlarmCommandTest, ChecksTheProgram) {
   EXPECT_TRUE(CheckAlarmCommand(Script("exit 0")).ok());
   EXPECT_THAT(CheckAlarmCommand("script").message(), HasSubstr("absolute path"));
-  EXPECT_THAT(CheckAlarmCommand(folder_ + "/missing").message(), HasSubstr("there is no file"));
+  EXPECT_THAT(CheckAlarmCommand(folder_ + "/missing").message(), HasSubstr("does not exist"));
   EXPECT_THAT(CheckAlarmCommand(folder_).message(), HasSubstr("not an executable file"));
   EXPECT_THAT(CheckAlarmCommand(Script("exit 0", 0600)).message(), HasSubstr("chmod +x"));
   EXPECT_THAT(CheckAlarmCommand(Script("exit 0", 0777)).message(), HasSubstr("other users may change"));

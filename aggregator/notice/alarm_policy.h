@@ -21,11 +21,6 @@
 
 namespace lockstep::aggregator {
 
-// The capture of an alarm, or the reason why there is none. Both are empty if captures are not allowed.
-struct AlarmCapture {
-  std::string capture, problem;
-};
-
 struct AlarmPolicyOptions {
   size_t captures_per_hour = 0;  // of all jobs together; 0: none
   uint32_t steps = 5;            // length of the capture of a slow rank

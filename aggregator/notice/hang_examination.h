@@ -45,7 +45,8 @@ struct HangExamination {
   // each thread is stopped for them.
   Stacks stacks = Stacks::kPythonAndNative;
   // Asks for the progress. It is called once, and two more times if something waits.
-  std::function<absl::StatusOr<std::unique_ptr<v1::ProgressReply>>(const v1::ProgressRequest&)> look;
+  using Look = std::function<absl::StatusOr<std::unique_ptr<v1::ProgressReply>>(const v1::ProgressRequest&)>;
+  Look look;
   // Called between two looks. It may return early. A second look shows which processes computed, and a third
   // one whose Python stacks have changed.
   std::function<void(Nanos)> sleep;

@@ -122,8 +122,7 @@ void HangWatch::Examine() {
 }
 
 v1::JobHang HangWatch::Describe(const JobKey& key, const ExplainedJob& job) const {
-  const HangFinding& finding = *std::find_if(job.explanation.findings.begin(), job.explanation.findings.end(),
-                                             [](const HangFinding& each) { return !each.may_end; });
+  const HangFinding& finding = *FirstHang(job.explanation);
   v1::JobHang hang;
   hang.set_job(key.job);
   hang.set_uid(key.uid);

@@ -18,7 +18,6 @@
 #include "aggregator/nodes/daemon_registry.h"
 #include "aggregator/nodes/seen_rank.h"
 #include "aggregator/notice/alarm.h"
-#include "aggregator/notice/alarm_policy.h"
 #include "aggregator/notice/hang_examination.h"
 #include "base/log/log.h"
 #include "base/mutex.h"
@@ -40,8 +39,7 @@ struct HangWatchOptions {
   std::function<void(const Alarm&)> on_new = [](const Alarm&) {};
   // Returns the jobs with running ranks that may hang. Others are not examined, and do not hang.
   std::function<std::set<JobKey>()> suspects;
-  // As in HangExamination.
-  std::function<absl::StatusOr<std::unique_ptr<v1::ProgressReply>>(const v1::ProgressRequest&)> look;
+  HangExamination::Look look;
 };
 
 // Thread-safe.
@@ -63,7 +61,7 @@ class HangWatch {
   void Start();
   // Examines the suspects once. One thread at a time.
   void Examine();
-  // The examination that runs, and later ones, show nothing.
+  // Returns at once. What the examination that runs will show does not count, nor do later ones.
   void Stop();
   // Stops, and returns after the examination that runs, which the caller's `look` ends.
   void Shutdown();
@@ -95,6 +93,7 @@ class HangWatch {
   bool Hangs(const JobKey& key, const ExplainedJob& job);
   // Takes what an examination has shown. `waiting` are the jobs that hang or wait; of them, `hanging` hang.
   void Note(const std::set<JobKey>& waiting, const std::map<JobKey, const ExplainedJob*>& hanging);
+  // The job must hang.
   v1::JobHang Describe(const JobKey& key, const ExplainedJob& job) const;
   void Announce(const std::vector<Alarm>& begun, const std::vector<v1::JobHang>& ended) const;
 
@@ -107,10 +106,11 @@ class HangWatch {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Kept> kept_ ABSL_GUARDED_BY(mutex_);  // the newest last; at most one of a job has not ended
   uint64_t noticed_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<JobKey, int> absences_;  // thread: the one in Examine; successive examinations with absent ranks
-  std::map<JobKey, int>
-      without_progress_;  // thread: the one in Examine; examinations for which a job is left out
-  std::thread thread_;    // thread: owner
+  // Successive examinations in which ranks of the job were absent.
+  std::map<JobKey, int> absences_;  // thread: the one in Examine
+  // Examinations from which the job is left out.
+  std::map<JobKey, int> without_progress_;  // thread: the one in Examine
+  std::thread thread_;                      // thread: owner
 };
 
 }  // namespace lockstep::aggregator

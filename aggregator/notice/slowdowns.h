@@ -18,7 +18,6 @@
 #include "aggregator/nodes/daemon_registry.h"
 #include "aggregator/nodes/seen_rank.h"
 #include "aggregator/notice/alarm.h"
-#include "aggregator/notice/alarm_policy.h"
 #include "analysis/notice/job_notices.h"
 #include "base/log/log.h"
 #include "base/mutex.h"

@@ -1,89 +1,14 @@
 // Plants states of jobs that hang, and checks the cause, the ranks and the sentence.
 #include "analysis/hang/explain_hang.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
 
+#include "analysis/hang/hang_fixture.h"
+#include "gtest/gtest.h"
+
 namespace lockstep::analysis {
 namespace {
-
-constexpr Nanos kAfter = Nanos::Seconds(60);
-constexpr uint64_t kWorld = 0xA, kTensor = 0xB;
-using Life = HangRank::Life;
-using Verdict = HangExplanation::Verdict;
-
-std::vector<int32_t> Numbers(const std::vector<RankId>& ranks) {
-  std::vector<int32_t> numbers;
-  for (const RankId rank : ranks) numbers.push_back(rank.value());
-  return numbers;
-}
-
-// A job of which each rank is in communicator "world", and has ended all its operations.
-class HangTest : public testing::Test {
- protected:
-  explicit HangTest(int32_t ranks = 4) {
-    job_.world_size = ranks;
-    for (int32_t r = 0; r < ranks; ++r) {
-      HangRank& rank = job_.ranks.emplace_back();
-      rank.rank = RankId(r);
-      rank.host = r < 2 ? "node1" : "node2";
-      rank.local_rank = r % 2;
-      rank.pid = 1000 + r;
-      rank.life = Life::kRunning;
-      rank.cpu_share = 0.0;
-      Join(r, kWorld, "world", r, ranks);
-    }
-  }
-
-  HangCommunicator& Join(int32_t rank, uint64_t id, const char* name, int32_t place, int32_t ranks) {
-    HangCommunicator& made = job_.ranks[static_cast<size_t>(rank)].communicators.emplace_back();
-    made.id = id;
-    made.name = name;
-    made.rank = place;
-    made.ranks = ranks;
-    made.reports_launches = made.reports_kernels = true;
-    return made;
-  }
-  HangCommunicator& In(int32_t rank, uint64_t id = kWorld) {
-    for (HangCommunicator& communicator : job_.ranks[static_cast<size_t>(rank)].communicators) {
-      if (communicator.id == id) return communicator;
-    }
-    ADD_FAILURE() << "rank " << rank << " is not in " << id;
-    return job_.ranks[0].communicators[0];
-  }
-  // The rank enters its next collective, whose kernel starts and does not end.
-  HangOperation& Enter(int32_t rank, uint64_t id = kWorld, Nanos ago = Nanos::Seconds(94)) {
-    HangCommunicator& communicator = In(rank, id);
-    HangOperation& operation = communicator.operations.emplace_back();
-    operation.position = operation.number = ++communicator.collectives_entered;
-    operation.function = "AllReduce";
-    operation.datatype = "ncclFloat32";
-    operation.count = 1024;
-    operation.peer = 0;
-    operation.entered_ago = ago;
-    operation.launched = operation.started = true;
-    return operation;
-  }
-  void EnterAndEnd(int32_t rank, uint64_t id = kWorld) {
-    Enter(rank, id, Nanos::Seconds(100)).completed = true;
-  }
-  void AllEnterAndEnd() {
-    for (int32_t r = 0; r < job_.world_size; ++r) EnterAndEnd(r);
-  }
-  HangRank& Rank(int32_t rank) { return job_.ranks[static_cast<size_t>(rank)]; }
-
-  HangFinding Only() {
-    const HangExplanation explained = ExplainHang(job_, kAfter);
-    EXPECT_EQ(explained.verdict, Verdict::kHang);
-    EXPECT_EQ(explained.findings.size(), 1u);
-    return explained.findings.empty() ? HangFinding() : explained.findings.front();
-  }
-
-  HangJob job_;
-};
 
 TEST_F(HangTest, AJobWhoseOperationsHaveEndedDoesNotHang) {
   EXPECT_EQ(ExplainHang(job_, kAfter).verdict, Verdict::kNoHang);
@@ -139,88 +64,6 @@ TEST_F(HangTest, ARankThatReadsOrWritesMayCome) {
             "world");
   Rank(2).transfer_rate = 9e5;
   EXPECT_EQ(ExplainHang(job_, kAfter).verdict, Verdict::kHang) << "logs and heartbeats are written too";
-}
-
-TEST_F(HangTest, AHostThatIsAheadOfItsGpuDoesNotWait) {
-  for (int32_t r = 0; r < 4; ++r) {
-    Enter(r, kWorld, Nanos::Seconds(100)).completed = true;
-    In(r).operations[0].completed_ago = Nanos::Seconds(3);
-  }
-  for (const int32_t r : {0, 1, 3}) Enter(r).started = false;
-  const HangExplanation explained = ExplainHang(job_, kAfter);
-  EXPECT_EQ(explained.verdict, Verdict::kNoHang);
-  EXPECT_EQ(explained.longest_wait, Nanos::Seconds(3));
-  // The kernel of one rank has started, which waits for rank 2.
-  In(1).operations[1].started = true;
-  In(1).operations[1].started_ago = Nanos::Seconds(61);
-  const HangFinding finding = Only();
-  EXPECT_EQ(Numbers(finding.wait.late), std::vector<int32_t>{2});
-  EXPECT_EQ(finding.wait.waited, Nanos::Seconds(61));
-}
-
-TEST_F(HangTest, AllGpusMayHaveOtherWork) {
-  for (int32_t r = 0; r < 4; ++r) Enter(r).started = false;
-  const HangExplanation explained = ExplainHang(job_, kAfter);
-  EXPECT_EQ(explained.verdict, Verdict::kWaiting);
-  ASSERT_EQ(explained.findings.size(), 1u);
-  EXPECT_EQ(explained.findings[0].cause, HangCause::kNeverStarted);
-  EXPECT_EQ(explained.findings[0].sentence,
-            "the kernel of all_reduce #1 of world has not started on any of its 4 ranks, for 94 s: their "
-            "GPUs do other work "
-            "or are dead");
-  for (int32_t r = 0; r < 4; ++r) In(r).operations[0].entered_ago = Nanos::Seconds(301);
-  EXPECT_EQ(ExplainHang(job_, kAfter).verdict, Verdict::kHang) << "an earlier kernel does not end";
-  for (int32_t r = 0; r < 4; ++r) In(r).operations[0].entered_ago = Nanos::Seconds(94);
-  Rank(1).life = Life::kStopped;
-  EXPECT_EQ(ExplainHang(job_, kAfter).verdict, Verdict::kHang);
-}
-
-TEST_F(HangTest, ARankWhoseKernelStartsLaterThanTheOthersIsLateSinceThen) {
-  // After a long step of all GPUs, the kernels start one after the other.
-  for (int32_t r = 0; r < 4; ++r) {
-    Enter(r).started_ago = Nanos::Seconds(70);
-    In(r).operations[0].completed = true;
-    In(r).operations[0].completed_ago = Nanos::Seconds(70);
-    Enter(r, kWorld, Nanos::Seconds(70)).started = r == 1;
-  }
-  In(1).operations[1].started_ago = Nanos::Seconds(1);
-  EXPECT_EQ(ExplainHang(job_, kAfter).verdict, Verdict::kNoHang);
-  In(1).operations[1].started_ago = Nanos::Seconds(61);
-  EXPECT_EQ(Only().wait.waited, Nanos::Seconds(61));
-  // After an evaluation on one rank, its host comes before its GPU.
-  for (int32_t r = 0; r < 4; ++r) In(r).operations.pop_back();
-  for (int32_t r = 0; r < 4; ++r) Enter(r, kWorld, Nanos::Seconds(r == 2 ? 1 : 300)).started = r != 2;
-  EXPECT_EQ(ExplainHang(job_, kAfter).verdict, Verdict::kNoHang);
-}
-
-TEST_F(HangTest, AKernelThatHasEndedElsewhereMustStart) {
-  for (int32_t r = 0; r < 4; ++r) Enter(r).started = false;
-  // Its part of a broadcast has ended.
-  In(0).operations[0].started = In(0).operations[0].completed = true;
-  const HangFinding finding = Only();
-  EXPECT_EQ(finding.cause, HangCause::kNeverStarted);
-  EXPECT_THAT(finding.sentence, testing::HasSubstr("never started on ranks 1-3"));
-}
-
-TEST_F(HangTest, AnOperationThatIsNotLaunchedWaitsSinceItsCall) {
-  for (const int32_t r : {0, 1}) Join(r, kTensor, "tp_0", r, 2);
-  for (int32_t r = 0; r < 4; ++r) {
-    HangOperation& operation = Enter(r);
-    operation.launched = operation.started = false;
-  }
-  // Another thread's communicator goes on.
-  for (const int32_t r : {0, 1}) {
-    Enter(r, kTensor).completed = true;
-    In(r, kTensor).operations[0].completed_ago = Nanos::Seconds(2);
-  }
-  EXPECT_EQ(Only().cause, HangCause::kNeverLaunched);
-}
-
-TEST_F(HangTest, DataIsUnderWaySinceTheLastRankStarted) {
-  for (int32_t r = 0; r < 4; ++r) Enter(r).started_ago = Nanos::Seconds(70 - r * 5);
-  EXPECT_EQ(ExplainHang(job_, kAfter).verdict, Verdict::kNoHang);
-  for (int32_t r = 0; r < 4; ++r) In(r).operations[0].started_ago = Nanos::Seconds(80 - r * 5);
-  EXPECT_EQ(Only().wait.waited, Nanos::Seconds(65));
 }
 
 TEST_F(HangTest, SaysWhatALateRankExecutes) {
@@ -442,23 +285,6 @@ TEST_F(HangTest, AMessageWaitsForItsPeer) {
   const HangFinding finding = Only();
   EXPECT_EQ(finding.sentence,
             "rank 0 (node1, local rank 0) never entered recv of world; 1 rank waits in it for 94 s");
-}
-
-TEST_F(HangTest, AMessageIsUnderWaySinceBothHaveStarted) {
-  AllEnterAndEnd();
-  for (const int32_t r : {0, 1}) {
-    HangOperation& message = Enter(r);
-    --In(r).collectives_entered;
-    message.number = 0;
-    message.function = r == 0 ? "Send" : "Recv";
-    message.peer = 1 - r;
-    message.started_ago = Nanos::Seconds(r == 0 ? 1 : 94);
-  }
-  EXPECT_EQ(ExplainHang(job_, kAfter).verdict, Verdict::kNoHang);
-  In(0).operations.back().started_ago = Nanos::Seconds(61);
-  const HangFinding finding = Only();
-  EXPECT_EQ(finding.cause, HangCause::kStuck);
-  EXPECT_EQ(finding.wait.waited, Nanos::Seconds(61));
 }
 
 TEST_F(HangTest, WithoutEndsOnlyALateRankIsAHang) {

@@ -36,6 +36,8 @@ struct StatusFlags {
   AggregatorFlags aggregator;
 };
 
+std::string QuotedOrNull(const std::string& text) { return text.empty() ? "null" : JsonQuoted(text); }
+
 std::string RankJson(const v1::Rank& r) {
   return absl::StrCat("{\"rank\": ", r.rank(), ", \"world_size\": ", r.world_size(),
                       ", \"local_rank\": ", r.local_rank(), ", \"job\": ", JsonQuoted(r.job()),
@@ -93,7 +95,6 @@ std::string CaptureJson(const v1::CaptureStatus& c) {
 }
 
 std::string SlowdownJson(const v1::Slowdown& s) {
-  const auto text = [](const std::string& value) { return value.empty() ? "null" : JsonQuoted(value); };
   return absl::StrCat(
              "{\"rank\": ", s.rank(), ", \"host\": ", JsonQuoted(s.host_name()),
              ", \"since_step\": ", s.since_step(), ", \"noticed_step\": ", s.noticed_step(),
@@ -101,7 +102,8 @@ std::string SlowdownJson(const v1::Slowdown& s) {
              ", \"ended_unix_ns\": ", s.ended_unix_ns() == 0 ? "null" : absl::StrCat(s.ended_unix_ns())) +
          absl::StrCat(", \"own_before_ns\": ", s.own_before_ns(), ", \"own_now_ns\": ", s.own_now_ns(),
                       ", \"step_before_ns\": ", s.step_before_ns(), ", \"step_now_ns\": ", s.step_now_ns(),
-                      ", \"capture\": ", text(s.capture()), ", \"no_capture\": ", text(s.no_capture()), "}");
+                      ", \"capture\": ", QuotedOrNull(s.capture()),
+                      ", \"no_capture\": ", QuotedOrNull(s.no_capture()), "}");
 }
 
 std::string JobJson(const v1::JobSteps& j) {
@@ -114,7 +116,6 @@ std::string JobJson(const v1::JobSteps& j) {
 }
 
 std::string HangJson(const v1::JobHang& h) {
-  const auto text = [](const std::string& value) { return value.empty() ? "null" : JsonQuoted(value); };
   const auto quoted = [](std::string* o, const std::string& value) { *o += JsonQuoted(value); };
   return absl::StrCat("{\"job\": ", JsonQuoted(h.job()), ", \"uid\": ", h.uid(),
                       ", \"cause\": ", JsonQuoted(h.cause()), ", \"sentence\": ", JsonQuoted(h.sentence()),
@@ -124,7 +125,8 @@ std::string HangJson(const v1::JobHang& h) {
          absl::StrCat(
              "], \"since_unix_ns\": ", h.since_unix_ns(), ", \"noticed_unix_ns\": ", h.noticed_unix_ns(),
              ", \"ended_unix_ns\": ", h.ended_unix_ns() == 0 ? "null" : absl::StrCat(h.ended_unix_ns()),
-             ", \"capture\": ", text(h.capture()), ", \"no_capture\": ", text(h.no_capture()), "}");
+             ", \"capture\": ", QuotedOrNull(h.capture()), ", \"no_capture\": ", QuotedOrNull(h.no_capture()),
+             "}");
 }
 
 std::string ToJson(const v1::StatusReply& reply) {

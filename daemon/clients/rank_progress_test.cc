@@ -1,8 +1,10 @@
 #include "daemon/clients/rank_progress.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/rpc/channel.h"
 #include "daemon/clients/client_fake.h"
 #include "daemon/clients/client_server_fixture.h"
@@ -14,8 +16,20 @@ namespace {
 
 class RankProgressTest : public ClientServerTest {
  protected:
+  void SetUp() override {
+    ClientServerTest::SetUp();
+    Open();
+    progress_ = std::make_unique<RankProgress>(node_, registry_, *server_, departed_, clock_, access_);
+  }
+  void Connect(FakeClient& client, const char* rank, const char* world_size) {
+    ASSERT_TRUE(client.Connect(path_));
+    ASSERT_TRUE(client.Register(
+        absl::StrCat("LOCKSTEP_JOB=j\nLOCKSTEP_RANK=", rank, "\nLOCKSTEP_WORLD_SIZE=", world_size, "\n")));
+  }
+
   const NodeInfo node_{.id = "boot", .host_name = "node1"};
   const OwnAccess access_;
+  std::unique_ptr<RankProgress> progress_;
 };
 
 // Writes one communicator with one operation, which has not ended.
@@ -32,15 +46,12 @@ void WriteProgress(ring::ProgressSlot& slot) {
 }
 
 TEST_F(RankProgressTest, TellsWhereARankIsAlsoAfterItHasLeft) {
-  Open();
-  const RankProgress progress(node_, registry_, *server_, departed_, clock_, access_);
   FakeClient client;
-  ASSERT_TRUE(client.Connect(path_));
-  ASSERT_TRUE(client.Register("LOCKSTEP_JOB=j\nLOCKSTEP_RANK=3\nLOCKSTEP_WORLD_SIZE=4\n"));
+  ASSERT_NO_FATAL_FAILURE(Connect(client, "3", "4"));
   ASSERT_NE(client.segment().progress(), nullptr);
   WriteProgress(*client.segment().progress());
   const auto check = [&](bool gone) {
-    const v1::NodeProgress read = progress.Read(RankFilter::All(), "j");
+    const v1::NodeProgress read = progress_->Read(RankFilter::All(), "j");
     ASSERT_EQ(read.processes_size(), 1);
     EXPECT_EQ(read.processes(0).rank().rank(), 3);
     EXPECT_EQ(read.processes(0).gone_unix_ns() != 0, gone);
@@ -50,8 +61,8 @@ TEST_F(RankProgressTest, TellsWhereARankIsAlsoAfterItHasLeft) {
     EXPECT_EQ(communicator.name(), "world?[2J") << "it cannot control a terminal";
     EXPECT_EQ(communicator.operations(0).function(), "AllReduce");
     EXPECT_EQ(communicator.operations(0).entered_unix_ns(), 5);
-    EXPECT_EQ(progress.Read(RankFilter::Of(getuid() + 1), "").processes_size(), 0) << "another user's";
-    EXPECT_EQ(progress.Read(RankFilter::All(), "other").processes_size(), 0) << "another job's";
+    EXPECT_EQ(progress_->Read(RankFilter::Of(getuid() + 1), "").processes_size(), 0) << "another user's";
+    EXPECT_EQ(progress_->Read(RankFilter::All(), "other").processes_size(), 0) << "another job's";
   };
   OnLoop([&] { check(false); });
   client.Disconnect();
@@ -59,10 +70,9 @@ TEST_F(RankProgressTest, TellsWhereARankIsAlsoAfterItHasLeft) {
   OnLoop([&] { check(true); });
   // The same rank of a new process hides the one that has left.
   FakeClient again;
-  ASSERT_TRUE(again.Connect(path_));
-  ASSERT_TRUE(again.Register("LOCKSTEP_JOB=j\nLOCKSTEP_RANK=3\nLOCKSTEP_WORLD_SIZE=4\n"));
+  ASSERT_NO_FATAL_FAILURE(Connect(again, "3", "4"));
   OnLoop([&] {
-    const v1::NodeProgress read = progress.Read(RankFilter::All(), "");
+    const v1::NodeProgress read = progress_->Read(RankFilter::All(), "");
     ASSERT_EQ(read.processes_size(), 1);
     EXPECT_EQ(read.processes(0).gone_unix_ns(), 0);
     EXPECT_EQ(read.processes(0).communicators_size(), 0);
@@ -70,11 +80,8 @@ TEST_F(RankProgressTest, TellsWhereARankIsAlsoAfterItHasLeft) {
 }
 
 TEST_F(RankProgressTest, SendsTheLastOperationThatHasEnded) {
-  Open();
-  const RankProgress progress(node_, registry_, *server_, departed_, clock_, access_);
   FakeClient client;
-  ASSERT_TRUE(client.Connect(path_));
-  ASSERT_TRUE(client.Register("LOCKSTEP_JOB=j\nLOCKSTEP_RANK=0\nLOCKSTEP_WORLD_SIZE=1\n"));
+  ASSERT_NO_FATAL_FAILURE(Connect(client, "0", "1"));
   ring::ProgressSlot& slot = *client.segment().progress();
   slot.communicator = 0xABC;
   slot.operations_entered = slot.collectives_entered = 40;
@@ -86,7 +93,7 @@ TEST_F(RankProgressTest, SendsTheLastOperationThatHasEnded) {
   }
   slot.state = static_cast<uint32_t>(ring::ProgressState::kLiving);
   OnLoop([&] {
-    const v1::NodeProgress read = progress.Read(RankFilter::All(), "");
+    const v1::NodeProgress read = progress_->Read(RankFilter::All(), "");
     ASSERT_EQ(read.processes_size(), 1);
     ASSERT_EQ(read.processes(0).communicators_size(), 1);
     const v1::CommunicatorProgress& communicator = read.processes(0).communicators(0);
@@ -117,14 +124,11 @@ void FillTable(ring::ProgressSlot* slots) {
 }
 
 TEST_F(RankProgressTest, AFullTableLeavesRoomForOthersAndIsCounted) {
-  Open();
-  const RankProgress progress(node_, registry_, *server_, departed_, clock_, access_);
   FakeClient client;
-  ASSERT_TRUE(client.Connect(path_));
-  ASSERT_TRUE(client.Register("LOCKSTEP_JOB=j\nLOCKSTEP_RANK=0\nLOCKSTEP_WORLD_SIZE=1\n"));
+  ASSERT_NO_FATAL_FAILURE(Connect(client, "0", "1"));
   FillTable(client.segment().progress());
   OnLoop([&] {
-    const v1::NodeProgress read = progress.Read(RankFilter::All(), "");
+    const v1::NodeProgress read = progress_->Read(RankFilter::All(), "");
     ASSERT_EQ(read.processes_size(), 1);
     const v1::ProcessProgress& process = read.processes(0);
     EXPECT_GT(process.communicators_size(), 8);
