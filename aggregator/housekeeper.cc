@@ -52,7 +52,7 @@ void Housekeeper::Tidy() {
                    {{"text", "the clock has stepped: this run removes no capture by age"}});
     }
   }
-  const Retired retired = Retire(options_.folder, options_.retention, now, use_, in_use_);
+  const Retired retired = Retire(options_.folder, options_.retention, now, options_.surplus(), use_, in_use_);
   LogRetired(retired);
   metrics_.NoteRetired(retired);
 }

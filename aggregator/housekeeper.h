@@ -4,6 +4,7 @@
 #define LOCKSTEP_AGGREGATOR_HOUSEKEEPER_H_
 
 #include <functional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -23,6 +24,8 @@ struct HousekeeperOptions {
   Nanos period = Nanos::Seconds(3600);
   std::function<MonoTime()> mono = &aggregator::MonoNow;
   LogSink log = &LogNothing;
+  // Returns captures to remove regardless of the limits.
+  std::function<std::set<std::string>()> surplus = [] { return std::set<std::string>(); };
 };
 
 // Thread-safe.

@@ -180,10 +180,12 @@ std::optional<JobTime> CaptureTime(const std::string& name) {
 StoreUse MeasureStore(const std::string& folder) { return UseOf(CapturesIn(folder)); }
 
 Retired Retire(const std::string& folder, const Retention& limits, std::optional<JobTime> now,
-               aggregator::CaptureUse& use, const std::function<bool(const std::string&)>& in_use) {
+               const std::set<std::string>& surplus, aggregator::CaptureUse& use,
+               const std::function<bool(const std::string&)>& in_use) {
   RemoveLeftovers(folder);
   Removal removal(folder, CapturesIn(folder), use, in_use);
   const auto old = [&](const Kept& capture) { return IsOld(capture.name, limits, now); };
+  removal.RemoveAll("recording", [&](const Kept& capture) { return surplus.contains(capture.name); });
   removal.RemoveAll("age", old);
   removal.RemoveUsersOldest(limits.user_bytes);
   removal.RemoveOldest("captures", [&](const StoreUse& left) { return left.captures > limits.captures; });

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ StoreUse MeasureStore(const std::string& folder);
 struct RetiredCapture {
   std::string name;
   uint64_t bytes = 0;
-  const char* reason = "";  // the exceeded limit: "age", "user_bytes", "captures" or "bytes"
+  // The exceeded limit: "age", "user_bytes", "captures" or "bytes"; "recording": it was surplus.
+  const char* reason = "";
 };
 struct Retired {
   std::vector<RetiredCapture> captures;  // in the order of their removal
@@ -45,16 +47,17 @@ struct Retired {
 // the name does not have our format.
 std::optional<JobTime> CaptureTime(const std::string& name);
 
-// First removes the captures of `folder` that are older than the age limit, including the newest. Then
-// removes the oldest of each user until the user's limit holds, but never the user's newest. Then removes the
-// oldest until both other limits hold, but never the newest. Names sort by time.
+// First removes the captures of `folder` that are surplus or older than the age limit, including the newest.
+// Then removes the oldest of each user until the user's limit holds, but never the user's newest. Then
+// removes the oldest until both other limits hold, but never the newest. Names sort by time.
 //
 // Only folders with the mark of a stored capture count and are removed (base/files/own_folder.h). Keeps
 // captures that `in_use` names or that are being read. Without `now` no capture is removed for its age. A
 // capture whose time is in the future is not old. A capture is renamed before it is removed, so that no
 // reader sees a part of it. Renamed captures that an earlier process left behind are removed too.
 Retired Retire(const std::string& folder, const Retention& limits, std::optional<JobTime> now,
-               aggregator::CaptureUse& use, const std::function<bool(const std::string&)>& in_use);
+               const std::set<std::string>& surplus, aggregator::CaptureUse& use,
+               const std::function<bool(const std::string&)>& in_use);
 
 // Decides whether the time of day is reliable for ages: since the last call it must have advanced as much as
 // the monotonic clock. After a step in either direction it is trusted again once two successive calls agree.

@@ -32,11 +32,13 @@ class RetireTest : public ::testing::Test {
   std::vector<std::string> Names(const Retention& limits, std::optional<JobTime> now = std::nullopt,
                                  const std::string& writing = "") {
     std::vector<std::string> names;
-    last_ = Retire(folder_, limits, now, use_, [&](const std::string& name) { return name == writing; });
+    last_ = Retire(folder_, limits, now, surplus_, use_,
+                   [&](const std::string& name) { return name == writing; });
     for (const RetiredCapture& capture : last_.captures) names.push_back(capture.name + " " + capture.reason);
     return names;
   }
   std::string folder_;
+  std::set<std::string> surplus_;
   aggregator::CaptureUse use_;
   Retired last_;
 };
@@ -50,9 +52,9 @@ TEST_F(RetireTest, RemovesTheOldestExceptThoseInUseAndTheNewest) {
   EXPECT_EQ(last_.left.bytes, MeasureStore(folder_).bytes);
   EXPECT_THAT(Names({.captures = 0, .bytes = 0, .age = std::nullopt}, std::nullopt, "b"), IsEmpty())
       << "in use, and the newest";
-  EXPECT_THAT(
-      Retire(folder_ + "/none", {}, std::nullopt, use_, [](const std::string&) { return false; }).captures,
-      IsEmpty());
+  EXPECT_THAT(Retire(folder_ + "/none", {}, std::nullopt, {}, use_, [](const std::string&) { return false; })
+                  .captures,
+              IsEmpty());
 }
 
 TEST_F(RetireTest, AUsersOldestGoBeforeThoseOfOthers) {
@@ -76,6 +78,17 @@ TEST_F(RetireTest, AUsersOldestGoBeforeThoseOfOthers) {
               ElementsAre("c user_bytes"))
       << "each user keeps the newest, and f is of no known user";
   EXPECT_EQ(last_.left.bytes, MeasureStore(folder_).bytes);
+}
+
+TEST_F(RetireTest, SurplusGoesRegardlessOfTheLimits) {
+  for (const char* name : {"a", "b", "c"}) Add(name);
+  fs::create_directories(folder_ + "/d/experiment");
+  surplus_ = {"b", "c", "d", "gone"};
+  EXPECT_THAT(Names({.captures = 100, .bytes = 10000, .age = std::nullopt}, std::nullopt, "b"),
+              ElementsAre("c recording"));
+  EXPECT_EQ(last_.left.captures, 2u);
+  EXPECT_THAT(Names({.captures = 100, .bytes = 10000, .age = std::nullopt}), ElementsAre("b recording"));
+  EXPECT_TRUE(fs::exists(folder_ + "/d/experiment"));
 }
 
 TEST_F(RetireTest, FoldersOfOthersStay) {

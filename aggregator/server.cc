@@ -25,6 +25,7 @@
 #include "aggregator/live/samplers.h"
 #include "aggregator/notice/alarm_command.h"
 #include "aggregator/notice/alarm_policy.h"
+#include "aggregator/notice/gpu_windows.h"
 #include "aggregator/notice/hang_watch.h"
 #include "aggregator/notice/notice_metrics.h"
 #include "aggregator/notice/slowdowns.h"
@@ -130,7 +131,8 @@ class GrpcServer final : public Server {
         housekeeper_(
             {.folder = CapturesFolder(options_.state_dir),
              .retention = options_.retention,
-             .log = options_.log},
+             .log = options_.log,
+             .surplus = [this] { return windows_.Surplus(); }},
             clock_, use_, [this](const std::string& id) { return hub_.captures().IsWriting(id); }, audit_,
             metrics_),
         security_(std::move(security)),
@@ -153,22 +155,19 @@ class GrpcServer final : public Server {
         policy_(
             MakePolicyOptions(),
             [this](const v1::TraceRequest& request, const Caller& caller, const CaptureSession::Emit& emit) {
-              return hub_.captures().Trace(request, caller, emit,
-                                           [this](const std::string& folder, v1::TraceFinished& finished) {
-                                             AfterCapture(folder, finished);
-                                           });
+              return Trace(request, caller, emit);
             },
             [this](const Alarm& alarm, const AlarmCapture& capture) {
               alarm.kind == Alarm::Kind::kHang ? hangs_.NoteCapture(alarm.id, capture)
                                                : slowdowns_.NoteCapture(alarm.id, capture);
             },
             audit_),
+        windows_(clock_, audit_, MakeWindowsOptions()),
         control_(
-            hub_, samplers_, calls_, use_, audit_, callers_, kProgramVersion,
+            hub_, samplers_, windows_, calls_, use_, audit_, callers_, kProgramVersion,
             [this](const Caller& caller, const std::string& job, v1::StatusReply& reply) {
               Describe(*reply.mutable_aggregator());
-              slowdowns_.AddTo(reply, job, caller);
-              hangs_.AddTo(reply, job, caller);
+              AddNoticed(caller, job, reply);
             },
             [this](const std::string& folder, v1::TraceFinished& finished) {
               AfterCapture(folder, finished);
@@ -202,6 +201,7 @@ class GrpcServer final : public Server {
       ingest_.Every(Nanos::Seconds(1), [this] { slowdowns_.Advance(); });
       policy_.Start();
       hangs_.Start();
+      windows_.Start();
     }
     return gate_.Start();
   }
@@ -223,6 +223,9 @@ class GrpcServer final : public Server {
       if (options_.security.plaintext == rpc::SecuritySettings::Plaintext::kNo)
         port = SignIn::Port::kEncrypted;
     }
+    pages.add_noticed = [this](const Caller& caller, v1::StatusReply& reply) {
+      AddNoticed(caller, "", reply);
+    };
     site_ = std::make_unique<aggregator::Site>(std::move(pages), hub_, callers_, SignIn(host_clock_, port),
                                                audit_, &aggregator::MonoNow);
     if (HttpHasProofs(options_.http, GivenTo(options_)))
@@ -274,6 +277,7 @@ class GrpcServer final : public Server {
     hub_.captures().WaitForRestored();
     hangs_.Shutdown();
     policy_.Shutdown();
+    windows_.Shutdown();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
     ingest_.Stop();
     server_ = nullptr;
@@ -305,15 +309,60 @@ class GrpcServer final : public Server {
                       hub_.Progress(request, Caller::All(), kProgressWithin));
                 }};
   }
-  // Returns the jobs with ranks in which no step has ended within this time.
-  std::set<JobKey> JobsWithoutSteps(Nanos time) const {
-    const std::set<JobKey> stepping = slowdowns_.SteppedWithin(time);
+  enum class RankNumbers : uint8_t { kKnown, kAny };
+  // Returns the jobs with processes, of which at least one has a number of that kind.
+  std::set<JobKey> RunningJobs(RankNumbers numbers) const {
     std::set<JobKey> jobs;
     for (const SeenRank& seen : hub_.daemons().Ranks()) {
-      JobKey job = {seen.rank.job(), seen.rank.uid()};
-      if (seen.rank.rank() >= 0 && !stepping.contains(job)) jobs.insert(std::move(job));
+      if (numbers == RankNumbers::kAny || seen.rank.rank() >= 0)
+        jobs.insert({seen.rank.job(), seen.rank.uid()});
     }
     return jobs;
+  }
+  // Returns the running jobs in which no step has ended within this time.
+  std::set<JobKey> JobsWithoutSteps(Nanos time) const {
+    std::set<JobKey> jobs = RunningJobs(RankNumbers::kKnown);
+    for (const JobKey& stepping : slowdowns_.SteppedWithin(time)) jobs.erase(stepping);
+    return jobs;
+  }
+
+  void AddNoticed(const Caller& caller, const std::string& job, v1::StatusReply& reply) const {
+    slowdowns_.AddTo(reply, job, caller);
+    hangs_.AddTo(reply, job, caller);
+    windows_.AddTo(reply, job, caller);
+  }
+
+  v1::TraceFinished Trace(const v1::TraceRequest& request, const Caller& caller,
+                          const CaptureSession::Emit& emit) {
+    return hub_.captures().Trace(
+        request, caller, emit,
+        [this](const std::string& folder, v1::TraceFinished& finished) { AfterCapture(folder, finished); });
+  }
+
+  GpuWindowsOptions MakeWindowsOptions() {
+    return {
+        .most_kept = options_.retention.captures / 2,
+        .now = &MonoNow,
+        .log = options_.log,
+        .trace = [this](const v1::TraceRequest& request, const Caller& caller,
+                        const CaptureSession::Emit& emit) { return Trace(request, caller, emit); },
+        .resolve = [this](const std::string& job, const Caller& caller) { return JobToRecord(job, caller); },
+        .named = [this](const std::string& job) { return hub_.daemons().JobsNamed(job); },
+        .running = [this] { return RunningJobs(RankNumbers::kAny); },
+        .tidy = [this] { housekeeper_.Tidy(); },
+        .stored =
+            [this](const std::string& capture) {
+              std::error_code error;
+              return std::filesystem::exists(hub_.captures().folder() + "/" + capture, error);
+            }};
+  }
+  absl::StatusOr<JobKey> JobToRecord(const std::string& job, const Caller& caller) const {
+    v1::TraceRequest request;
+    request.set_job(job);
+    LOCKSTEP_ASSIGN_OR_RETURN(const Selection selection, hub_.captures().Resolve(request, caller));
+    LOCKSTEP_RETURN_IF_ERROR(
+        caller.CheckCapture(absl::StrCat("job ", selection.job), {selection.job, selection.uid}));
+    return JobKey{selection.job, selection.uid};
   }
 
   AlarmPolicyOptions MakePolicyOptions() {
@@ -416,6 +465,7 @@ class GrpcServer final : public Server {
   HangWatch hangs_;
   AlarmCommand alarm_command_{options_.alarm_command, options_.log};
   AlarmPolicy policy_;
+  GpuWindows windows_;
   aggregator::ControlService control_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;

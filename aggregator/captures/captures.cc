@@ -40,6 +40,11 @@ absl::Status CheckLength(const v1::TraceRequest& request) {
 
 }  // namespace
 
+bool HasData(const v1::TraceFinished& finished) {
+  return finished.outcome() == v1::TraceFinished::COMPLETE ||
+         finished.outcome() == v1::TraceFinished::PARTIAL;
+}
+
 const char* OutcomeName(v1::TraceFinished::Outcome outcome) {
   switch (outcome) {
     case v1::TraceFinished::COMPLETE:

@@ -50,6 +50,9 @@ struct CaptureCounts {
 // Returns the outcome's word in the log, the audit log and metrics.
 const char* OutcomeName(v1::TraceFinished::Outcome outcome);
 
+// Returns whether the capture has records.
+bool HasData(const v1::TraceFinished& finished);
+
 // A capture whose report is not finished. Its phase is "closed" while the report is made.
 struct RunningCapture {
   v1::CaptureStatus status;

@@ -217,6 +217,26 @@ grpc::Status ControlService::StreamedStop(grpc::ServerContext* context,
   return calls_.Ended(RpcMethod::kStop, rpc::ToGrpc(stopped));
 }
 
+grpc::Status ControlService::StreamedRecord(
+    grpc::ServerContext* context, grpc::ServerUnaryStreamer<v1::RecordRequest, v1::RecordReply>* call) {
+  const absl::StatusOr<Admitted> admitted = Admit(*context);
+  if (!admitted.ok()) return Refuse("record", RpcMethod::kRecord, *context, admitted.status());
+  v1::RecordRequest request;
+  if (!call->Read(&request)) return calls_.Ended(RpcMethod::kRecord, NoRequest());
+  AuditLog::Call audited = audit_.Begin("record", admitted->caller.who(),
+                                        {{"job", request.job()},
+                                         {"window_ns", request.window_ns()},
+                                         {"period_ns", request.period_ns()},
+                                         {"keep", request.keep()}});
+  const absl::StatusOr<v1::JobRecording> recording = recordings_.Record(request, admitted->caller);
+  v1::RecordReply reply;
+  if (recording.ok()) *reply.mutable_recording() = *recording;
+  audited.End(ResultName(recording.status()), Text(recording.status()),
+              {{"recorded_job", reply.recording().job()}});
+  if (recording.ok()) call->Write(reply);
+  return calls_.Ended(RpcMethod::kRecord, rpc::ToGrpc(recording.status()));
+}
+
 grpc::Status ControlService::StreamedFetch(
     grpc::ServerContext* context, grpc::ServerSplitStreamer<v1::FetchRequest, v1::FetchChunk>* call) {
   const absl::StatusOr<Admitted> admitted = Admit(*context);

@@ -12,6 +12,7 @@
 #include "aggregator/captures/callers.h"
 #include "aggregator/ingest/capture_use.h"
 #include "aggregator/ingest/hub.h"
+#include "aggregator/ingest/recording_source.h"
 #include "aggregator/ingest/rpc_counts.h"
 #include "aggregator/ingest/sample_source.h"
 #include "base/log/audit_log.h"
@@ -27,10 +28,12 @@ class ControlService final : public v1::Control::StreamedService {
   // Adds the server's own data, and what the caller may see of `job`, to a Status. Any thread.
   using Describe = std::function<void(const Caller&, const std::string& job, v1::StatusReply&)>;
 
-  ControlService(Hub& hub, SampleSource& samples, RpcCounts& calls, CaptureUse& use, AuditLog& audit,
-                 Callers& callers, std::string version, Describe describe, Captures::After after)
+  ControlService(Hub& hub, SampleSource& samples, RecordingSource& recordings, RpcCounts& calls,
+                 CaptureUse& use, AuditLog& audit, Callers& callers, std::string version, Describe describe,
+                 Captures::After after)
       : hub_(hub),
         samples_(samples),
+        recordings_(recordings),
         calls_(calls),
         use_(use),
         audit_(audit),
@@ -52,6 +55,8 @@ class ControlService final : public v1::Control::StreamedService {
   grpc::Status StreamedProgress(
       grpc::ServerContext* context,
       grpc::ServerSplitStreamer<v1::ProgressRequest, v1::ProgressReply>* call) override;
+  grpc::Status StreamedRecord(grpc::ServerContext* context,
+                              grpc::ServerUnaryStreamer<v1::RecordRequest, v1::RecordReply>* call) override;
 
  private:
   static constexpr size_t kMostCallsOfOneUser = 16;
@@ -80,6 +85,7 @@ class ControlService final : public v1::Control::StreamedService {
 
   Hub& hub_;
   SampleSource& samples_;
+  RecordingSource& recordings_;
   RpcCounts& calls_;
   CaptureUse& use_;
   AuditLog& audit_;

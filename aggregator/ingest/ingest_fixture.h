@@ -71,6 +71,18 @@ class FakeSamples final : public SampleSource {
   absl::Status end;
 };
 
+// Refuses every recording with `end`, or returns one of that job.
+class FakeRecordings final : public RecordingSource {
+ public:
+  absl::StatusOr<v1::JobRecording> Record(const v1::RecordRequest& request, const Caller&) override {
+    if (!end.ok()) return end;
+    v1::JobRecording recording;
+    recording.set_job(request.job());
+    return recording;
+  }
+  absl::Status end;
+};
+
 class IngestTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -113,7 +125,7 @@ class IngestTest : public ::testing::Test {
         peers_);
     ingest_ = std::make_unique<IngestService>(*hub_, calls_, audit_, clock_, *callers_);
     control_ = std::make_unique<ControlService>(
-        *hub_, samples_, calls_, use_, audit_, *callers_, "test",
+        *hub_, samples_, recordings_, calls_, use_, audit_, *callers_, "test",
         [](const Caller&, const std::string&, v1::StatusReply&) {},
         [](const std::string&, v1::TraceFinished&) {});
     grpc::ServerBuilder builder;
@@ -229,6 +241,7 @@ class IngestTest : public ::testing::Test {
                   std::make_unique<FakeLineSink>(audited_),
                   audit_clock_};
   FakeSamples samples_;
+  FakeRecordings recordings_;
   std::unique_ptr<IngestService> ingest_;
   rpc::ConnectionGate peers_;  // without connections
   // Rights of callers whom credentials identify.

@@ -3,9 +3,9 @@
 namespace lockstep::aggregator {
 namespace {
 
-constexpr const char* kMethodNames[] = {"Ingest.Stream", "Ingest.Ping",     "Control.Status",
-                                        "Control.Trace", "Control.Stop",    "Control.Fetch",
-                                        "Control.Watch", "Control.Progress"};
+constexpr const char* kMethodNames[] = {"Ingest.Stream", "Ingest.Ping",      "Control.Status",
+                                        "Control.Trace", "Control.Stop",     "Control.Fetch",
+                                        "Control.Watch", "Control.Progress", "Control.Record"};
 // Indexed by code number, in gRPC's spelling.
 constexpr const char* kCodeNames[] = {
     "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",

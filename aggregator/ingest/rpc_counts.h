@@ -14,7 +14,7 @@
 namespace lockstep::aggregator {
 
 // kStream and kPing belong to Ingest, the others to Control. A stream counts when it ends.
-enum class RpcMethod : uint8_t { kStream, kPing, kStatus, kTrace, kStop, kFetch, kWatch, kProgress };
+enum class RpcMethod : uint8_t { kStream, kPing, kStatus, kTrace, kStop, kFetch, kWatch, kProgress, kRecord };
 
 // Thread-safe.
 class RpcCounts {
@@ -25,7 +25,7 @@ class RpcCounts {
   void Write(const metrics::Page::Family& family) const;
 
  private:
-  static constexpr size_t kMethods = 8;
+  static constexpr size_t kMethods = 9;
   static constexpr size_t kCodes = 17;
   std::array<std::array<std::atomic<uint64_t>, kCodes>, kMethods> counts_{};
 };

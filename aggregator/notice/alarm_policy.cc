@@ -10,11 +10,6 @@ namespace {
 
 constexpr Nanos kHour = Nanos::Seconds(3600);
 
-bool HasData(const v1::TraceFinished& finished) {
-  return finished.outcome() == v1::TraceFinished::COMPLETE ||
-         finished.outcome() == v1::TraceFinished::PARTIAL;
-}
-
 v1::TraceRequest RequestOf(const Alarm& alarm) {
   v1::TraceRequest request;
   request.set_job(alarm.job.job);

@@ -77,10 +77,21 @@ void Slowdowns::Advance() {
   Changes news;
   {
     MutexLock lock(&mutex_);
-    for (auto& [key, job] : jobs_) Note(key, job, job.notices.Compare(now), news);
+    for (auto& [key, job] : jobs_) {
+      Note(key, job, job.notices.Compare(now), news);
+      NoteTrend(job, now);
+    }
     std::erase_if(jobs_, [&](const auto& job) { return now - job.second.heard > kForget; });
   }
   Announce(news);
+}
+
+void Slowdowns::NoteTrend(Job& job, MonoTime now) {
+  if (job.notices.compared() == 0 || job.heard <= job.trend_at) return;
+  if (!job.trend.empty() && now - job.trend_at < kBetweenTrends) return;
+  job.trend.push_back(job.notices.step_time());
+  if (job.trend.size() > kMostTrends) job.trend.pop_front();
+  job.trend_at = now;
 }
 
 void Slowdowns::Note(const JobKey& key, Job& job, const analysis::JobNotices::News& from, Changes& news) {
@@ -163,6 +174,7 @@ v1::JobSteps Slowdowns::Describe(const JobKey& key, const Job& job) const {
   steps.set_compared(job.notices.compared());
   steps.set_step_time_ns(job.notices.step_time().ns());
   for (const Kept& kept : job.kept) *steps.add_slowdowns() = kept.slowdown;
+  for (const Nanos value : job.trend) steps.add_trend_ns(value.ns());
   return steps;
 }
 

@@ -62,6 +62,8 @@ class Slowdowns final : public StepSink {
   static constexpr size_t kMostHosts = size_t{1} << 17;  // of a job's ranks
   static constexpr size_t kMostKept = 16;                // those that have ended
   static constexpr Nanos kForget = Nanos::Seconds(3600);
+  static constexpr Nanos kBetweenTrends = Nanos::Seconds(60);
+  static constexpr size_t kMostTrends = 60;
   // A job without steps for longer has ended, hangs, or is in a long evaluation.
   static constexpr Nanos kRuns = Nanos::Seconds(300);
 
@@ -73,7 +75,9 @@ class Slowdowns final : public StepSink {
     analysis::JobNotices notices;
     MonoTime heard;
     std::map<RankId, std::string> hosts;
-    std::deque<Kept> kept;  // the newest last
+    std::deque<Kept> kept;    // the newest last
+    std::deque<Nanos> trend;  // as JobSteps.trend_ns
+    MonoTime trend_at;        // of its newest value
   };
   struct Change {
     uint64_t id = 0;
@@ -85,6 +89,7 @@ class Slowdowns final : public StepSink {
   };
 
   void DropQuietest(const std::set<JobKey>& kept) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void NoteTrend(Job& job, MonoTime now);
   // Takes what a job's steps have shown, and appends the changes.
   void Note(const JobKey& key, Job& job, const analysis::JobNotices::News& from, Changes& news)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -175,6 +175,20 @@ TEST_F(SlowdownsTest, KnowsTheJobsThatStep) {
   EXPECT_TRUE(slowdowns_.SteppedWithin(Nanos::Seconds(30)).empty());
 }
 
+TEST_F(SlowdownsTest, KeepsTheStepTimeOfEachMinuteWithSteps) {
+  for (int minute = 0; minute < 70; ++minute) {
+    Steps(100);
+    slowdowns_.Advance();
+    slowdowns_.Advance();
+    now_ += Nanos::Seconds(60);
+  }
+  EXPECT_EQ(Status().jobs(0).trend_ns_size(), 60);
+  EXPECT_EQ(Status().jobs(0).trend_ns(59), 100'000'000);
+  now_ += Nanos::Seconds(600);
+  slowdowns_.Advance();
+  EXPECT_EQ(Status().jobs(0).trend_ns_size(), 60) << "no step has ended since";
+}
+
 TEST_F(SlowdownsTest, ForgetsAJobAfterAnHour) {
   Steps(200);
   now_ += Nanos::Seconds(3500);

@@ -14,6 +14,13 @@ void WriteJob(JsonOut& out, const JobRow& job) {
   out.Member("world_size", job.world_size);
   out.Member("hosts", job.hosts);
   out.Member("last_seen_unix_ns", job.last_seen.ns());
+  out.Member("step_ns", job.step);
+  out.Member("trend_ns", job.trend);
+  out.Member("slow_ranks", job.slow_ranks);
+  out.Member("alarm", job.alarm);
+  out.Member("alarm_text", job.alarm_text);
+  out.Member("window_ns", job.window);
+  out.Member("period_ns", job.period);
   out.EndObject();
 }
 

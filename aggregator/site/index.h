@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/time.h"
 
 namespace lockstep::aggregator {
@@ -20,6 +21,15 @@ struct JobRow {
   std::vector<std::string> hosts;      // hosts of those ranks, sorted
   std::string state;                   // "running", "incomplete", "gone"
   JobTime last_seen;
+  // Of jobs whose steps are compared (docs/noticing.md): the time of a step, and that of earlier minutes, the
+  // newest last.
+  std::optional<Nanos> step;
+  std::vector<Nanos> trend;
+  std::vector<RankId> slow_ranks;  // those that are slower than they were
+  // The hang, or else the newest slowdown that has not ended: "hang" or "slower", and a sentence.
+  std::optional<std::string> alarm, alarm_text;
+  // Of `lockstep record on`: the length of a window, and from begin to begin.
+  std::optional<Nanos> window, period;
 };
 
 // nullopt becomes null in the document: unknown, never 0.

@@ -32,6 +32,13 @@ Index Everything() {
                         {"host-a", "host-b"},
                         "running",
                         JobTime(1'700'000'000'000'000'001)});
+  index.jobs.back().step = Nanos::Millis(85);
+  index.jobs.back().trend = {Nanos::Millis(73), Nanos::Millis(85)};
+  index.jobs.back().slow_ranks = {RankId(3)};
+  index.jobs.back().alarm = "slower";
+  index.jobs.back().alarm_text = "rank 3 (host-a) takes 12.1 ms longer per step since step 1204";
+  index.jobs.back().window = Nanos::Seconds(1);
+  index.jobs.back().period = Nanos::Seconds(60);
   index.jobs.push_back({"alone", 0, 0, std::nullopt, {}, "gone", JobTime(1'600'000'000'000'000'000)});
   CaptureRow running;
   running.id = "20260301-130000-0a1b2c";

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "aggregator/notice/slowdown_text.h"
 
 namespace lockstep::aggregator {
 namespace {
@@ -39,6 +40,47 @@ const char* DescribeState(RankState::State state) {
   }
 }
 
+void AddSteps(const v1::JobSteps& steps, JobRow& row) {
+  row.step = Nanos(steps.step_time_ns());
+  for (const int64_t ns : steps.trend_ns()) row.trend.emplace_back(ns);
+  for (const v1::Slowdown& slowdown : steps.slowdowns()) {
+    if (slowdown.ended_unix_ns() != 0) continue;
+    row.slow_ranks.emplace_back(slowdown.rank());
+    row.alarm = "slower";
+    row.alarm_text = SlowdownText(slowdown);
+  }
+}
+
+void AddHang(const v1::JobHang& hang, JobRow& row) {
+  if (hang.ended_unix_ns() != 0) return;
+  row.alarm = "hang";
+  row.alarm_text = hang.sentence();
+}
+
+// Adds what was noticed in the running jobs.
+void AddNoticed(const v1::StatusReply& status, std::vector<JobRow>& rows) {
+  std::map<aggregator::JobKey, JobRow*> by_job;
+  for (JobRow& row : rows) {
+    if (row.ranks > 0) by_job[{row.job, row.uid}] = &row;
+  }
+  const auto row_of = [&](const auto& noticed) {
+    const auto at = by_job.find({noticed.job(), noticed.uid()});
+    return at == by_job.end() ? nullptr : at->second;
+  };
+  for (const v1::JobSteps& steps : status.jobs()) {
+    if (JobRow* row = row_of(steps)) AddSteps(steps, *row);
+  }
+  for (const v1::JobHang& hang : status.hangs()) {
+    if (JobRow* row = row_of(hang)) AddHang(hang, *row);
+  }
+  for (const v1::JobRecording& recording : status.recordings()) {
+    if (JobRow* row = row_of(recording)) {
+      row->window = Nanos(recording.window_ns());
+      row->period = Nanos(recording.period_ns());
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<JobRow> JobRows(const v1::StatusReply& status,
@@ -65,6 +107,7 @@ std::vector<JobRow> JobRows(const v1::StatusReply& status,
     row.state = row.ranks == 0 ? "gone" : row.ranks < row.world_size.value_or(1) ? "incomplete" : "running";
     rows.push_back(std::move(row));
   }
+  AddNoticed(status, rows);
   std::stable_sort(rows.begin(), rows.end(), [](const JobRow& a, const JobRow& b) {
     return std::tuple(a.ranks == 0, -a.last_seen.ns()) < std::tuple(b.ranks == 0, -b.last_seen.ns());
   });

@@ -49,6 +49,47 @@ TEST_F(JobRowsTest, TwoUsersJobsOfOneNameAreSeparateRows) {
   EXPECT_EQ(rows[1].state, "running");
 }
 
+TEST_F(JobRowsTest, ShowsWhatWasNoticed) {
+  Add("a", "train", 7, 0, 2);
+  Add("a", "train", 8, 0, 1);
+  v1::JobSteps& steps = *status_.add_jobs();
+  steps.set_job("train");
+  steps.set_uid(7);
+  steps.set_step_time_ns(85'000'000);
+  steps.add_trend_ns(73'000'000);
+  for (const int32_t rank : {1, 0}) {
+    v1::Slowdown& slowdown = *steps.add_slowdowns();
+    slowdown.set_rank(rank);
+    if (rank == 1) slowdown.set_ended_unix_ns(5);
+  }
+  v1::JobRecording& recording = *status_.add_recordings();
+  recording.set_job("train");
+  recording.set_uid(8);
+  recording.set_window_ns(1'000'000'000);
+  recording.set_period_ns(60'000'000'000);
+  std::vector<JobRow> rows = JobRows(status_, seen_);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].step, Nanos::Millis(85));
+  EXPECT_THAT(rows[0].trend, ElementsAre(Nanos::Millis(73)));
+  EXPECT_THAT(rows[0].slow_ranks, ElementsAre(RankId(0)));
+  EXPECT_EQ(rows[0].alarm, "slower");
+  EXPECT_THAT(rows[0].alarm_text.value(), testing::HasSubstr("rank 0 takes"));
+  EXPECT_EQ(rows[0].window, std::nullopt);
+  EXPECT_EQ(rows[1].step, std::nullopt);
+  EXPECT_EQ(rows[1].alarm, std::nullopt);
+  EXPECT_EQ(rows[1].window, Nanos::Seconds(1));
+  EXPECT_EQ(rows[1].period, Nanos::Seconds(60));
+  v1::JobHang& hang = *status_.add_hangs();
+  hang.set_job("train");
+  hang.set_uid(7);
+  hang.set_sentence("rank 1 never entered");
+  rows = JobRows(status_, seen_);
+  EXPECT_EQ(rows[0].alarm, "hang");
+  EXPECT_EQ(rows[0].alarm_text, "rank 1 never entered");
+  hang.set_ended_unix_ns(5);
+  EXPECT_EQ(JobRows(status_, seen_)[0].alarm, "slower");
+}
+
 TEST_F(JobRowsTest, ListsEndedJobsLastAndTheNewestFirst) {
   Add("a", "here", 7, -1, 0);
   seen_[{"old", 7}] = {8, JobTime(2000)};

@@ -207,7 +207,8 @@ Index Site::MakeIndex(const Caller& caller) {
   Index index;
   index.program = options_.program;
   index.listen = options_.listen;
-  const v1::StatusReply status = hub_.Status("", caller);
+  v1::StatusReply status = hub_.Status("", caller);
+  options_.add_noticed(caller, status);
   index.daemons = static_cast<uint64_t>(status.daemons_size());
   std::map<JobKey, SeenJob> seen = hub_.daemons().SeenJobs();
   std::erase_if(seen, [&](const auto& job) { return !caller.MaySee({job.first.job, job.first.uid}); });

@@ -41,6 +41,8 @@ struct SiteOptions {
   // kLoopback: the port is on loopback. A request for another host name then comes from a page whose name was
   // made to resolve to this machine (DNS rebinding).
   enum class Port { kLoopback, kAnywhere } port = Port::kLoopback;
+  // Adds what was noticed in running jobs, of those that the caller may see.
+  std::function<void(const Caller&, v1::StatusReply&)> add_noticed = [](const Caller&, v1::StatusReply&) {};
 };
 
 // One thread: the port's.

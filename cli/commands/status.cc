@@ -109,7 +109,8 @@ std::string SlowdownJson(const v1::Slowdown& s) {
 std::string JobJson(const v1::JobSteps& j) {
   return absl::StrCat("{\"job\": ", JsonQuoted(j.job()), ", \"uid\": ", j.uid(), ", \"ranks\": ", j.ranks(),
                       ", \"last_step\": ", j.last_step(), ", \"compared_steps\": ", j.compared(),
-                      ", \"step_time_ns\": ", j.step_time_ns(), ", \"slowdowns\": [",
+                      ", \"step_time_ns\": ", j.step_time_ns(), ", \"trend_ns\": [",
+                      absl::StrJoin(j.trend_ns(), ", "), "], \"slowdowns\": [",
                       absl::StrJoin(j.slowdowns(), ",\n    ",
                                     [](std::string* o, const v1::Slowdown& s) { *o += SlowdownJson(s); }),
                       "]}");
@@ -129,6 +130,18 @@ std::string HangJson(const v1::JobHang& h) {
              "}");
 }
 
+std::string RecordingJson(const v1::JobRecording& r) {
+  return absl::StrCat("{\"job\": ", JsonQuoted(r.job()), ", \"uid\": ", r.uid(),
+                      ", \"window_ns\": ", r.window_ns(), ", \"period_ns\": ", r.period_ns(),
+                      ", \"keep\": ", r.keep(), ", \"since_unix_ns\": ", r.since_unix_ns()) +
+         absl::StrCat(", \"windows\": ", r.windows(), ", \"failed\": ", r.failed(),
+                      ", \"problem\": ", r.problem().empty() ? "null" : JsonQuoted(r.problem()),
+                      ", \"captures\": [",
+                      absl::StrJoin(r.captures(), ", ",
+                                    [](std::string* o, const std::string& id) { *o += JsonQuoted(id); }),
+                      "]}");
+}
+
 std::string ToJson(const v1::StatusReply& reply) {
   return absl::StrCat(
       "{\"schema\": \"lockstep.status/1\",\n \"daemons\": [",
@@ -139,6 +152,9 @@ std::string ToJson(const v1::StatusReply& reply) {
                     [](std::string* o, const v1::CaptureStatus& c) { *o += CaptureJson(c); }),
       "],\n \"hangs\": [",
       absl::StrJoin(reply.hangs(), ",\n  ", [](std::string* o, const v1::JobHang& h) { *o += HangJson(h); }),
+      "],\n \"recordings\": [",
+      absl::StrJoin(reply.recordings(), ",\n  ",
+                    [](std::string* o, const v1::JobRecording& r) { *o += RecordingJson(r); }),
       "],\n \"jobs\": [",
       absl::StrJoin(reply.jobs(), ",\n  ", [](std::string* o, const v1::JobSteps& j) { *o += JobJson(j); }),
       "]}\n");

@@ -31,6 +31,9 @@ class FakeAggregator final : public AggregatorClient {
   absl::StatusOr<std::unique_ptr<v1::ProgressReply>> Progress(const v1::ProgressRequest&) override {
     return std::make_unique<v1::ProgressReply>();
   }
+  absl::StatusOr<std::unique_ptr<v1::JobRecording>> Record(const v1::RecordRequest&) override {
+    return std::make_unique<v1::JobRecording>();
+  }
   absl::Status Trace(const v1::TraceRequest&,
                      const std::function<void(const v1::TraceEvent&)>& on_event) override {
     for (const v1::TraceEvent& event : events) {

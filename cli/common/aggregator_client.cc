@@ -97,6 +97,14 @@ class GrpcClient final : public AggregatorClient {
     if (tracing_ != nullptr) tracing_->TryCancel();
   }
 
+  absl::StatusOr<std::unique_ptr<v1::JobRecording>> Record(const v1::RecordRequest& request) override {
+    grpc::ClientContext context;
+    Prepare(context, kAnswerWithin);
+    v1::RecordReply reply;
+    LOCKSTEP_RETURN_IF_ERROR(StatusOf(stub_->Record(&context, request, &reply)));
+    return std::make_unique<v1::JobRecording>(std::move(*reply.mutable_recording()));
+  }
+
   absl::Status Stop(const std::string& capture) override {
     grpc::ClientContext context;
     Prepare(context, kAnswerWithin);

@@ -20,6 +20,8 @@ class WatchRequest;
 class WatchEvent;
 class ProgressReply;
 class ProgressRequest;
+class RecordRequest;
+class JobRecording;
 }  // namespace lockstep::v1
 
 namespace lockstep::cli {
@@ -69,6 +71,8 @@ class AggregatorClient {
   // Makes the running Trace or Watch return at once, regardless of the capture. Called from another thread.
   virtual void CancelTrace() = 0;
   virtual absl::Status Stop(const std::string& capture) = 0;
+  // Begins, changes or ends the recording of a job. kUnimplemented: the aggregator is too old.
+  virtual absl::StatusOr<std::unique_ptr<v1::JobRecording>> Record(const v1::RecordRequest& request) = 0;
   // Receives the files of records/ piece by piece, in order. The manifest is the last file.
   virtual absl::Status Fetch(
       const std::string& capture,

@@ -24,6 +24,9 @@ class FakeClient final : public AggregatorClient {
   absl::StatusOr<std::unique_ptr<v1::ProgressReply>> Progress(const v1::ProgressRequest&) override {
     return std::make_unique<v1::ProgressReply>();
   }
+  absl::StatusOr<std::unique_ptr<v1::JobRecording>> Record(const v1::RecordRequest&) override {
+    return std::make_unique<v1::JobRecording>();
+  }
   absl::Status FollowTrace(const std::string&, Nanos,
                            const std::function<void(const v1::TraceEvent&)>&) override {
     return absl::OkStatus();

@@ -179,11 +179,15 @@ class Access(unittest.TestCase):
         self.refused(self.grpc("bob", f"trace --job 12001:alices {window}"), "is user 12001's")
         self.refused(self.grpc("bob", f"trace --pid {self.pid} {window}"), "12001")
         self.refused(self.grpc("carol", f"trace --job carols {window}"), "--operators do not include you")
+        self.refused(self.grpc("carol", "record on --job carols"), "--operators do not include you")
         for who in ("alice", "dave", "operator.token", "token"):
             with self.subTest(who=who):
                 self.allowed(self.grpc(who, f"trace --job alices {window}"))
         self.allowed(self.grpc("alice", f"trace --pid {self.pid} {window}"))
         self.allowed(self.grpc("dave", f"trace --job carols {window}"))
+        self.allowed(self.grpc("dave", "record on --job carols --gpu 100ms/10m"))
+        wait_until(lambda: "  captures " in self.allowed(self.grpc("dave", "record status")), "the window", self.logs)
+        self.allowed(self.grpc("dave", "record off --job carols"))
 
     def test_grpc_reads_captures_only_for_those_who_may(self):
         report = f"report {self.capture} --format json"

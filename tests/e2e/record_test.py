@@ -143,6 +143,46 @@ class Record(unittest.TestCase):
             job.process.wait(30)
             self.assert_late_rank(self.wait_for_dump(job, "--last", "60s", "--aggregator", address)[1])
 
+    def test_windows_of_the_gpus(self):
+        with tempfile.TemporaryDirectory(prefix="lk-") as folder:
+            address = f"unix:{folder}/aggregator.sock"
+            aggregator = subprocess.Popen([BIN / "lockstep-aggregator", "--listen", address, "--state-dir", f"{folder}/state"],
+                                          stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(aggregator.wait, 20)
+            self.addCleanup(aggregator.terminate)
+            job = self.start(env={"LOCKSTEP_AGGREGATOR": address}, mode=())
+            job.wait_for_ranks()
+            by = ("--aggregator", address)
+            # A flag counts more than the environment.
+            job.env["LOCKSTEP_AGGREGATOR"] = "unix:/nowhere"
+            on = job.cli("record", "on", "--gpu", "200ms/10s", "--keep", "1", *by)
+            self.assertEqual(on.returncode, 0, on.stderr)
+            self.assertRegex(on.stdout, r"^job \S+ \(uid \d+\): 200 ms of the GPUs' time each 10 s \(2\.0 %\), the last 1 captures are kept$")
+
+            def recording():
+                status = json.loads(job.cli("status", "--format", "json", *by).stdout)
+                return status["recordings"][0] if status["recordings"] else None
+            wait_until(lambda: recording()["captures"], "a window", lambda: f"{recording()}\n{job.rank_output()}")
+            first = recording()["captures"][0]
+            report = json.loads(pathlib.Path(folder, "state/captures", first, "report.json").read_text())
+            self.assertEqual(len(report["ranks"]), RANKS)
+            # The next window's capture replaces it.
+            wait_until(lambda: recording()["captures"] not in ([], [first]), "the next window", recording)
+            second, = recording()["captures"]
+            wait_until(lambda: os.listdir(f"{folder}/state/captures") == [second], "the removal", lambda: os.listdir(f"{folder}/state/captures"))
+            self.assertIn(f"captures {second} to {second}", job.cli("record", "status", *by).stdout)
+            off = job.cli("record", "off", *by)
+            self.assertEqual(off.returncode, 0, off.stderr)
+            self.assertIsNone(recording())
+            self.assertEqual(job.cli("record", "off", *by).returncode, NOT_FOUND)
+            self.assertEqual(job.cli("record", "status", *by).stdout, "no job is recorded\n")
+            audit = pathlib.Path(folder, "state/audit.jsonl").read_text()
+            self.assertIn('"lockstep record on, by ', audit)
+            for wrong in ("1s", "1s/5s", "20s/60s", "1/60", "0s/60s", "1s/60s/2"):
+                done = job.cli("record", "on", "--gpu", wrong, *by)
+                self.assertIn(done.returncode, (1, 2), done.stderr)
+                self.assertIn("1s/60s" if wrong != "1/60" else "2s", done.stderr)
+
     def test_a_job_without_the_log(self):
         job = self.start(mode=())
         job.wait_for_ranks()

@@ -1,5 +1,5 @@
 // The aggregator's page: its jobs and captures, updated continuously.
-import { h, section } from './dom';
+import { h, section, svg } from './dom';
 import { bytes, count, percent, ranks as rankList, time } from './format';
 import { hints } from './hint';
 import { type Capture, type Index, type Job, NotAllowed, readIndex, session } from './index_data';
@@ -14,6 +14,8 @@ const LOOKS: Record<string, string> = {
   done: 'good',
   partial: 'warn',
   failed: 'bad',
+  hang: 'bad',
+  slower: 'warn',
   STRAGGLER: 'bad',
   SLOW: 'bad',
   HEALTHY: 'good',
@@ -33,6 +35,23 @@ const when = (ns: number | null) =>
   ns == null ? '–' : new Date(ns / 1e6).toLocaleString('sv-SE', STAMP);
 const badge = (word: string, looks = LOOKS[word] ?? (RUNNING.includes(word) ? 'busy' : '')) =>
   h('span', { class: `state ${looks}` }, word);
+
+// Returns the part by which a step takes longer than at the begin of the trend, or null.
+function change(j: Job): number | null {
+  const trend = j.trend_ns ?? [];
+  return trend.length > 1 && trend[0] > 0 ? trend[trend.length - 1] / trend[0] - 1 : null;
+}
+
+// Draws values as a line of text's height. The lowest is at the bottom.
+function line(values: number[]): SVGElement {
+  const [width, height] = [80, 14];
+  const low = Math.min(...values);
+  const range = Math.max(...values) - low || 1;
+  const points = values.map((v, i) => `${((i / (values.length - 1)) * width).toFixed(1)},${(height - ((v - low) / range) * height).toFixed(1)}`);
+  const drawing = svg('svg', { width, height, viewBox: `-1 -1 ${width + 2} ${height + 2}`, 'aria-hidden': 'true' });
+  drawing.append(svg('polyline', { points: points.join(' '), fill: 'none', stroke: 'currentColor', 'stroke-width': 1.5 }));
+  return drawing;
+}
 
 const JOBS: Column<Job>[] = [
   { name: 'job', value: (j) => j.job },
@@ -59,6 +78,28 @@ const JOBS: Column<Job>[] = [
     name: 'last seen',
     value: (j) => (j.state === 'gone' ? j.last_seen_unix_ns : Infinity),
     show: (j) => (j.state === 'gone' ? when(j.last_seen_unix_ns) : 'now'),
+  },
+  { name: 'step', number: true, about: 'median of the last 64', value: (j) => j.step_ns ?? null, show: (j) => time(j.step_ns) },
+  {
+    name: 'trend',
+    about: 'a step in each of the last 60 minutes, and the change since the first of them',
+    value: change,
+    show: (j) => {
+      const part = change(j);
+      return part == null ? '–' : h('span', {}, line(j.trend_ns!), ` ${part < 0 ? '−' : '+'}${percent(Math.abs(part), 0)}`);
+    },
+  },
+  {
+    name: 'alarm',
+    wrap: true,
+    value: (j) => j.alarm_text ?? null,
+    show: (j) => (j.alarm ? h('span', {}, badge(j.alarm), ' ', j.alarm_text ?? '') : '–'),
+  },
+  {
+    name: 'recorded',
+    about: 'captured again and again (lockstep record on)',
+    value: (j) => j.window_ns ?? null,
+    show: (j) => (j.window_ns == null ? '–' : `${time(j.window_ns)} each ${time(j.period_ns)}`),
   },
 ];
 

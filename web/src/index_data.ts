@@ -9,6 +9,14 @@ export interface Job {
   world_size: Known;
   hosts: string[];
   last_seen_unix_ns: number;
+  // An aggregator of an older release does not send these.
+  step_ns?: Known;
+  trend_ns?: number[];
+  slow_ranks?: number[];
+  alarm?: 'hang' | 'slower' | null;
+  alarm_text?: string | null;
+  window_ns?: Known;
+  period_ns?: Known;
 }
 
 export interface Capture {
