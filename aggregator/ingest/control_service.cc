@@ -86,11 +86,17 @@ const char* ResultName(const absl::Status& status) {
 
 grpc::Status NoRequest() { return {grpc::StatusCode::INVALID_ARGUMENT, "the call has no request"}; }
 
+// Writes the events to the caller. Before each sample and each pause it adds what is noticed of the job.
 class StreamSink final : public WatchSink {
  public:
-  StreamSink(const grpc::ServerContext& context, grpc::internal::WriterInterface<v1::WatchEvent>& writer)
-      : context_(context), writer_(writer) {}
+  // `describe` adds what the caller may see of the job with this name.
+  using Describe = std::function<void(const std::string& job, v1::StatusReply&)>;
+  StreamSink(const grpc::ServerContext& context, grpc::internal::WriterInterface<v1::WatchEvent>& writer,
+             Describe describe)
+      : context_(context), writer_(writer), describe_(std::move(describe)) {}
   bool Write(const v1::WatchEvent& event) override {
+    if (event.has_pace()) job_ = event.pace();
+    if (event.has_sample() || event.has_pause()) WriteNotice();
     written_ = written_ && writer_.Write(event);
     samples_ += event.has_sample();
     return !left();
@@ -99,8 +105,28 @@ class StreamSink final : public WatchSink {
   uint64_t samples() const { return samples_; }
 
  private:
+  void WriteNotice() {
+    v1::StatusReply reply;
+    describe_(job_.job_name(), reply);
+    v1::WatchEvent event;
+    v1::JobNotice& notice = *event.mutable_notice();
+    for (v1::JobSteps& steps : *reply.mutable_jobs()) {
+      if (IsTheJob(steps)) *notice.mutable_steps() = std::move(steps);
+    }
+    for (v1::JobHang& hang : *reply.mutable_hangs()) {
+      if (IsTheJob(hang) && hang.ended_unix_ns() == 0) *notice.add_hangs() = std::move(hang);
+    }
+    written_ = written_ && writer_.Write(event);
+  }
+  template <typename Noticed>
+  bool IsTheJob(const Noticed& noticed) const {
+    return absl::StrCat(noticed.uid(), ":", noticed.job()) == job_.job();
+  }
+
   const grpc::ServerContext& context_;
   grpc::internal::WriterInterface<v1::WatchEvent>& writer_;
+  const Describe describe_;
+  v1::SamplingPace job_;  // the last event with it
   bool written_ = true;
   uint64_t samples_ = 0;
 };
@@ -259,7 +285,9 @@ grpc::Status ControlService::StreamedWatch(
   AuditLog::Call audited = audit_.Begin(
       "watch", admitted->caller.who(),
       {{"job", request.job()}, {"every_ns", request.every_ns()}, {"window_ns", request.window_ns()}});
-  StreamSink sink(*context, *call);
+  StreamSink sink(*context, *call, [&](const std::string& job, v1::StatusReply& reply) {
+    describe_(admitted->caller, job, reply);
+  });
   const absl::Status watched = samples_.Watch(request, admitted->caller, sink);
   audited.End(ResultName(watched), Text(watched), {{"samples", sink.samples()}});
   return calls_.Ended(RpcMethod::kWatch, rpc::ToGrpc(watched));

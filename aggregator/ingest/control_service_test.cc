@@ -152,6 +152,49 @@ TEST(CallSlotsTest, EachUserHasTheirOwn) {
   EXPECT_TRUE(slots.Take(Caller::User(1000, {.capture_own = true})).ok());
 }
 
+TEST_F(ControlServiceTest, AWatcherGetsWhatIsNoticedOfTheJobBeforeEachSampleAndPause) {
+  // Two users have jobs of that name.
+  described_ = [](const std::string& job, v1::StatusReply& reply) {
+    EXPECT_EQ(job, "train");
+    for (const uint32_t uid : {kAlice + 1, kAlice}) {
+      v1::JobSteps& steps = *reply.add_jobs();
+      steps.set_job("train");
+      steps.set_uid(uid);
+      steps.set_step_time_ns(uid);
+      v1::JobHang& hang = *reply.add_hangs();
+      hang.set_job("train");
+      hang.set_uid(uid);
+      hang.set_cause("stopped");
+      v1::JobHang& ended = *reply.add_hangs();
+      ended = hang;
+      ended.set_ended_unix_ns(1);
+    }
+  };
+  v1::WatchEvent pace, sample, pause, ended;
+  pace.mutable_pace()->set_job(absl::StrCat(kAlice, ":train"));
+  pace.mutable_pace()->set_job_name("train");
+  sample.mutable_sample();
+  pause.mutable_pause();
+  ended.mutable_ended();
+  samples_.events = {pace, sample, pause, ended};
+  const auto context = As("root");
+  auto reader = stub_->Watch(context.get(), {});
+  v1::WatchEvent event;
+  std::vector<v1::WatchEvent::EventCase> kinds;
+  while (reader->Read(&event)) {
+    kinds.push_back(event.event_case());
+    if (!event.has_notice()) continue;
+    EXPECT_EQ(event.notice().steps().step_time_ns(), kAlice);
+    ASSERT_EQ(event.notice().hangs_size(), 1);
+    EXPECT_EQ(event.notice().hangs(0).uid(), kAlice);
+    EXPECT_EQ(event.notice().hangs(0).ended_unix_ns(), 0);
+  }
+  EXPECT_TRUE(reader->Finish().ok());
+  using Event = v1::WatchEvent;
+  EXPECT_THAT(kinds, ElementsAre(Event::kPace, Event::kNotice, Event::kSample, Event::kNotice, Event::kPause,
+                                 Event::kEnded));
+}
+
 TEST_F(ControlServiceTest, EachUserSeesTheirOwnJobs) {
   EXPECT_EQ(Shown("alice"), 1);
   EXPECT_EQ(Shown("bob"), 0);

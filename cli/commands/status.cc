@@ -10,12 +10,14 @@
 #include "absl/time/time.h"
 #include "aggregator/captures/selection.h"
 #include "aggregator/notice/slowdown_text.h"
+#include "base/json/json_out.h"
 #include "base/json/json_string.h"
 #include "base/log/clean_text.h"
 #include "base/rpc/channel.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/command.h"
 #include "cli/common/daemon_socket.h"
+#include "cli/common/notice_json.h"
 #include "cli/common/state_name.h"
 #include "cli/common/values.h"
 #include "lockstep/v1/control.pb.h"
@@ -35,8 +37,6 @@ struct StatusFlags {
   std::string job, daemon, format = "text";
   AggregatorFlags aggregator;
 };
-
-std::string QuotedOrNull(const std::string& text) { return text.empty() ? "null" : JsonQuoted(text); }
 
 std::string RankJson(const v1::Rank& r) {
   return absl::StrCat("{\"rank\": ", r.rank(), ", \"world_size\": ", r.world_size(),
@@ -94,40 +94,22 @@ std::string CaptureJson(const v1::CaptureStatus& c) {
       "]}");
 }
 
-std::string SlowdownJson(const v1::Slowdown& s) {
-  return absl::StrCat(
-             "{\"rank\": ", s.rank(), ", \"host\": ", JsonQuoted(s.host_name()),
-             ", \"since_step\": ", s.since_step(), ", \"noticed_step\": ", s.noticed_step(),
-             ", \"since_unix_ns\": ", s.since_unix_ns(), ", \"noticed_unix_ns\": ", s.noticed_unix_ns(),
-             ", \"ended_unix_ns\": ", s.ended_unix_ns() == 0 ? "null" : absl::StrCat(s.ended_unix_ns())) +
-         absl::StrCat(", \"own_before_ns\": ", s.own_before_ns(), ", \"own_now_ns\": ", s.own_now_ns(),
-                      ", \"step_before_ns\": ", s.step_before_ns(), ", \"step_now_ns\": ", s.step_now_ns(),
-                      ", \"capture\": ", QuotedOrNull(s.capture()),
-                      ", \"no_capture\": ", QuotedOrNull(s.no_capture()), "}");
+template <typename Noticed>
+std::string NoticeJson(void (*write)(JsonOut&, const Noticed&), const Noticed& noticed) {
+  JsonOut out(JsonOut::Layout::kOneLine);
+  write(out, noticed);
+  return std::string(absl::StripTrailingAsciiWhitespace(out.Take()));
 }
 
 std::string JobJson(const v1::JobSteps& j) {
-  return absl::StrCat("{\"job\": ", JsonQuoted(j.job()), ", \"uid\": ", j.uid(), ", \"ranks\": ", j.ranks(),
-                      ", \"last_step\": ", j.last_step(), ", \"compared_steps\": ", j.compared(),
-                      ", \"step_time_ns\": ", j.step_time_ns(), ", \"trend_ns\": [",
-                      absl::StrJoin(j.trend_ns(), ", "), "], \"slowdowns\": [",
-                      absl::StrJoin(j.slowdowns(), ",\n    ",
-                                    [](std::string* o, const v1::Slowdown& s) { *o += SlowdownJson(s); }),
-                      "]}");
-}
-
-std::string HangJson(const v1::JobHang& h) {
-  const auto quoted = [](std::string* o, const std::string& value) { *o += JsonQuoted(value); };
-  return absl::StrCat("{\"job\": ", JsonQuoted(h.job()), ", \"uid\": ", h.uid(),
-                      ", \"cause\": ", JsonQuoted(h.cause()), ", \"sentence\": ", JsonQuoted(h.sentence()),
-                      ", \"reasons\": [", absl::StrJoin(h.reasons(), ", ", quoted), "], \"late_ranks\": [",
-                      absl::StrJoin(h.late_ranks(), ", "), "], \"late_hosts\": [",
-                      absl::StrJoin(h.late_hosts(), ", ", quoted)) +
-         absl::StrCat(
-             "], \"since_unix_ns\": ", h.since_unix_ns(), ", \"noticed_unix_ns\": ", h.noticed_unix_ns(),
-             ", \"ended_unix_ns\": ", h.ended_unix_ns() == 0 ? "null" : absl::StrCat(h.ended_unix_ns()),
-             ", \"capture\": ", QuotedOrNull(h.capture()), ", \"no_capture\": ", QuotedOrNull(h.no_capture()),
-             "}");
+  return absl::StrCat(
+      "{\"job\": ", JsonQuoted(j.job()), ", \"uid\": ", j.uid(), ", \"ranks\": ", j.ranks(),
+      ", \"last_step\": ", j.last_step(), ", \"compared_steps\": ", j.compared(),
+      ", \"step_time_ns\": ", j.step_time_ns(), ", \"trend_ns\": [", absl::StrJoin(j.trend_ns(), ", "),
+      "], \"slowdowns\": [",
+      absl::StrJoin(j.slowdowns(), ",\n    ",
+                    [](std::string* o, const v1::Slowdown& s) { *o += NoticeJson(&WriteSlowdown, s); }),
+      "]}");
 }
 
 std::string RecordingJson(const v1::JobRecording& r) {
@@ -151,7 +133,8 @@ std::string ToJson(const v1::StatusReply& reply) {
       absl::StrJoin(reply.captures(), ",\n  ",
                     [](std::string* o, const v1::CaptureStatus& c) { *o += CaptureJson(c); }),
       "],\n \"hangs\": [",
-      absl::StrJoin(reply.hangs(), ",\n  ", [](std::string* o, const v1::JobHang& h) { *o += HangJson(h); }),
+      absl::StrJoin(reply.hangs(), ",\n  ",
+                    [](std::string* o, const v1::JobHang& h) { *o += NoticeJson(&WriteHang, h); }),
       "],\n \"recordings\": [",
       absl::StrJoin(reply.recordings(), ",\n  ",
                     [](std::string* o, const v1::JobRecording& r) { *o += RecordingJson(r); }),

@@ -108,6 +108,44 @@ inline v1::WatchEvent PauseOf(int64_t at_unix_ns) {
   return event;
 }
 
+// Returns a notice that rank 5 is slower, and that rank 3 was, with the time per step of three minutes.
+inline v1::WatchEvent NoticeOfRank5() {
+  v1::WatchEvent event;
+  v1::JobSteps& steps = *event.mutable_notice()->mutable_steps();
+  for (const int rank : {3, 5}) {
+    v1::Slowdown& slowdown = *steps.add_slowdowns();
+    slowdown.set_rank(rank);
+    slowdown.set_host_name(rank < 4 ? "node-a" : "node-b");
+    slowdown.set_since_step(120);
+    slowdown.set_noticed_step(131);
+    slowdown.set_since_unix_ns(kFirstBegin + 2 * kSecond);
+    slowdown.set_noticed_unix_ns(kFirstBegin + 3 * kSecond);
+    if (rank == 3) slowdown.set_ended_unix_ns(kFirstBegin + 9 * kSecond);
+    slowdown.set_own_before_ns(84 * kMs);
+    slowdown.set_own_now_ns(99 * kMs);
+    slowdown.set_step_before_ns(101 * kMs);
+    slowdown.set_step_now_ns(116 * kMs);
+    slowdown.set_capture(rank == 5 ? "20260301-120000-abcdef" : "");
+  }
+  for (const int64_t ms : {101, 101, 116}) steps.add_trend_ns(ms * kMs);
+  return event;
+}
+
+inline v1::WatchEvent NoticeOfHang() {
+  v1::WatchEvent event;
+  v1::JobHang& hang = *event.mutable_notice()->add_hangs();
+  hang.set_job("4711");
+  hang.set_uid(1000);
+  hang.set_cause("never_entered");
+  hang.set_sentence(
+      "rank 5 (node-b GPU 1) never entered all_reduce #1,532 of dp_0; 7 ranks wait in it for 94 s");
+  hang.add_late_ranks(5);
+  hang.add_late_hosts("node-b");
+  hang.set_since_unix_ns(kFirstBegin);
+  hang.set_noticed_unix_ns(kFirstBegin + 60 * kSecond);
+  return event;
+}
+
 }  // namespace lockstep::cli
 
 #endif  // LOCKSTEP_CLI_TOP_TOP_FIXTURE_H_

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/json/json_out.h"
+#include "cli/common/notice_json.h"
 
 namespace lockstep::cli {
 namespace {
@@ -112,12 +113,25 @@ void WriteSample(JsonOut& out, const TopModel& model, const v1::Sample& s) {
   out.Member("clock_bound_ns", LOCKSTEP_OPTIONAL(s, clock_bound_ns));
 }
 
+// Writes what has not ended.
+void WriteNotice(JsonOut& out, const v1::JobNotice& notice) {
+  out.Key("slowdowns").BeginArray();
+  for (const v1::Slowdown& slowdown : notice.steps().slowdowns()) {
+    if (slowdown.ended_unix_ns() == 0) WriteSlowdown(out, slowdown);
+  }
+  out.EndArray();
+  out.Key("hangs").BeginArray();
+  for (const v1::JobHang& hang : notice.hangs()) WriteHang(out, hang);
+  out.EndArray();
+  WriteNumbers(out, "trend_ns", notice.steps().trend_ns());
+}
+
 #undef LOCKSTEP_OPTIONAL
 
 }  // namespace
 
 std::string TopToJson(const TopModel& model, const v1::WatchEvent& event) {
-  if (event.has_pace()) return "";
+  if (!PrintedInTop(event)) return "";
   JsonOut out(JsonOut::Layout::kOneLine);
   out.BeginObject();
   out.Member("schema", "lockstep.top/1");
@@ -129,7 +143,11 @@ std::string TopToJson(const TopModel& model, const v1::WatchEvent& event) {
     out.Member("gave_way", event.pause().gave_way());
     out.Member("reason", event.pause().reason());
   }
-  if (event.has_ended()) out.Member("samples", event.ended().samples());
+  if (event.has_ended()) {
+    out.Member("samples", event.ended().samples());
+  } else {
+    WriteNotice(out, model.notice());
+  }
   out.EndObject();
   return out.Take();
 }

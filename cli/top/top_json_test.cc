@@ -25,7 +25,8 @@ TEST(TopJson, WritesEveryKindOfLine) {
   v1::WatchEvent ended;
   ended.mutable_ended()->set_samples(2);
   for (const v1::WatchEvent& event :
-       {PaceOf(2), unknown, PauseOf(kFirstBegin + 9 * kSecond), SampleOf(2, Health::kRank5Slow), ended}) {
+       {PaceOf(2), unknown, NoticeOfHang(), PauseOf(kFirstBegin + 9 * kSecond), NoticeOfRank5(),
+        SampleOf(2, Health::kRank5Slow), v1::WatchEvent(), ended}) {
     model.Add(event);
     made += TopToJson(model, event);
   }
@@ -33,7 +34,8 @@ TEST(TopJson, WritesEveryKindOfLine) {
   const std::string golden = FileText(path).value_or("");
   if (golden != made) std::ofstream(path + ".actual", std::ios::binary) << made;
   EXPECT_EQ(golden, made) << path;
-  EXPECT_EQ(std::count(made.begin(), made.end(), '\n'), 4) << "one line each, and none for the pace";
+  EXPECT_EQ(std::count(made.begin(), made.end(), '\n'), 4)
+      << "none for the pace, the notices, and an event of a newer aggregator";
   tests::CheckSchema("top", made, /*lines=*/true);
 }
 

@@ -60,6 +60,7 @@ std::optional<TopSort> ParseTopSort(const std::string& name) {
 void TopModel::Add(const v1::WatchEvent& event) {
   if (event.has_pace()) pace_ = event.pace();
   if (event.has_ended()) ended_ = true;
+  if (event.has_notice()) notice_ = event.notice();
   const int64_t newest = samples_.empty() ? 0 : samples_.back().begin_unix_ns();
   if (event.has_pause() && event.pause().at_unix_ns() > newest) pause_ = event.pause();
   if (!event.has_sample() || event.sample().begin_unix_ns() <= newest) return;

@@ -20,6 +20,12 @@ inline constexpr size_t kTopSorts = 7;
 const char* TopSortName(TopSort sort);
 std::optional<TopSort> ParseTopSort(const std::string& name);
 
+// Returns whether `lockstep top` prints something when this event comes. The other events, and those of newer
+// aggregators, change only what is printed next.
+inline bool PrintedInTop(const v1::WatchEvent& event) {
+  return event.has_sample() || event.has_pause() || event.has_ended();
+}
+
 // Of the last `of` samples with a verdict, `agree` have the newest one's verdict.
 struct TopAgreement {
   size_t agree = 0;
@@ -38,6 +44,8 @@ class TopModel {
   const v1::SamplingPace& pace() const { return pace_; }
   // Returns the reason why the last sample failed, or null if it succeeded.
   const v1::SamplingPause* pause() const { return pause_ ? &*pause_ : nullptr; }
+  // Returns what the aggregator noticed without samples, when it last sent an event.
+  const v1::JobNotice& notice() const { return notice_; }
   bool ended() const { return ended_; }
   size_t samples() const { return count_; }
 
@@ -60,6 +68,7 @@ class TopModel {
   size_t count_ = 0;
   v1::SamplingPace pace_;
   std::optional<v1::SamplingPause> pause_;
+  v1::JobNotice notice_;
   bool ended_ = false;
 };
 

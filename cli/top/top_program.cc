@@ -122,7 +122,7 @@ void TopProgram::OnEvent(const v1::WatchEvent& event) {
   if (options_.form == TopForm::kScreen) return;
   if (options_.form == TopForm::kJson) {
     std::fputs(TopToJson(model_, event).c_str(), stdout);
-  } else if (!event.has_pace()) {
+  } else if (PrintedInTop(event)) {
     PrintText();
   }
   // The reader of stdout is gone.

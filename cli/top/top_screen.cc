@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "aggregator/captures/selection.h"
+#include "aggregator/notice/slowdown_text.h"
 #include "analysis/explain/causes.h"
 #include "base/log/clean_text.h"
 #include "base/time.h"
@@ -23,6 +24,7 @@ using report::Tone;
 
 constexpr size_t kNarrowest = 60;
 constexpr size_t kMostGroups = 3;
+constexpr size_t kMostSlowdowns = 3;
 // Changes below this fraction of a step are shown as flat, because they are noise.
 constexpr double kFlat = 0.02;
 
@@ -39,6 +41,8 @@ constexpr const char* kHelp[] = {
     "OVERLAP        part of its communication that was hidden behind computing",
     "LOST           records that were lost in the sample; the footer says where",
     "SKEW           between the first and the last rank that comes to a collective",
+    "SLOWER, HANG   what the aggregator noticed in all steps, also between samples (lockstep status has "
+    "more)",
     "",
     "q  quit            s  sort by the next column       p  pause: no samples either, until pressed again",
     "up down  scroll    page up, page down, home, end    ?  this page, and back",
@@ -54,7 +58,10 @@ class Screen {
     Head();
     if (const v1::Sample* sample = model_.last()) {
       Step(*sample);
+      Notice();
       Verdict(*sample);
+    } else {
+      Notice();
     }
     Pause();
     std::vector<std::string> foot;
@@ -121,6 +128,31 @@ class Screen {
     if (trend.empty()) return;
     if (Columns(line) + 2 + Columns(trend) <= width_) return absl::StrAppend(&lines_.back(), "  ", trend);
     lines_.push_back(absl::StrCat("  trend ", trend));
+  }
+
+  // The aggregator noticed these in all steps, also outside samples.
+  void Notice() {
+    const v1::JobNotice& notice = model_.notice();
+    for (const v1::JobHang& hang : notice.hangs())
+      Say(absl::StrCat("HANG ", hang.sentence(), CaptureOf(hang)), 2, Tone::kBad);
+    size_t slow = 0;
+    for (const v1::Slowdown& s : notice.steps().slowdowns()) {
+      if (s.ended_unix_ns() != 0 || ++slow > kMostSlowdowns) continue;
+      Say(absl::StrCat("SLOWER ", aggregator::SlowdownText(s), CaptureOf(s)), 2, Tone::kBad);
+    }
+    if (slow > kMostSlowdowns)
+      Say(absl::StrCat("  and ", slow - kMostSlowdowns, " more: lockstep status"), 2, Tone::kPlain);
+    // One value has no trend.
+    if (notice.steps().trend_ns_size() < 2) return;
+    std::vector<std::optional<double>> minutes;
+    for (const int64_t step : notice.steps().trend_ns()) minutes.emplace_back(static_cast<double>(step));
+    lines_.push_back(Fitted(absl::StrCat("  all steps, by minute: ", Sparkline(minutes, o_.letters), " ",
+                                         LengthText(minutes.back().value_or(0))),
+                            width_));
+  }
+  template <typename Noticed>
+  static std::string CaptureOf(const Noticed& noticed) {
+    return noticed.capture().empty() ? "" : absl::StrCat("; capture ", noticed.capture());
   }
 
   void Verdict(const v1::Sample& s) {

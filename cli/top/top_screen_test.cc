@@ -100,11 +100,49 @@ TEST(TopScreen, ShowsWaitingSteppedBackMissingAndEnded) {
   EXPECT_THAT(Page(model, {}), Not(HasSubstr("STEPPED BACK")));
 }
 
+TEST(TopScreen, ShowsWhatIsNoticedBetweenSamples) {
+  TopModel model = SlowSinceTheFourth();
+  model.Add(NoticeOfRank5());
+  std::string page = Page(model, {.width = 200, .letters = TopLetters::kAscii});
+  EXPECT_THAT(
+      page,
+      HasSubstr("\nSLOWER rank 5 (node-b) takes 15.0 ms longer per step since step 120: 99.0 ms instead of "
+                "84.0 ms without communication; the job's steps take 116.0 ms instead of 101.0 ms; "
+                "capture 20260301-120000-abcdef\n"));
+  EXPECT_THAT(page, Not(HasSubstr("rank 3 (node-a) takes"))) << "it has ended";
+  EXPECT_THAT(page, HasSubstr("\n  all steps, by minute: __# 116 ms\n"));
+  model.Add(NoticeOfHang());
+  page = Page(model, {.width = 200});
+  EXPECT_THAT(
+      page, HasSubstr("\nHANG rank 5 (node-b GPU 1) never entered all_reduce #1,532 of dp_0; 7 ranks wait"));
+  EXPECT_THAT(page, Not(HasSubstr("SLOWER"))) << "the newest notice counts";
+}
+
+TEST(TopScreen, ShowsAHangBeforeTheFirstSample) {
+  TopModel model;
+  model.Add(PaceOf());
+  model.Add(NoticeOfHang());
+  EXPECT_THAT(Page(model, {}), HasSubstr("HANG rank 5 (node-b GPU 1) never entered"));
+}
+
+TEST(TopScreen, CountsTheSlowRanksThatItDoesNotShow) {
+  TopModel model = SlowSinceTheFourth();
+  v1::WatchEvent notice = NoticeOfRank5();
+  v1::JobSteps& steps = *notice.mutable_notice()->mutable_steps();
+  const v1::Slowdown slow = steps.slowdowns(1);
+  for (int i = 0; i < 4; ++i) *steps.add_slowdowns() = slow;
+  model.Add(notice);
+  EXPECT_THAT(Page(model, {}), HasSubstr("  and 2 more: lockstep status"));
+}
+
 TEST(TopScreen, EscapesControlCharactersInNames) {
   TopModel model;
   v1::WatchEvent pace = PaceOf();
   pace.mutable_pace()->set_job_name("a\x1b[2Jb");
   model.Add(pace);
+  v1::WatchEvent notice = NoticeOfHang();
+  notice.mutable_notice()->mutable_hangs(0)->set_sentence("a\x1b[2Jb");
+  model.Add(notice);
   v1::WatchEvent sample = SampleOf(1, Health::kRank5Slow);
   sample.mutable_sample()->mutable_ranks(0)->set_host("evil\x1b]0;x\x07");
   sample.mutable_sample()->mutable_groups(0)->set_group("g\nh");

@@ -98,6 +98,7 @@ class Noticing(unittest.TestCase):
         self.assertIsNone(slowdown["capture"])
         self.assertIsNone(slowdown["no_capture"])
         self.assertEqual(list((self.work / "state/captures").iterdir()), [])
+        self.assertIn(f"\nSLOWER rank {SLOW} ", job.cli("top", "--aggregator", self.address, "--once").stdout)
 
     def test_a_restarted_aggregator_learns_again(self):
         """The ranks' logs have hundreds of earlier steps then, of which it must make nothing."""
@@ -136,6 +137,7 @@ class Noticing(unittest.TestCase):
         self.assertEqual((alarm["schema"], alarm["kind"], alarm["ranks"], alarm["hosts"]), ("lockstep.alarm/1", "hang", [SLOW], hang["late_hosts"]))
         self.assertEqual((alarm["text"], alarm["capture"]), (hang["sentence"], hang["capture"]))
         self.assertIn("hangs: " + hang["sentence"], job.cli("status", "--aggregator", self.address).stdout)
+        self.assertIn(f"\nHANG rank {SLOW} ", job.cli("top", "--aggregator", self.address, "--once").stdout)
         job.signal_ranks(signal.SIGKILL)
         wait_until(lambda: self.status(job, "hangs")["ended_unix_ns"], "the end", self.log_text)
         self.assertIn("job_hangs_ended", self.log_text())
