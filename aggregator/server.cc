@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -163,15 +165,13 @@ class GrpcServer final : public Server {
             },
             audit_),
         windows_(clock_, audit_, MakeWindowsOptions()),
-        control_(
-            hub_, samplers_, windows_, calls_, use_, audit_, callers_, kProgramVersion,
-            [this](const Caller& caller, const std::string& job, v1::StatusReply& reply) {
-              Describe(*reply.mutable_aggregator());
-              AddNoticed(caller, job, reply);
-            },
-            [this](const std::string& folder, v1::TraceFinished& finished) {
-              AfterCapture(folder, finished);
-            }) {}
+        control_(hub_, samplers_, windows_, calls_, use_, audit_, callers_, kProgramVersion,
+                 {.describe = [this](v1::AggregatorStatus& status) { Describe(status); },
+                  .add_noticed = [this](const Caller& caller, const std::string& job,
+                                        v1::StatusReply& reply) { AddNoticed(caller, job, reply); }},
+                 [this](const std::string& folder, v1::TraceFinished& finished) {
+                   AfterCapture(folder, finished);
+                 }) {}
   ~GrpcServer() override { Shutdown(); }
 
   absl::Status Listen() {
@@ -244,11 +244,15 @@ class GrpcServer final : public Server {
     source.others = [this](const HttpRequest& request) { return site_->Answer(request); };
     LOCKSTEP_ASSIGN_OR_RETURN(
         endpoint_, metrics::Endpoint::Start(std::move(http), "lockstep_aggregator", std::move(source)));
+    http_address_ = std::make_shared<const std::string>(endpoint_->address());
     return absl::OkStatus();
   }
 
   const std::vector<std::string>& addresses() const override { return addresses_; }
-  std::string http_address() const override { return endpoint_ == nullptr ? "" : endpoint_->address(); }
+  std::string http_address() const override {
+    const std::shared_ptr<const std::string> address = http_address_.load();
+    return address == nullptr ? "" : *address;
+  }
   bool WaitForDaemon(Nanos at_most) override { return hub_.daemons().WaitForDaemon(at_most); }
 
   void Every(Nanos period, std::function<void()> call) override {
@@ -389,7 +393,7 @@ class GrpcServer final : public Server {
     status.set_token(!options_.security.token.empty());
     if (security_ != nullptr) status.set_protection(rpc::ProtectionName(security_->kind()));
     status.set_munge(options_.credentials != nullptr);
-    if (endpoint_ != nullptr) status.set_http(endpoint_->address());
+    status.set_http(http_address());
     std::error_code error;
     const std::filesystem::space_info space = std::filesystem::space(options_.state_dir, error);
     if (!error) {
@@ -469,6 +473,8 @@ class GrpcServer final : public Server {
   aggregator::ControlService control_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
+  // Null if HTTP is off. Calls of gRPC read it while HTTP starts and ends.
+  std::atomic<std::shared_ptr<const std::string>> http_address_;
   // Null if HTTP is off, like endpoint_.
   std::unique_ptr<aggregator::Site> site_;
   // Declared last, because its thread calls the other members.

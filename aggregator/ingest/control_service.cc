@@ -89,11 +89,11 @@ grpc::Status NoRequest() { return {grpc::StatusCode::INVALID_ARGUMENT, "the call
 // Writes the events to the caller. Before each sample and each pause it adds what is noticed of the job.
 class StreamSink final : public WatchSink {
  public:
-  // `describe` adds what the caller may see of the job with this name.
-  using Describe = std::function<void(const std::string& job, v1::StatusReply&)>;
+  // Adds what was noticed of the job with this name, and the caller may see.
+  using AddNoticed = std::function<void(const std::string& job, v1::StatusReply&)>;
   StreamSink(const grpc::ServerContext& context, grpc::internal::WriterInterface<v1::WatchEvent>& writer,
-             Describe describe)
-      : context_(context), writer_(writer), describe_(std::move(describe)) {}
+             AddNoticed add_noticed)
+      : context_(context), writer_(writer), add_noticed_(std::move(add_noticed)) {}
   bool Write(const v1::WatchEvent& event) override {
     if (event.has_pace()) job_ = event.pace();
     if (event.has_sample() || event.has_pause()) WriteNotice();
@@ -107,7 +107,7 @@ class StreamSink final : public WatchSink {
  private:
   void WriteNotice() {
     v1::StatusReply reply;
-    describe_(job_.job_name(), reply);
+    add_noticed_(job_.job_name(), reply);
     v1::WatchEvent event;
     v1::JobNotice& notice = *event.mutable_notice();
     for (v1::JobSteps& steps : *reply.mutable_jobs()) {
@@ -125,7 +125,7 @@ class StreamSink final : public WatchSink {
 
   const grpc::ServerContext& context_;
   grpc::internal::WriterInterface<v1::WatchEvent>& writer_;
-  const Describe describe_;
+  const AddNoticed add_noticed_;
   v1::SamplingPace job_;  // the last event with it
   bool written_ = true;
   uint64_t samples_ = 0;
@@ -153,7 +153,8 @@ grpc::Status ControlService::StreamedStatus(
   if (!call->Read(&request)) return calls_.Ended(RpcMethod::kStatus, NoRequest());
   v1::StatusReply reply = hub_.Status(request.job(), admitted->caller);
   reply.mutable_version()->set_program(version_);
-  describe_(admitted->caller, request.job(), reply);
+  facts_.describe(*reply.mutable_aggregator());
+  facts_.add_noticed(admitted->caller, request.job(), reply);
   for (v1::AbsentDaemon& absent : hub_.daemons().Absent())
     *reply.mutable_aggregator()->add_absent() = std::move(absent);
   call->Write(reply);
@@ -286,7 +287,7 @@ grpc::Status ControlService::StreamedWatch(
       "watch", admitted->caller.who(),
       {{"job", request.job()}, {"every_ns", request.every_ns()}, {"window_ns", request.window_ns()}});
   StreamSink sink(*context, *call, [&](const std::string& job, v1::StatusReply& reply) {
-    describe_(admitted->caller, job, reply);
+    facts_.add_noticed(admitted->caller, job, reply);
   });
   const absl::Status watched = samples_.Watch(request, admitted->caller, sink);
   audited.End(ResultName(watched), Text(watched), {{"samples", sink.samples()}});

@@ -25,11 +25,17 @@ namespace lockstep::aggregator {
 // the server.
 class ControlService final : public v1::Control::StreamedService {
  public:
-  // Adds the server's own data, and what the caller may see of `job`, to a Status. Any thread.
-  using Describe = std::function<void(const Caller&, const std::string& job, v1::StatusReply&)>;
+  // Both are called on any thread.
+  struct Facts {
+    // Adds the server's own data.
+    std::function<void(v1::AggregatorStatus&)> describe = [](v1::AggregatorStatus&) {};
+    // Adds what was noticed of `job`, or of all jobs if it is empty, and the caller may see.
+    std::function<void(const Caller&, const std::string& job, v1::StatusReply&)> add_noticed =
+        [](const Caller&, const std::string&, v1::StatusReply&) {};
+  };
 
   ControlService(Hub& hub, SampleSource& samples, RecordingSource& recordings, RpcCounts& calls,
-                 CaptureUse& use, AuditLog& audit, Callers& callers, std::string version, Describe describe,
+                 CaptureUse& use, AuditLog& audit, Callers& callers, std::string version, Facts facts,
                  Captures::After after)
       : hub_(hub),
         samples_(samples),
@@ -39,7 +45,7 @@ class ControlService final : public v1::Control::StreamedService {
         audit_(audit),
         callers_(callers),
         version_(std::move(version)),
-        describe_(std::move(describe)),
+        facts_(std::move(facts)),
         after_(std::move(after)) {}
 
   grpc::Status StreamedStatus(grpc::ServerContext* context,
@@ -92,7 +98,7 @@ class ControlService final : public v1::Control::StreamedService {
   Callers& callers_;
   CallSlots slots_{kMostCallsOfOneUser};
   const std::string version_;
-  const Describe describe_;
+  const Facts facts_;
   const Captures::After after_;
 };
 

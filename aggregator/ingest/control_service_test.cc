@@ -154,8 +154,9 @@ TEST(CallSlotsTest, EachUserHasTheirOwn) {
 
 TEST_F(ControlServiceTest, AWatcherGetsWhatIsNoticedOfTheJobBeforeEachSampleAndPause) {
   // Two users have jobs of that name.
-  described_ = [](const std::string& job, v1::StatusReply& reply) {
+  noticed_ = [](const Caller& caller, const std::string& job, v1::StatusReply& reply) {
     EXPECT_EQ(job, "train");
+    EXPECT_FALSE(caller.may_use_all());
     for (const uint32_t uid : {kAlice + 1, kAlice}) {
       v1::JobSteps& steps = *reply.add_jobs();
       steps.set_job("train");
@@ -177,7 +178,7 @@ TEST_F(ControlServiceTest, AWatcherGetsWhatIsNoticedOfTheJobBeforeEachSampleAndP
   pause.mutable_pause();
   ended.mutable_ended();
   samples_.events = {pace, sample, pause, ended};
-  const auto context = As("root");
+  const auto context = As("alice");
   auto reader = stub_->Watch(context.get(), {});
   v1::WatchEvent event;
   std::vector<v1::WatchEvent::EventCase> kinds;

@@ -126,7 +126,9 @@ class IngestTest : public ::testing::Test {
     ingest_ = std::make_unique<IngestService>(*hub_, calls_, audit_, clock_, *callers_);
     control_ = std::make_unique<ControlService>(
         *hub_, samples_, recordings_, calls_, use_, audit_, *callers_, "test",
-        [this](const Caller&, const std::string& job, v1::StatusReply& reply) { described_(job, reply); },
+        ControlService::Facts{
+            .add_noticed = [this](const Caller& caller, const std::string& job,
+                                  v1::StatusReply& reply) { noticed_(caller, job, reply); }},
         [](const std::string&, v1::TraceFinished&) {});
     grpc::ServerBuilder builder;
     rpc::Configure(builder, {});
@@ -242,9 +244,8 @@ class IngestTest : public ::testing::Test {
                   audit_clock_};
   FakeSamples samples_;
   FakeRecordings recordings_;
-  // Adds what the server knows of a job to a status.
-  std::function<void(const std::string&, v1::StatusReply&)> described_ = [](const std::string&,
-                                                                            v1::StatusReply&) {};
+  std::function<void(const Caller&, const std::string&, v1::StatusReply&)> noticed_ =
+      [](const Caller&, const std::string&, v1::StatusReply&) {};
   std::unique_ptr<IngestService> ingest_;
   rpc::ConnectionGate peers_;  // without connections
   // Rights of callers whom credentials identify.

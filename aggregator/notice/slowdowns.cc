@@ -81,9 +81,30 @@ void Slowdowns::Advance() {
       Note(key, job, job.notices.Compare(now), news);
       NoteTrend(job, now);
     }
+    EndThoseWithoutProcesses(now, news);
     std::erase_if(jobs_, [&](const auto& job) { return now - job.second.heard > kForget; });
   }
   Announce(news);
+}
+
+void Slowdowns::EndThoseWithoutProcesses(MonoTime now, Changes& news) {
+  std::vector<JobKey> quiet;
+  for (const auto& [key, job] : jobs_) {
+    if (now - job.heard > kQuiet && (job.slow() || !job.trend.empty())) quiet.push_back(key);
+  }
+  if (quiet.empty()) return;
+  std::set<JobKey> running;
+  for (const SeenRank& seen : daemons_.Ranks()) running.insert({seen.rank.job(), seen.rank.uid()});
+  for (const JobKey& key : quiet) {
+    if (running.contains(key)) continue;
+    Job& job = jobs_.at(key);
+    analysis::JobNotices::News ended;
+    for (const Kept& kept : job.kept) {
+      if (kept.slowdown.ended_unix_ns() == 0) ended.ended.emplace_back(kept.slowdown.rank());
+    }
+    Note(key, job, ended, news);
+    job.trend.clear();
+  }
 }
 
 void Slowdowns::NoteTrend(Job& job, MonoTime now) {

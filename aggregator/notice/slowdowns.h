@@ -3,6 +3,7 @@
 #ifndef LOCKSTEP_AGGREGATOR_NOTICE_SLOWDOWNS_H_
 #define LOCKSTEP_AGGREGATOR_NOTICE_SLOWDOWNS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -46,7 +47,8 @@ class Slowdowns final : public StepSink {
   Slowdowns(const DaemonRegistry& daemons, const JobClock& clock, SlowdownsOptions options);
 
   void OnSteps(const DaemonKey& daemon, const v1::StepUpdate& steps) override;
-  // Ends the wait for late ranks, and forgets jobs that have sent nothing for an hour. Call it each second.
+  // Ends the wait for late ranks, ends the slowdowns of jobs without processes, and forgets jobs that have
+  // sent nothing for an hour. Call it each second.
   void Advance();
   void NoteCapture(uint64_t id, const AlarmCapture& capture);
 
@@ -62,6 +64,8 @@ class Slowdowns final : public StepSink {
   static constexpr size_t kMostHosts = size_t{1} << 17;  // of a job's ranks
   static constexpr size_t kMostKept = 16;                // those that have ended
   static constexpr Nanos kForget = Nanos::Seconds(3600);
+  // The processes of a job without steps for longer may have ended.
+  static constexpr Nanos kQuiet = Nanos::Seconds(20);
   static constexpr Nanos kBetweenTrends = Nanos::Seconds(60);
   static constexpr size_t kMostTrends = 60;
   // A job without steps for longer has ended, hangs, or is in a long evaluation.
@@ -78,6 +82,12 @@ class Slowdowns final : public StepSink {
     std::deque<Kept> kept;    // the newest last
     std::deque<Nanos> trend;  // as JobSteps.trend_ns
     MonoTime trend_at;        // of its newest value
+
+    // True if a rank is still slow.
+    bool slow() const {
+      return std::any_of(kept.begin(), kept.end(),
+                         [](const Kept& k) { return k.slowdown.ended_unix_ns() == 0; });
+    }
   };
   struct Change {
     uint64_t id = 0;
@@ -88,6 +98,9 @@ class Slowdowns final : public StepSink {
     std::vector<Change> slower, ended;
   };
 
+  // Ends the slowdowns and the trend of quiet jobs of which no process runs. A later job may have the same
+  // name.
+  void EndThoseWithoutProcesses(MonoTime now, Changes& news) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropQuietest(const std::set<JobKey>& kept) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void NoteTrend(Job& job, MonoTime now);
   // Takes what a job's steps have shown, and appends the changes.

@@ -1,5 +1,6 @@
 #include "aggregator/notice/slowdowns.h"
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <string>
@@ -187,6 +188,24 @@ TEST_F(SlowdownsTest, KeepsTheStepTimeOfEachMinuteWithSteps) {
   now_ += Nanos::Seconds(600);
   slowdowns_.Advance();
   EXPECT_EQ(Status().jobs(0).trend_ns_size(), 60) << "no step has ended since";
+}
+
+TEST_F(SlowdownsTest, EndsTheSlowdownsOfAJobWithoutProcesses) {
+  Steps(600);
+  Steps(60, Nanos::Millis(10));
+  ASSERT_EQ(fresh_.size(), 1u);
+  now_ += Nanos::Seconds(60);
+  slowdowns_.Advance();
+  EXPECT_EQ(Status().jobs(0).slowdowns(0).ended_unix_ns(), 0) << "its processes run: a long evaluation";
+  EXPECT_GT(Status().jobs(0).trend_ns_size(), 0);
+  for (size_t i = 0; i < connections_.size(); ++i)
+    daemons_.SetRanks({i == 0 ? "a" : "b", 1}, connections_[i].get(), {});
+  slowdowns_.Advance();
+  EXPECT_NE(Status().jobs(0).slowdowns(0).ended_unix_ns(), 0);
+  EXPECT_EQ(Status().jobs(0).trend_ns_size(), 0);
+  EXPECT_EQ(std::count(events_.begin(), events_.end(), "rank_slower_ended"), 1);
+  slowdowns_.Advance();
+  EXPECT_EQ(std::count(events_.begin(), events_.end(), "rank_slower_ended"), 1);
 }
 
 TEST_F(SlowdownsTest, ForgetsAJobAfterAnHour) {

@@ -143,12 +143,17 @@ class Screen {
     if (slow > kMostSlowdowns)
       Say(absl::StrCat("  and ", slow - kMostSlowdowns, " more: lockstep status"), 2, Tone::kPlain);
     // One value has no trend.
-    if (notice.steps().trend_ns_size() < 2) return;
+    if (notice.steps().trend_ns_size() >= 2) MinuteTrend(notice.steps());
+  }
+
+  void MinuteTrend(const v1::JobSteps& steps) {
+    const std::string before = "  all steps, by minute: ";
+    const std::string after = absl::StrCat(" ", LengthText(static_cast<double>(*steps.trend_ns().rbegin())));
+    const int room = static_cast<int>(width_ - std::min(width_, before.size() + after.size()));
     std::vector<std::optional<double>> minutes;
-    for (const int64_t step : notice.steps().trend_ns()) minutes.emplace_back(static_cast<double>(step));
-    lines_.push_back(Fitted(absl::StrCat("  all steps, by minute: ", Sparkline(minutes, o_.letters), " ",
-                                         LengthText(minutes.back().value_or(0))),
-                            width_));
+    for (int i = std::max(0, steps.trend_ns_size() - room); i < steps.trend_ns_size(); ++i)
+      minutes.emplace_back(static_cast<double>(steps.trend_ns(i)));
+    lines_.push_back(absl::StrCat(before, Sparkline(minutes, o_.letters), after));
   }
   template <typename Noticed>
   static std::string CaptureOf(const Noticed& noticed) {

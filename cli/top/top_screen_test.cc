@@ -118,6 +118,20 @@ TEST(TopScreen, ShowsWhatIsNoticedBetweenSamples) {
   EXPECT_THAT(page, Not(HasSubstr("SLOWER"))) << "the newest notice counts";
 }
 
+TEST(TopScreen, ANarrowTerminalKeepsTheNewestMinutes) {
+  TopModel model = SlowSinceTheFourth();
+  v1::WatchEvent notice = NoticeOfRank5();
+  v1::JobSteps& steps = *notice.mutable_notice()->mutable_steps();
+  steps.clear_trend_ns();
+  for (int minute = 0; minute < 60; ++minute) steps.add_trend_ns((minute < 57 ? 101 : 116) * kMs);
+  model.Add(notice);
+  for (const size_t width : {60u, 80u}) {
+    const auto lines = RenderTop(model, {.width = width, .letters = TopLetters::kAscii});
+    EXPECT_THAT(lines, Contains(HasSubstr("_### 116 ms"))) << width;
+    for (const std::string& line : lines) EXPECT_LE(Columns(line), width) << line;
+  }
+}
+
 TEST(TopScreen, ShowsAHangBeforeTheFirstSample) {
   TopModel model;
   model.Add(PaceOf());
