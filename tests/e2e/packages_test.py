@@ -57,7 +57,7 @@ class Packages:
         cls.work = pathlib.Path(tempfile.mkdtemp(prefix="lk-deb-"))
         # A distributor must set it. Without it, the maintainer is root of the build machine.
         os.environ["DEBEMAIL"] = "packages@example.org"
-        output("bash", ROOT / "tools/dev/deb.sh", "--built", BIN.parent, "-o", cls.work, cwd=ROOT)
+        output("bash", ROOT / "tools/dev/deb.sh", "--built", BIN.parent, "--level", "0", "-o", cls.work, cwd=ROOT)
         cls.files = {c: next(cls.work.glob(f"lockstep-{c}_{VERSION}-1_*.deb")) for c in COMPONENTS}
 
     @classmethod

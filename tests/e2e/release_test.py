@@ -45,7 +45,7 @@ class Release:
     @staticmethod
     def make_files(folder, umask, **surroundings):
         env = {**os.environ, "DEBEMAIL": "packages@example.org", "SOURCE_DATE_EPOCH": EPOCH, **surroundings}
-        for script, args in (("bundle", ("--level", "1")), ("deb", ())):
+        for script, args in (("bundle", ("--level", "1")), ("deb", ("--level", "0"))):
             output("bash", ROOT / f"tools/dev/{script}.sh", "--built", BUILD, "--out", folder, *args, cwd=ROOT, env=env, umask=umask)
         return sorted(p for p in folder.iterdir() if p.is_file())
 

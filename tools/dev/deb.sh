@@ -4,15 +4,17 @@
 # only for binaries in the build tree. A package contains the files that `cmake --install --component` installs.
 . tools/dev/lib.sh
 
-preset=release built= out=build
+preset=release built= out=build level=6
 while [ $# -gt 0 ]; do
   case "$1" in
     --preset) preset=${2:?"--preset needs a name"}; shift ;;
     --built) built=${2:?"--built needs a folder"}; shift ;;
+    --level) level=${2:?"--level needs a number"}; shift ;;
     -o|--out) out=${2:?"$1 needs a folder"}; shift ;;
-    *) echo "usage: ./dev deb [--preset release|dev] [--built DIR] [-o DIR]
+    *) echo "usage: ./dev deb [--preset release|dev] [--built DIR] [--level N] [-o DIR]
   Writes four packages, of client, daemon, aggregator and CLI, into DIR (build).
   --built DIR   of the build tree DIR as it is: installs and builds nothing
+  --level N     of xz (6); a smaller one is faster
   DEBFULLNAME and DEBEMAIL name the maintainer, as in Debian's own tools" >&2
        case "$1" in -h|--help) exit 0 ;; *) exit 2 ;; esac ;;
   esac
@@ -106,7 +108,7 @@ package() {
   if [ -d "$root/etc" ]; then (cd "$root" && find etc -type f -printf '/%p\n' | sort > DEBIAN/conffiles); fi
   (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums)
   chmod -R u=rwX,go=rX "$root"
-  dpkg-deb --root-owner-group -Zxz --build "$root" "$out" >/dev/null
+  dpkg-deb --root-owner-group -Zxz "-z$level" --build "$root" "$out" >/dev/null
   local file=$out/lockstep-${component}_${version}_$architecture.deb
   rm -r "$root/DEBIAN"
   # shellcheck disable=SC2046
