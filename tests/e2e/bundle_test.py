@@ -267,7 +267,8 @@ class EmptyChroot(unittest.TestCase):
         self.assertEqual(added["LOCKSTEP_SOCKET"], self.chroot.socket)
         self.assertIn("daemon at " + self.chroot.socket, done.stderr)
         # The daemon's process has its own name and not that of the loader.
-        self.assertEqual(len(self.chroot.daemons()), 1)
+        # A process of `run` that started it may still end.
+        wait_until(lambda: len(self.chroot.daemons()) == 1, "one daemon", lambda: str(self.chroot.daemons()))
         status = json.loads(self.assert_runs(self.in_chroot("lockstep", "status", "--format", "json")))
         self.assertEqual(len(status["daemons"]), 1)
         self.chroot.stop_daemons()
