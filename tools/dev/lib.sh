@@ -57,9 +57,6 @@ install() {
 
 jobs() { nproc; }
 
-# Of the builds. 19 lets everything else on the machine run first.
-niceness=0
-
 # configure_and_build PRESET TARGET...
 configure_and_build() {
   local preset=$1
@@ -71,7 +68,7 @@ configure_and_build() {
     die "configuring preset $preset failed"
   fi
   rm -f "$log"
-  nice -n $niceness cmake --build --preset "$preset" -- -j "$(jobs)" "$@" >&2
+  cmake --build --preset "$preset" -- -j "$(jobs)" "$@" >&2
 }
 
 # The programs that are installed. The client library is installed too.

@@ -33,31 +33,11 @@ if [ $all = 0 ]; then
 fi
 
 failed=0
-# The patient tests wait for most of their time, and a busy machine does not change their result. Builds and unit tests yield to
-# them.
-patient_log=$(mktemp)
-setsid ctest --preset patient "$@" > "$patient_log" 2>&1 &
-patient=$!
-end_patient() {
-  [ -n "$patient" ] || return 0
-  # ctest first, so that it starts no further test. Tests remove what they have started when they are interrupted.
-  kill "$patient" 2>/dev/null || true
-  kill -INT -- "-$patient" 2>/dev/null || true
-  wait "$patient" || true
-  cat "$patient_log"
-}
-trap 'end_patient; rm -f "$patient_log"' EXIT
-niceness=19
 for sanitizer in asan tsan; do
   say "building and testing ($sanitizer)"
   configure_and_build "$sanitizer" sanitized
-  nice -n $niceness ctest --preset "$sanitizer" "$@" || failed=1
+  ctest --preset "$sanitizer" "$@" || failed=1
 done
-niceness=0
-say "testing: the patient tests, which began before the sanitizers' builds"
-wait "$patient" || failed=1
-patient=
-cat "$patient_log"
 bash tools/dev/fuzz.sh --total "${LOCKSTEP_FUZZ_SECONDS:-150}" || failed=1
 say "building and testing the client for ARM processors (aarch64)"
 configure_and_build aarch64
