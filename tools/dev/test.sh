@@ -6,7 +6,7 @@ if [ "${1:-}" = --help ]; then
   echo "usage: ./dev test [--all] [ctest options]"
   echo "  without --all: builds once, runs every test without further needs, and lists the skipped tests"
   echo "  --all: also the checks of ./dev check, clang-tidy on what changed since the last tag (for three minutes), address,"
-  echo "         undefined-behaviour and thread sanitizers, two and a half minutes of fuzzers, and the client for ARM processors;"
+  echo "         undefined-behaviour and thread sanitizers, a minute and a half of fuzzers, and the client for ARM processors;"
   echo "         unit tests then run only with the sanitizers"
   exit
 fi
@@ -38,7 +38,7 @@ for sanitizer in asan tsan; do
   configure_and_build "$sanitizer" sanitized
   ctest --preset "$sanitizer" "$@" || failed=1
 done
-bash tools/dev/fuzz.sh --total "${LOCKSTEP_FUZZ_SECONDS:-150}" || failed=1
+bash tools/dev/fuzz.sh --total "${LOCKSTEP_FUZZ_SECONDS:-90}" || failed=1
 say "building and testing the client for ARM processors (aarch64)"
 configure_and_build aarch64
 ctest --preset aarch64 "$@" || failed=1
