@@ -10,17 +10,9 @@ namespace {
 
 constexpr Nanos kHour = Nanos::Seconds(3600);
 
-v1::TraceRequest RequestOf(const Alarm& alarm) {
-  v1::TraceRequest request;
-  request.set_job(alarm.job.job);
-  request.set_via("auto");
-  request.set_activities(v1::RECORDED_ACTIVITIES_USUAL);
-  return request;
-}
-
 }  // namespace
 
-AlarmPolicy::AlarmPolicy(AlarmPolicyOptions options, Trace trace, Done done, AuditLog& audit)
+AlarmPolicy::AlarmPolicy(AlarmPolicyOptions options, RunTrace trace, Done done, AuditLog& audit)
     : options_(std::move(options)), trace_(std::move(trace)), done_(std::move(done)), audit_(audit) {}
 
 AlarmPolicy::~AlarmPolicy() { Shutdown(); }
@@ -114,40 +106,17 @@ AlarmCapture AlarmPolicy::Capture(const Alarm& alarm) {
 }
 
 v1::TraceFinished AlarmPolicy::CapturePresent(const Alarm& alarm) {
-  v1::TraceRequest request = RequestOf(alarm);
-  request.set_duration_ns(
+  v1::TraceRequest window;
+  window.set_duration_ns(
       std::clamp(std::min(alarm.length, kLongest) * options_.steps, kShortest, kLongest).ns());
-  return Audited(alarm, request);
+  return CaptureByProgram(alarm.job, alarm.text, std::move(window), trace_, audit_);
 }
 
 v1::TraceFinished AlarmPolicy::CapturePast(const Alarm& alarm) {
-  v1::TraceRequest request = RequestOf(alarm);
+  v1::TraceRequest window;
   const Nanos waited = alarm.kind == Alarm::Kind::kHang ? std::min(alarm.length, kLongestPast) : Nanos();
-  request.set_past_ns(std::min(waited + kPast, kLongestPast).ns());
-  return Audited(alarm, request);
-}
-
-v1::TraceFinished AlarmPolicy::Audited(const Alarm& alarm, const v1::TraceRequest& request) {
-  AuditCaller who;
-  who.by = "program";
-  const Caller caller = Caller::OfJob({alarm.job.job, alarm.job.uid}, {.capture_own = true}).KnownAs(who);
-  AuditLog::Call audited = audit_.Begin("trace", who,
-                                        {{"job", alarm.job.job},
-                                         {"job_uid", alarm.job.uid},
-                                         {"because", alarm.text},
-                                         {"duration_ns", request.duration_ns()},
-                                         {"past_ns", request.past_ns()}});
-  std::string capture, captured_job;
-  int ranks = 0;
-  v1::TraceFinished finished = trace_(request, caller, [&](const v1::TraceEvent& event) {
-    if (!event.has_accepted()) return;
-    capture = event.accepted().capture();
-    captured_job = event.accepted().job();
-    ranks = event.accepted().ranks_size();
-  });
-  audited.End(OutcomeName(finished.outcome()), finished.text(),
-              {{"capture", capture}, {"captured_job", captured_job}, {"captured_ranks", ranks}});
-  return finished;
+  window.set_past_ns(std::min(waited + kPast, kLongestPast).ns());
+  return CaptureByProgram(alarm.job, alarm.text, std::move(window), trace_, audit_);
 }
 
 }  // namespace lockstep::aggregator

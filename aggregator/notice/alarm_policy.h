@@ -14,6 +14,7 @@
 
 #include "aggregator/captures/captures.h"
 #include "aggregator/notice/alarm.h"
+#include "aggregator/notice/program_capture.h"
 #include "base/log/audit_log.h"
 #include "base/log/log.h"
 #include "base/mutex.h"
@@ -36,14 +37,11 @@ struct AlarmPolicyOptions {
 // one call of the command. The ranks that a broken switch slows down are noticed one after the other.
 class AlarmPolicy {
  public:
-  // Runs a capture until its report is finished, as Captures::Trace.
-  using Trace =
-      std::function<v1::TraceFinished(const v1::TraceRequest&, const Caller&, const CaptureSession::Emit&)>;
   // Receives the capture of each alarm.
   using Done = std::function<void(const Alarm&, const AlarmCapture&)>;
 
   // `audit` outlives this.
-  AlarmPolicy(AlarmPolicyOptions options, Trace trace, Done done, AuditLog& audit);
+  AlarmPolicy(AlarmPolicyOptions options, RunTrace trace, Done done, AuditLog& audit);
   ~AlarmPolicy();
   AlarmPolicy(const AlarmPolicy&) = delete;
   AlarmPolicy& operator=(const AlarmPolicy&) = delete;
@@ -82,12 +80,11 @@ class AlarmPolicy {
   AlarmCapture Capture(const Alarm& alarm);
   v1::TraceFinished CapturePresent(const Alarm& alarm);
   v1::TraceFinished CapturePast(const Alarm& alarm);
-  v1::TraceFinished Audited(const Alarm& alarm, const v1::TraceRequest& request);
   bool enabled() const { return options_.captures_per_hour > 0 || options_.command != nullptr; }
   bool stopping();
 
   const AlarmPolicyOptions options_;
-  const Trace trace_;
+  const RunTrace trace_;
   const Done done_;
   AuditLog& audit_;
 

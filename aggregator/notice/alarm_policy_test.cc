@@ -101,7 +101,7 @@ TEST_F(AlarmPolicyTest, CapturesSomeStepsOfTheJobAndSaysWhy) {
   Start(2);
   EXPECT_EQ(Add(1).capture, "c1");
   ASSERT_EQ(requests_.size(), 1u);
-  EXPECT_EQ(requests_[0].job(), "train");
+  EXPECT_EQ(requests_[0].job(), "1000:train");
   EXPECT_EQ(requests_[0].duration_ns(), 2'000'000'000);
   EXPECT_THAT(absl::StrJoin(lines_.lines(), "\n"), HasSubstr("\"because\":\"rank 3 takes long"));
 }

@@ -197,35 +197,6 @@ std::optional<JobKey> GpuWindows::Due(Nanos* wait) {
   return due;
 }
 
-v1::TraceFinished GpuWindows::Capture(const JobKey& job, const Recording& recording) {
-  v1::TraceRequest request;
-  request.set_job(absl::StrCat(job.uid, ":", job.job));
-  request.set_via("auto");
-  request.set_activities(v1::RECORDED_ACTIVITIES_USUAL);
-  request.set_duration_ns(recording.state.window_ns());
-  AuditCaller who;
-  who.by = "program";
-  const Caller caller = Caller::OfJob({job.job, job.uid}, {.capture_own = true}).KnownAs(who);
-  AuditLog::Call audited =
-      audit_.Begin("trace", who,
-                   {{"job", job.job},
-                    {"job_uid", job.uid},
-                    {"because", absl::StrCat("lockstep record on, by ", NameOf(recording.by))},
-                    {"duration_ns", request.duration_ns()},
-                    {"past_ns", request.past_ns()}});
-  std::string capture, captured_job;
-  int ranks = 0;
-  v1::TraceFinished finished = options_.trace(request, caller, [&](const v1::TraceEvent& event) {
-    if (!event.has_accepted()) return;
-    capture = event.accepted().capture();
-    captured_job = event.accepted().job();
-    ranks = event.accepted().ranks_size();
-  });
-  audited.End(OutcomeName(finished.outcome()), finished.text(),
-              {{"capture", capture}, {"captured_job", captured_job}, {"captured_ranks", ranks}});
-  return finished;
-}
-
 void GpuWindows::MakeWindow(const JobKey& job) {
   Recording copy;
   {
@@ -234,7 +205,11 @@ void GpuWindows::MakeWindow(const JobKey& job) {
     if (recording == recordings_.end()) return;
     copy = recording->second;
   }
-  const v1::TraceFinished finished = Capture(job, copy);
+  v1::TraceRequest window;
+  window.set_duration_ns(copy.state.window_ns());
+  const v1::TraceFinished finished =
+      CaptureByProgram(job, absl::StrCat("lockstep record on, by ", NameOf(copy.by)), std::move(window),
+                       options_.trace, audit_);
   Note(job, copy.generation, finished);
   options_.tidy();
   ForgetRemoved();

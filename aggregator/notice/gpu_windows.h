@@ -17,6 +17,7 @@
 #include "aggregator/ingest/recording_source.h"
 #include "aggregator/nodes/clock.h"
 #include "aggregator/nodes/seen_rank.h"
+#include "aggregator/notice/program_capture.h"
 #include "base/log/audit_log.h"
 #include "base/log/log.h"
 #include "base/mutex.h"
@@ -29,8 +30,7 @@ struct GpuWindowsOptions {
   size_t most_kept = 50;
   std::function<MonoTime()> now = &MonoNow;
   LogSink log = &LogNothing;
-  // Runs a capture until its report is finished, as Captures::Trace.
-  std::function<v1::TraceFinished(const v1::TraceRequest&, const Caller&, const CaptureSession::Emit&)> trace;
+  RunTrace trace;
   // Returns the job that a name selects, if it runs and the caller may capture it.
   std::function<absl::StatusOr<JobKey>(const std::string& job, const Caller&)> resolve;
   // Returns the jobs that a name selects, also ended ones, as DaemonRegistry::JobsNamed.
@@ -91,7 +91,6 @@ class GpuWindows final : public RecordingSource {
   // the time until the next look if none is due.
   std::optional<JobKey> Due(Nanos* wait);
   void MakeWindow(const JobKey& job);
-  v1::TraceFinished Capture(const JobKey& job, const Recording& recording);
   // Takes the end of a window of this generation.
   void Note(const JobKey& job, uint64_t generation, const v1::TraceFinished& finished);
   // Forgets captures that are not stored any more.
