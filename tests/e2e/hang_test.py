@@ -14,6 +14,7 @@ import unittest
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
 from live_job import LiveJob  # noqa: E402
+from local_aggregator import LocalAggregator  # noqa: E402
 from waiting import wait_until  # noqa: E402
 
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -194,11 +195,7 @@ class Hang(unittest.TestCase):
 
     def test_the_aggregator_explains_it_too(self):
         with tempfile.TemporaryDirectory(prefix="lk-") as folder:
-            address = f"unix:{folder}/aggregator.sock"
-            aggregator = subprocess.Popen([BIN / "lockstep-aggregator", "--listen", address, "--state-dir", f"{folder}/state"],
-                                          stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.addCleanup(aggregator.wait, 20)
-            self.addCleanup(aggregator.terminate)
+            address = LocalAggregator(self, BIN, folder).address
             self.start(LATE, 20, "sleep", python=True, env={"LOCKSTEP_AGGREGATOR": address}).pids()
             answers = []
 

@@ -6,7 +6,6 @@ import os
 import pathlib
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,6 +13,7 @@ import unittest
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
+from local_aggregator import LocalAggregator  # noqa: E402
 from loop_job import loop_job  # noqa: E402
 from waiting import wait_until  # noqa: E402
 
@@ -33,21 +33,13 @@ class Noticing(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="lk-")
         self.addCleanup(folder.cleanup)
         self.work = pathlib.Path(folder.name)
-        self.address = f"unix:{self.work}/aggregator.sock"
-        self.start_aggregator(*settings)
+        self.aggregator = LocalAggregator(self, BIN, self.work, *settings)
+        self.address = self.aggregator.address
         job = loop_job(BIN, self.work / "job", RANKS, kind, SLOW, step=step, env={"LOCKSTEP_AGGREGATOR": self.address})
         job.__enter__()
         self.addCleanup(job.__exit__)
         job.wait_for_ranks()
         return job
-
-    def start_aggregator(self, *settings):
-        with open(self.work / "aggregator.log", "a") as log:
-            aggregator = subprocess.Popen([BIN / "lockstep-aggregator", "--listen", self.address, "--state-dir", self.work / "state", *settings],
-                                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log)
-        self.addCleanup(aggregator.wait, 30)
-        self.addCleanup(aggregator.terminate)
-        self.aggregator = aggregator
 
     def status(self, job, member="jobs"):
         """Returns the first entry of a list of the status, or None."""
@@ -55,16 +47,13 @@ class Noticing(unittest.TestCase):
         entries = json.loads(done.stdout)[member] if done.returncode == 0 else []
         return entries[0] if entries else None
 
-    def log_text(self):
-        return (self.work / "aggregator.log").read_text()
-
     def wait_for_slowdown(self, job, done=lambda slowdown: True):
         last = []
 
         def noticed():
             last[:] = [self.status(job)]
             return last[0] and last[0]["slowdowns"] and done(last[0]["slowdowns"][0])
-        wait_until(noticed, "a slowdown", lambda: f"{last}\n{self.log_text()}{job.rank_output()}", 90)
+        wait_until(noticed, "a slowdown", lambda: f"{last}\n{self.aggregator.log_text()}{job.rank_output()}", 90)
         return last[0]["slowdowns"][0]
 
     def assert_noticed(self, slowdown):
@@ -82,7 +71,7 @@ class Noticing(unittest.TestCase):
         self.assertIsNone(slowdown["no_capture"])
         report = json.loads((self.work / "state/captures" / slowdown["capture"] / "report.json").read_text())
         self.assertEqual(report["stragglers"][0]["ranks"], [SLOW], json.dumps(report["stragglers"], indent=1))
-        self.assertIn("rank_slower", self.log_text())
+        self.assertIn("rank_slower", self.aggregator.log_text())
         lines = [json.loads(line) for line in (self.work / "state/audit.jsonl").read_text().splitlines()]
         audited = [line for line in lines if "because" in line]
         self.assertEqual(len({line["id"] for line in audited}), 1)
@@ -103,10 +92,10 @@ class Noticing(unittest.TestCase):
     def test_a_restarted_aggregator_learns_again(self):
         """The ranks' logs have hundreds of earlier steps then, of which it must make nothing."""
         job = self.start("late", step=2 * STEP)
-        wait_until(lambda: (self.status(job) or {"last_step": 0})["last_step"] >= STEP, "steps", self.log_text, 60)
-        self.aggregator.kill()
-        self.aggregator.wait()
-        self.start_aggregator()
+        wait_until(lambda: (self.status(job) or {"last_step": 0})["last_step"] >= STEP, "steps", self.aggregator.log_text, 60)
+        self.aggregator.process.kill()
+        self.aggregator.process.wait()
+        self.aggregator = LocalAggregator(self, BIN, self.work)
         slowdown = self.wait_for_slowdown(job)
         self.assert_noticed(slowdown)
         self.assertAlmostEqual(slowdown["since_step"], 2 * STEP, delta=20)
@@ -126,26 +115,26 @@ class Noticing(unittest.TestCase):
 
         def ended(hang):
             return hang and (hang["capture"] or hang["no_capture"])
-        wait_until(lambda: ended(self.status(job, "hangs")), "a hang", lambda: f"{self.log_text()}{job.rank_output()}")
+        wait_until(lambda: ended(self.status(job, "hangs")), "a hang", lambda: f"{self.aggregator.log_text()}{job.rank_output()}")
         hang = self.status(job, "hangs")
         self.assertEqual((hang["cause"], hang["late_ranks"], hang["ended_unix_ns"]), ("never_entered", [SLOW], None), hang)
         self.assertRegex(hang["sentence"], rf"^rank {SLOW} \(.*\) never entered all_reduce #101 of world; 3 ranks wait in it for [\d.]+ s$")
         self.assertIsNone(hang["no_capture"])
         self.assertTrue((self.work / "state/captures" / hang["capture"] / "report.json").exists())
-        wait_until(self.alarm.exists, "the program's file", self.log_text)
+        wait_until(self.alarm.exists, "the program's file", self.aggregator.log_text)
         alarm = json.loads(self.alarm.read_text())
         self.assertEqual((alarm["schema"], alarm["kind"], alarm["ranks"], alarm["hosts"]), ("lockstep.alarm/1", "hang", [SLOW], hang["late_hosts"]))
         self.assertEqual((alarm["text"], alarm["capture"]), (hang["sentence"], hang["capture"]))
         self.assertIn("hangs: " + hang["sentence"], job.cli("status", "--aggregator", self.address).stdout)
         self.assertIn(f"\nHANG rank {SLOW} ", job.cli("top", "--aggregator", self.address, "--once").stdout)
         job.signal_ranks(signal.SIGKILL)
-        wait_until(lambda: self.status(job, "hangs")["ended_unix_ns"], "the end", self.log_text)
-        self.assertIn("job_hangs_ended", self.log_text())
+        wait_until(lambda: self.status(job, "hangs")["ended_unix_ns"], "the end", self.aggregator.log_text)
+        self.assertIn("job_hangs_ended", self.aggregator.log_text())
 
     def test_a_healthy_job_shows_its_steps(self):
         job = self.start("none", "--hang-after", "2s")
         wait_until(lambda: (self.status(job) or {"compared_steps": 0})["compared_steps"] >= 2 * STEP, "steps",
-                   lambda: f"{self.status(job)}\n{self.log_text()}", 60)
+                   lambda: f"{self.status(job)}\n{self.aggregator.log_text()}", 60)
         status = self.status(job)
         self.assertEqual((status["ranks"], status["slowdowns"]), (RANKS, []))
         self.assertIsNone(self.status(job, "hangs"))

@@ -6,7 +6,6 @@ import os
 import pathlib
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,6 +14,7 @@ import unittest
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
 from live_job import report_of  # noqa: E402
+from local_aggregator import LocalAggregator  # noqa: E402
 from loop_job import loop_job  # noqa: E402
 from waiting import wait_until  # noqa: E402
 
@@ -131,11 +131,7 @@ class Record(unittest.TestCase):
 
     def test_the_aggregator_dumps_it_too(self):
         with tempfile.TemporaryDirectory(prefix="lk-") as folder:
-            address = f"unix:{folder}/aggregator.sock"
-            aggregator = subprocess.Popen([BIN / "lockstep-aggregator", "--listen", address, "--state-dir", f"{folder}/state"],
-                                          stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.addCleanup(aggregator.wait, 20)
-            self.addCleanup(aggregator.terminate)
+            address = LocalAggregator(self, BIN, folder).address
             job = self.start(env={"LOCKSTEP_AGGREGATOR": address})
             job.wait_for_ranks()
             self.assert_late_rank(self.wait_for_dump(job, "--last", "5s", "--aggregator", address)[1])
@@ -145,11 +141,7 @@ class Record(unittest.TestCase):
 
     def test_windows_of_the_gpus(self):
         with tempfile.TemporaryDirectory(prefix="lk-") as folder:
-            address = f"unix:{folder}/aggregator.sock"
-            aggregator = subprocess.Popen([BIN / "lockstep-aggregator", "--listen", address, "--state-dir", f"{folder}/state"],
-                                          stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.addCleanup(aggregator.wait, 20)
-            self.addCleanup(aggregator.terminate)
+            address = LocalAggregator(self, BIN, folder).address
             job = self.start(env={"LOCKSTEP_AGGREGATOR": address}, mode=())
             job.wait_for_ranks()
             by = ("--aggregator", address)
