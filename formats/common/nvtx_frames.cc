@@ -107,29 +107,29 @@ void AppendQuoted(std::string_view text, std::string& list) {
   list += '"';
 }
 
-std::string Spelled(const PythonValue& value) {
-  if (value.kind != PythonValue::Kind::kList) return value.text;
+std::string Spelled(const PythonLiteral& value) {
+  if (value.kind != PythonLiteral::Kind::kList) return value.text;
   std::string out = "[";
-  for (const PythonValue& item : value.items)
+  for (const PythonLiteral& item : value.items)
     absl::StrAppend(&out, out.size() > 1 ? ", " : "", Spelled(item));
   return out + "]";
 }
 
 // A shape holds only whole numbers.
-std::optional<std::string> ShapeOf(const PythonValue* value) {
-  if (value == nullptr || value->kind != PythonValue::Kind::kList) return std::nullopt;
-  for (const PythonValue& item : value->items) {
-    if (item.kind != PythonValue::Kind::kWord || NumberAtStart(item.text) < 0) return std::nullopt;
+std::optional<std::string> ShapeOf(const PythonLiteral* value) {
+  if (value == nullptr || value->kind != PythonLiteral::Kind::kList) return std::nullopt;
+  for (const PythonLiteral& item : value->items) {
+    if (item.kind != PythonLiteral::Kind::kWord || NumberAtStart(item.text) < 0) return std::nullopt;
   }
   return Spelled(*value);
 }
 
-void AddArgument(const PythonValue& argument, Reading& r) {
+void AddArgument(const PythonLiteral& argument, Reading& r) {
   const std::string_view between = r.shapes.size() > 1 ? ", " : "";
-  const PythonValue* type = argument.Find("type");
-  const PythonValue* dtype = argument.Find("dtype");
-  const PythonValue* value = argument.Find("value");
-  const PythonValue* name = argument.Find("name");
+  const PythonLiteral* type = argument.Find("type");
+  const PythonLiteral* dtype = argument.Find("dtype");
+  const PythonLiteral* value = argument.Find("value");
+  const PythonLiteral* name = argument.Find("name");
   const bool is_tensor = type != nullptr && type->text == "tensor";
   absl::StrAppend(&r.shapes, std::string(between),
                   is_tensor ? ShapeOf(argument.Find("shape")).value_or("[]") : "[]");
@@ -146,23 +146,23 @@ std::optional<Reading> ReadPyProf(std::string_view text) {
   const auto dict = ParsePython(text);
   if (!dict) return std::nullopt;
   Reading r;
-  if (const PythonValue* trace = dict->Find("traceMarker");
-      trace != nullptr && trace->kind == PythonValue::Kind::kList) {
+  if (const PythonLiteral* trace = dict->Find("traceMarker");
+      trace != nullptr && trace->kind == PythonLiteral::Kind::kList) {
     r.what = Reading::What::kCallTrace;
     // PyProf lists the outermost call first; frames list the innermost first.
     for (size_t i = trace->items.size(); i-- > 0;)
       absl::StrAppend(&r.stack, r.stack.empty() ? "" : ";", trace->items[i].text);
     return r;
   }
-  const PythonValue* mod = dict->Find("mod");
-  const PythonValue* op = dict->Find("op");
-  const PythonValue* args = dict->Find("args");
+  const PythonLiteral* mod = dict->Find("mod");
+  const PythonLiteral* op = dict->Find("op");
+  const PythonLiteral* args = dict->Find("args");
   if (mod == nullptr || op == nullptr || op->text.empty()) return std::nullopt;
   r.made_name = absl::StrCat(mod->text, ".", op->text);
   r.kind = FrameKind::kOperator;
-  if (args == nullptr || args->kind != PythonValue::Kind::kList) return r;
+  if (args == nullptr || args->kind != PythonLiteral::Kind::kList) return r;
   r.shapes = r.types = r.values = "[";
-  for (const PythonValue& argument : args->items) AddArgument(argument, r);
+  for (const PythonLiteral& argument : args->items) AddArgument(argument, r);
   for (std::string* list : {&r.shapes, &r.types, &r.values}) *list += "]";
   return r;
 }

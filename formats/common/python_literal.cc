@@ -10,7 +10,7 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
 
-  std::optional<PythonValue> Whole() {
+  std::optional<PythonLiteral> Whole() {
     auto value = Value(0);
     SkipBlanks();
     return value && at_ == text_.size() ? std::move(value) : std::nullopt;
@@ -27,7 +27,7 @@ class Parser {
     return true;
   }
 
-  std::optional<PythonValue> Value(int depth) {
+  std::optional<PythonLiteral> Value(int depth) {
     if (depth > kDeepest || ++values_ > kMostValues) return std::nullopt;
     SkipBlanks();
     if (at_ >= text_.size()) return std::nullopt;
@@ -36,7 +36,7 @@ class Parser {
       case '"': {
         auto text = Text();
         if (!text) return std::nullopt;
-        return PythonValue{.kind = PythonValue::Kind::kText, .text = std::move(*text)};
+        return PythonLiteral{.kind = PythonLiteral::Kind::kText, .text = std::move(*text)};
       }
       case '[':
         return List(depth, '[', ']');
@@ -66,16 +66,16 @@ class Parser {
     return std::nullopt;
   }
 
-  std::optional<PythonValue> Word() {
+  std::optional<PythonLiteral> Word() {
     const size_t begin = at_;
     while (at_ < text_.size() && std::string_view(",:[](){} '\"").find(text_[at_]) == std::string_view::npos)
       ++at_;
     if (at_ == begin) return std::nullopt;
-    return PythonValue{.text = std::string(text_.substr(begin, at_ - begin))};
+    return PythonLiteral{.text = std::string(text_.substr(begin, at_ - begin))};
   }
 
-  std::optional<PythonValue> List(int depth, char open, char close) {
-    PythonValue list{.kind = PythonValue::Kind::kList};
+  std::optional<PythonLiteral> List(int depth, char open, char close) {
+    PythonLiteral list{.kind = PythonLiteral::Kind::kList};
     Take(open);
     while (!Take(close)) {
       auto item = Value(depth + 1);
@@ -86,8 +86,8 @@ class Parser {
     return list;
   }
 
-  std::optional<PythonValue> Dict(int depth) {
-    PythonValue dict{.kind = PythonValue::Kind::kDict};
+  std::optional<PythonLiteral> Dict(int depth) {
+    PythonLiteral dict{.kind = PythonLiteral::Kind::kDict};
     Take('{');
     while (!Take('}')) {
       auto key = Text();
@@ -113,13 +113,13 @@ class Parser {
 
 }  // namespace
 
-const PythonValue* PythonValue::Find(std::string_view key) const {
+const PythonLiteral* PythonLiteral::Find(std::string_view key) const {
   for (size_t i = 0; i < keys.size(); ++i) {
     if (keys[i] == key) return &items[i];
   }
   return nullptr;
 }
 
-std::optional<PythonValue> ParsePython(std::string_view text) { return Parser(text).Whole(); }
+std::optional<PythonLiteral> ParsePython(std::string_view text) { return Parser(text).Whole(); }
 
 }  // namespace lockstep::formats

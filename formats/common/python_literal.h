@@ -11,7 +11,7 @@
 
 namespace lockstep::formats {
 
-struct PythonValue {
+struct PythonLiteral {
   enum class Kind : uint8_t {
     kWord,
     kText,
@@ -19,16 +19,16 @@ struct PythonValue {
     kDict
   };  // kWord: a number, True, None, …; tuples are lists
   Kind kind = Kind::kWord;
-  std::string text;                // of a word or text
-  std::vector<PythonValue> items;  // of a list; the values of a dict
-  std::vector<std::string> keys;   // of a dict
+  std::string text;                  // of a word or text
+  std::vector<PythonLiteral> items;  // of a list; the values of a dict
+  std::vector<std::string> keys;     // of a dict
 
   // Null: this is not a dict, or it lacks the key.
-  const PythonValue* Find(std::string_view key) const;
+  const PythonLiteral* Find(std::string_view key) const;
 };
 
 // nullopt: the text is not a value, nests more than 16 levels deep, or has more than 4096 values.
-std::optional<PythonValue> ParsePython(std::string_view text);
+std::optional<PythonLiteral> ParsePython(std::string_view text);
 
 }  // namespace lockstep::formats
 
