@@ -4,7 +4,7 @@ case "${1:-}" in
   --help|-h) echo "usage: ./dev lint [--all | --changed]
   without an option: builds everything with clang and runs clang-tidy on each source (build/lint)
   --all: only runs clang-tidy, on every source
-  --changed: only runs clang-tidy, on at most 60 sources that changed since the last tag, and for about three minutes"; exit ;;
+  --changed: only runs clang-tidy, on at most 60 sources that changed since the last tag, and for about a minute and a half"; exit ;;
 esac
 install build check all
 case "${1:-}" in

@@ -5,7 +5,7 @@ all=0
 if [ "${1:-}" = --help ]; then
   echo "usage: ./dev test [--all] [ctest options]"
   echo "  without --all: builds once, runs every test without further needs, and lists the skipped tests"
-  echo "  --all: also the checks of ./dev check, clang-tidy on what changed since the last tag (for three minutes), address,"
+  echo "  --all: also the checks of ./dev check, clang-tidy on what changed since the last tag (for a minute and a half), address,"
   echo "         undefined-behaviour and thread sanitizers, a minute and a half of fuzzers, and the client for ARM processors;"
   echo "         unit tests then run only with the sanitizers"
   exit

@@ -115,7 +115,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--changed", action="store_true")
     arguments.add_argument("--files", type=int, default=60)
-    arguments.add_argument("--seconds", type=int, default=180, help="begins no further source after this time")
+    arguments.add_argument("--seconds", type=int, default=90, help="begins no further source after this time")
     options = arguments.parse_args()
     build_generated_headers()
     sources = output("git", "ls-files", "-co", "--exclude-standard", "*.cc").split()
