@@ -17,8 +17,6 @@ NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)
 # A definition begins in the first column: an optional type, then Class::Member( or Outer::Inner::Member(. Before it, no line has a
 # bracket, a semicolon or an assignment.
 MEMBER = re.compile(r"^(?:[A-Za-z_][^\n;=(#]*[\s*&>])?((?:[A-Z]\w*(?:<[^<>\n]*>)?::)+)(?:~?\w+|operator[^\n(]+|operator\(\))\(", re.MULTILINE)
-
-
 # Namespaces and types begin in the first column.
 LINE = re.compile(r"^(?:namespace ?([\w:]*) ?\{|(\})  // (?:unnamed )?namespace|(?:class|struct|union|enum(?: class)?) (?:alignas\(\d+\) )?(?:\[\[\w+\]\] )?(\w+)(?!\w|::)[^;\n]*\{)",
                   re.MULTILINE)

@@ -27,6 +27,7 @@ PLANTED = [
     ("layers", "base/unlisted/planted.cc", "\n", "its folder is not in FOLDERS"),
     ("layers", "report/CMakeLists.txt", "+\nlockstep_public_headers(planted.h)\n", "report/planted.h: public in CMakeLists.txt, and not there"),
     ("classes", "report/planted.cc", "namespace lockstep::report {\nvoid Planted::First() {}\n}\n", "lockstep::report::Planted is defined in"),
+    ("classes", "report/planted.h", "namespace lockstep::formats {\nstruct PythonLiteral {\n};\n}\n", "both define lockstep::formats::PythonLiteral"),
     ("members", "report/planted.h", GUARDED, "Planted has a mutex, and `int count_` does not say what protects it"),
     ("members", "report/planted.h", "std::mutex planted;\n", "std::mutex: use base/mutex.h"),
     ("words", "report/planted.h", "// The daemon is told of it.\n", 'planted.h:1: "told"'),

@@ -12,12 +12,8 @@
 namespace lockstep::formats {
 
 struct PythonLiteral {
-  enum class Kind : uint8_t {
-    kWord,
-    kText,
-    kList,
-    kDict
-  };  // kWord: a number, True, None, …; tuples are lists
+  // A word is a number, True, None, …. Tuples are lists.
+  enum class Kind : uint8_t { kWord, kText, kList, kDict };
   Kind kind = Kind::kWord;
   std::string text;                  // of a word or text
   std::vector<PythonLiteral> items;  // of a list; the values of a dict
