@@ -200,10 +200,8 @@ class Parser {
     }
     if (op.kind == OpKind::kCollective) {
       const std::string_view name = words.Next();
-      int i = 0;
-      while (i < kCollectives && CollectiveName(static_cast<Collective>(i)) != name) ++i;
-      if (i == kCollectives) return Fail(fmt::format("unknown collective `{}`", name.substr(0, 40)));
-      op.collective = static_cast<Collective>(i);
+      if (!ToCollective(name, &op.collective))
+        return Fail(fmt::format("unknown collective `{}`", name.substr(0, 40)));
     }
     while (!words.empty()) {
       const std::string_view word = words.Next();
@@ -220,6 +218,7 @@ class Parser {
     if (key == "gap") return Time(value, &op->gap);
     if (key == "own") return Time(value, &op->service_time);
     if (key == "tail") return Time(value, &op->tail);
+    if (key == "more") return More(value, op);
     if (key == "unlaunched")
       op->launched = false;
     else if (key == "wait")
@@ -247,6 +246,35 @@ class Parser {
     else
       return Fail(fmt::format("unknown field `{}`", key.substr(0, 40)));
     return ok ? absl::OkStatus() : Fail(fmt::format("invalid value of {}=", key));
+  }
+
+  static bool ToCollective(std::string_view name, Collective* out) {
+    for (int i = 0; i < kCollectives; ++i) {
+      *out = static_cast<Collective>(i);
+      if (CollectiveName(*out) == name) return true;
+    }
+    return false;
+  }
+
+  absl::Status More(std::string_view value, Op* op) {
+    while (true) {
+      // A message takes as much memory as a short operation.
+      if (++ops_ > kMaxOps) return Fail(fmt::format("there are more than {} operations", kMaxOps));
+      const size_t end = std::min(value.find(','), value.size());
+      const std::string_view part = value.substr(0, end);
+      const size_t peer = std::min(part.find(':'), part.size()), bytes = part.rfind(':');
+      Message& m = op->more.emplace_back();
+      if (peer >= bytes || bytes == std::string_view::npos ||
+          !ToCollective(part.substr(0, peer), &m.collective) || NeedsOf(m.collective) != Needs::kPeer ||
+          !ToNumber(part.substr(peer + 1, bytes - peer - 1), &m.peer) ||
+          !ToNumber(part.substr(bytes + 1), &m.bytes)) {
+        return Fail(
+            fmt::format("invalid message `{}`; more= lists messages as in more=send:1:4096,receive:0:4096",
+                        part.substr(0, 40)));
+      }
+      if (end == value.size()) return absl::OkStatus();
+      value.remove_prefix(end + 1);
+    }
   }
 
   static bool WaitField(std::string_view value, Op* op) {

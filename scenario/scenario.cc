@@ -42,13 +42,27 @@ absl::Status CheckCollective(const Scenario& s, size_t r, const Op& op) {
   if (std::find(members.begin(), members.end(), r) == members.end()) {
     return Invalid(r, op, fmt::format("this rank is not a member of group g{}", op.group));
   }
-  if (NeedsOf(op.collective) == Needs::kAll) return absl::OkStatus();
-  if (op.peer < 0 || static_cast<size_t>(op.peer) >= members.size()) {
-    return Invalid(r, op,
-                   fmt::format("peer must be a rank of group g{}, 0 to {}", op.group, members.size() - 1));
+  const Needs needs = NeedsOf(op.collective);
+  if (!op.more.empty() && needs != Needs::kPeer) {
+    return Invalid(
+        r, op,
+        fmt::format("more= is for send and receive; remove it from {}", CollectiveName(op.collective)));
   }
-  if (NeedsOf(op.collective) == Needs::kPeer && members[op.peer] == r)
-    return Invalid(r, op, "a rank cannot be its own peer");
+  if (needs == Needs::kAll) return absl::OkStatus();
+  const auto check_peer = [&](int32_t peer) {
+    if (peer < 0 || static_cast<size_t>(peer) >= members.size()) {
+      return Invalid(r, op,
+                     fmt::format("peer must be a rank of group g{}, 0 to {}", op.group, members.size() - 1));
+    }
+    if (needs == Needs::kPeer && members[peer] == r)
+      return Invalid(r, op, "a rank cannot be its own peer; remove that message");
+    return absl::OkStatus();
+  };
+  if (absl::Status status = check_peer(op.peer); !status.ok()) return status;
+  for (const Message& m : op.more) {
+    if (NeedsOf(m.collective) != Needs::kPeer) return Invalid(r, op, "more= may hold only send and receive");
+    if (absl::Status status = check_peer(m.peer); !status.ok()) return status;
+  }
   return absl::OkStatus();
 }
 
@@ -72,23 +86,57 @@ absl::Status CheckOp(const Scenario& s, size_t r, const Op& op) {
 
 // The (operation, root) of a group's collectives, in the order of one member.
 using Sequence = std::vector<std::tuple<Collective, int32_t>>;
-struct Pair {
-  int64_t sends = 0;
-  int64_t receives = 0;
+// A message with its place in the file.
+struct PlacedMessage {
+  uint64_t bytes = 0;
+  const Op* op = nullptr;
 };
+// The messages from one rank to another in a group, in their order.
+struct Pair {
+  std::vector<PlacedMessage> sends;
+  std::vector<PlacedMessage> receives;
+};
+using Pairs = std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Pair>;  // by (group, from, to)
+
+absl::Status CheckPairs(const Scenario& s, const Pairs& pairs) {
+  for (const auto& [key, pair] : pairs) {
+    const auto [group, from, to] = key;
+    if (pair.sends.size() != pair.receives.size()) {
+      const bool unanswered = pair.sends.size() > pair.receives.size();
+      const PlacedMessage& odd =
+          unanswered ? pair.sends[pair.receives.size()] : pair.receives[pair.sends.size()];
+      return Invalid(
+          unanswered ? from : to, *odd.op,
+          fmt::format(
+              "in group g{}, rank {} sends {} times to rank {}, which receives {} times; add the missing "
+              "{} or remove this one",
+              group, from, pair.sends.size(), to, pair.receives.size(), unanswered ? "receive" : "send"));
+    }
+    for (size_t k = 0; k < pair.sends.size(); ++k) {
+      const uint64_t sent = pair.sends[k].bytes, received = pair.receives[k].bytes;
+      if ((sent > s.buffered_bytes) == (received > s.buffered_bytes)) continue;
+      return Invalid(to, *pair.receives[k].op,
+                     fmt::format("it receives {} bytes, but rank {} sends {}; give both the same bytes=",
+                                 received, from, sent));
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckPairing(const Scenario& s) {
   std::vector<std::map<uint32_t, Sequence>> sequences(s.groups.size());
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Pair> pairs;  // (group, from, to)
+  Pairs pairs;
   for (uint32_t r = 0; r < s.ranks.size(); ++r) {
     for (const Op& op : s.ranks[r].program) {
       if (op.kind != OpKind::kCollective) continue;
       if (NeedsOf(op.collective) == Needs::kPeer) {
-        const uint32_t other = s.groups[op.group].members[op.peer];
-        if (op.collective == Collective::kSend)
-          ++pairs[{op.group, r, other}].sends;
-        else
-          ++pairs[{op.group, other, r}].receives;
+        for (const Message& m : MessagesOf(op)) {
+          const uint32_t other = s.groups[op.group].members[m.peer];
+          if (m.collective == Collective::kSend)
+            pairs[{op.group, r, other}].sends.push_back({m.bytes, &op});
+          else
+            pairs[{op.group, other, r}].receives.push_back({m.bytes, &op});
+        }
       } else {
         sequences[op.group][r].emplace_back(op.collective,
                                             NeedsOf(op.collective) == Needs::kAll ? -1 : op.peer);
@@ -107,14 +155,7 @@ absl::Status CheckPairing(const Scenario& s) {
       }
     }
   }
-  for (const auto& [key, pair] : pairs) {
-    if (pair.sends != pair.receives) {
-      return absl::InvalidArgumentError(
-          fmt::format("scenario, group g{}: rank {} sends {} times to rank {}, which receives {} times",
-                      std::get<0>(key), std::get<1>(key), pair.sends, std::get<2>(key), pair.receives));
-    }
-  }
-  return absl::OkStatus();
+  return CheckPairs(s, pairs);
 }
 
 }  // namespace
@@ -136,6 +177,13 @@ Needs NeedsOf(Collective op) {
 }
 
 std::string_view CollectiveName(Collective op) { return kCollectiveNames[static_cast<int>(op)]; }
+
+std::vector<Message> MessagesOf(const Op& op) {
+  if (op.kind != OpKind::kCollective || NeedsOf(op.collective) != Needs::kPeer) return {};
+  std::vector<Message> messages = {{op.collective, op.peer, op.bytes}};
+  messages.insert(messages.end(), op.more.begin(), op.more.end());
+  return messages;
+}
 
 uint32_t Scenario::AddName(std::string_view text) {
   auto it = std::find(names.begin(), names.end(), text);

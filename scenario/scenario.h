@@ -10,7 +10,7 @@
 //   device op   start = max(end of the stream's previous op, start of its call,
 //                           ends of the events it waits for, iteration origin) + gap
 //               end   = start + service time
-//   collective  as a device op, but end = latest start among the members whose data it needs + service time
+//   collective  as a device op, but end = latest start among the kernels whose data it needs + service time
 //
 // A scenario is a plain value, which can be copied. Times are virtual nanoseconds (base/time.h, kVirtual).
 #ifndef LOCKSTEP_SCENARIO_SCENARIO_H_
@@ -67,6 +67,14 @@ std::string_view CollectiveName(Collective op);
 // own.
 enum class Wait : uint8_t { kNothing, kStreams, kAllStreams };
 
+// A send or receive of a communication kernel.
+struct Message {
+  Collective collective = Collective::kSend;  // kSend or kReceive
+  int32_t peer = -1;                          // rank in the group
+  uint64_t bytes = 0;
+  bool operator==(const Message&) const = default;
+};
+
 struct Geometry {
   uint32_t grid[3] = {1, 1, 1};
   uint32_t block[3] = {1, 1, 1};
@@ -104,6 +112,9 @@ struct Op {
   uint32_t group = 0;  // index into Scenario::groups
   int32_t peer = -1;   // rank in the group: root of rooted operations, peer of sends and receives
   std::string datatype;
+  // sends and receives: the kernel's other messages, in the same group. `collective`, `peer` and `bytes` are
+  // the first one.
+  std::vector<Message> more;
   // events
   uint32_t event = 0;
 
@@ -113,6 +124,9 @@ struct Op {
            kind == OpKind::kCollective;
   }
 };
+
+// Returns the messages of a communication kernel in their order. Empty for all ops but sends and receives.
+std::vector<Message> MessagesOf(const Op& op);
 
 struct Group {
   uint64_t comm = 0;  // NCCL's communicator id; 0: hidden from NCCL's profiler
@@ -148,8 +162,9 @@ struct Scenario {
 };
 
 // Checks the rules that involve several lines: valid indices, the same collectives in the same order on all
-// members of a group, and pairs of sends and receives. The error names rank and line. A valid scenario may
-// still deadlock; sim/engine/dry_run.h finds that.
+// members of a group, and pairs of sends and receives. The k-th send from one rank to another in a group
+// belongs to the k-th receive. The error names rank and line. A valid scenario may still deadlock;
+// sim/engine/dry_run.h finds that.
 absl::Status Validate(const Scenario& scenario);
 
 // Multiplies all times by `factor`.

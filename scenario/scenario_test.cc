@@ -89,20 +89,90 @@ TEST(Scenario, RefusesADeadlock) {
               HasSubstr("different ranks"));
 }
 
-TEST(Scenario, DamagedTextNeverCrashesTheReader) {
-  const std::string good =
-      Text(*MakeTransformer({.data_parallel = 1, .layers_per_stage = 1, .microbatches = 1}));
-  std::mt19937 random(7);
-  int accepted = 0;
-  for (int i = 0; i < 3000; ++i) {
-    std::string bad = good;
-    const int kind = static_cast<int>(random() % 3);
-    if (kind == 0) bad.resize(random() % bad.size());
-    for (int k = 0; kind == 1 && k < 3; ++k) bad[random() % bad.size()] = static_cast<char>(random());
-    if (kind == 2) bad.erase(random() % bad.size(), random() % 40);
-    accepted += Parse(bad, "f").ok();
+// Two ranks, each with one kernel that sends to the other and receives from it. `first` and `second` replace
+// the kernels' fields after the group.
+std::string Exchange(const std::string& first, const std::string& second) {
+  const std::string call = "call t0 d652\ncoll s0 n0 g0 ";
+  return "lockstep-scenario 1\nname k\ngroup comm=1 name=g members=0,1\n" + std::string(kRank) + call +
+         first + "\n" + kRank + call + second + "\n";
+}
+
+TEST(Scenario, MessagesOfOneKernelRoundTrip) {
+  const std::string text = Exchange("send peer=1 bytes=8 more=receive:1:9000000,send:1:0 type=ncclInt8",
+                                    "receive peer=0 bytes=8 more=send:0:9000000,receive:0:0");
+  const absl::StatusOr<Scenario> s = Parse(text, "f");
+  ASSERT_TRUE(s.ok()) << s.status();
+  const Op& op = s->ranks[0].program[1];
+  EXPECT_EQ(op.more, (std::vector<Message>{{Collective::kReceive, 1, 9'000'000}, {Collective::kSend, 1, 0}}));
+  EXPECT_EQ(op.datatype, "ncclInt8");
+  EXPECT_EQ(MessagesOf(op),
+            (std::vector<Message>{
+                {Collective::kSend, 1, 8}, {Collective::kReceive, 1, 9'000'000}, {Collective::kSend, 1, 0}}));
+  EXPECT_THAT(MessagesOf(s->ranks[0].program[0]), ::testing::IsEmpty()) << "of a call";
+  EXPECT_THAT(Text(*s), HasSubstr(" peer=1 more=receive:1:9000000,send:1:0 type=ncclInt8 "));
+  const absl::StatusOr<Scenario> back = Parse(Text(*s), "f");
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->ranks[0].program[1].more, op.more);
+  EXPECT_EQ(Text(*back), Text(*s));
+}
+
+TEST(Scenario, RefusesMessagesOfOneKernelThatCannotRun) {
+  const std::string other = "receive peer=0 more=send:0:1";
+  const auto error = [&](const std::string& first) { return ErrorOf(Exchange(first, other)); };
+  EXPECT_TRUE(Parse(Exchange("send peer=1 more=receive:1:1", other), "f").ok());
+  for (const char* bad :
+       {"", "send", "send:1", "send:1:", "send::1", ":1:1", "send:1:1,", ",send:1:1", "send:x:1", "send:1:-1",
+        "send:1:1:1", "all_reduce:1:1", "tell:1:1", "send:99999999999:1"}) {
+    EXPECT_THAT(
+        error("send peer=1 more=" + std::string(bad)),
+        AllOf(HasSubstr("f:8: invalid message `"), HasSubstr("as in more=send:1:4096,receive:0:4096")))
+        << bad;
   }
-  EXPECT_LT(accepted, 3000);
+  EXPECT_THAT(error("all_reduce more=send:1:1"),
+              HasSubstr("rank 0, line 8: more= is for send and receive; remove it from all_reduce"));
+  EXPECT_THAT(error("broadcast peer=1 more=send:1:1"), HasSubstr("remove it from broadcast"));
+  EXPECT_THAT(error("send peer=1 more=receive:2:1"),
+              HasSubstr("rank 0, line 8: peer must be a rank of group g0, 0 to 1"));
+  EXPECT_THAT(error("send peer=1 more=receive:-1:1"), HasSubstr("rank 0, line 8: peer must be"));
+  EXPECT_THAT(error("send peer=1 more=receive:0:1"),
+              HasSubstr("rank 0, line 8: a rank cannot be its own peer; remove that message"));
+  EXPECT_THAT(error("send peer=1"),
+              HasSubstr("rank 1, line 13: in group g0, rank 1 sends 1 times to rank 0, which "
+                        "receives 0 times; add the missing receive or remove this one"));
+  EXPECT_THAT(
+      error("send peer=1 more=receive:1:1,receive:1:1"),
+      HasSubstr("rank 0, line 8: in group g0, rank 1 sends 1 times to rank 0, which receives 2 times; add "
+                "the missing send or remove this one"));
+  EXPECT_THAT(
+      error("send peer=1 more=receive:1:5000000"),
+      HasSubstr("rank 0, line 8: it receives 5000000 bytes, but rank 1 sends 1; give both the same bytes="));
+}
+
+// A program that changes an op in memory has no text that the parser would refuse.
+TEST(Scenario, RefusesAMessageThatIsNotASendOrReceive) {
+  Scenario s = *Parse(Exchange("send peer=1", "receive peer=0"), "f");
+  s.ranks[0].program[1].more.push_back({Collective::kAllReduce, 1, 1});
+  EXPECT_THAT(std::string(Validate(s).message()), HasSubstr("more= may hold only send and receive"));
+}
+
+TEST(Scenario, DamagedTextNeverCrashesTheReader) {
+  const std::string whole_job =
+      Text(*MakeTransformer({.data_parallel = 1, .layers_per_stage = 1, .microbatches = 1}));
+  const std::string exchange = Exchange("send peer=1 bytes=8 more=receive:1:9000000,send:1:4",
+                                        "receive peer=0 bytes=8 more=send:0:9000000,receive:0:4");
+  for (const std::string& good : {whole_job, exchange}) {
+    std::mt19937 random(7);
+    int accepted = 0;
+    for (int i = 0; i < 3000; ++i) {
+      std::string bad = good;
+      const int kind = static_cast<int>(random() % 3);
+      if (kind == 0) bad.resize(random() % bad.size());
+      for (int k = 0; kind == 1 && k < 3; ++k) bad[random() % bad.size()] = static_cast<char>(random());
+      if (kind == 2) bad.erase(random() % bad.size(), random() % 40);
+      accepted += Parse(bad, "f").ok();
+    }
+    EXPECT_LT(accepted, 3000);
+  }
 }
 
 TEST(Scenario, NamesAMissingFile) {

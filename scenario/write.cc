@@ -46,6 +46,11 @@ void AppendCollective(const Op& op, std::string* out) {
   AppendTiming(op, out);
   fmt::format_to(Into(out), " bytes={}", op.bytes);
   if (op.peer >= 0) fmt::format_to(Into(out), " peer={}", op.peer);
+  const char* separator = " more=";
+  for (const Message& m : op.more) {
+    fmt::format_to(Into(out), "{}{}:{}:{}", separator, CollectiveName(m.collective), m.peer, m.bytes);
+    separator = ",";
+  }
   if (!op.datatype.empty()) fmt::format_to(Into(out), " type={}", Escape(op.datatype));
   AppendGeometry(op.geometry, out);
 }

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/fnv.h"
+#include "formats/scenario/message_kernels.h"
+#include "formats/scenario/program_order.h"
 
 namespace lockstep::formats {
 namespace {
@@ -60,15 +62,19 @@ class Planner {
   // Plans the collectives in an order that all members share.
   CollectivePlans Run() {
     out_.by_rank.resize(capture_.ranks.size());
-    for (uint32_t r = 0; r < capture_.ranks.size(); ++r) CountPerActivity(r);
+    for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
+      CountPerActivity(r);
+      program_order_.push_back(ProgramOrder(capture_.ranks[r]));
+    }
     std::map<std::vector<uint32_t>, std::vector<const capture::Instance*>> channels;
     for (const capture::Instance& instance : matches_.instances) {
       if (!Usable(instance)) continue;
       std::vector<uint32_t> channel = {instance.group};
-      for (const capture::Member& m : Ordered(instance)) channel.push_back(m.rank_index);
+      for (const capture::Member& m : instance.members) channel.push_back(m.rank_index);
       channels[channel].push_back(&instance);
     }
     for (auto& [channel, instances] : channels) KeepCommonOrder(instances);
+    KeepMessages();
     return std::move(out_);
   }
 
@@ -85,83 +91,64 @@ class Planner {
     for (const capture::Collective& c : capture_.ranks[r].collectives) ++counts[c.activity];
   }
 
-  static bool IsTransfer(const capture::Instance& instance, const capture::Capture& capture) {
-    const capture::Member& m = instance.members[0];
-    const CollectiveOp op = capture.ranks[m.rank_index].collectives[m.collective].op;
-    return op == CollectiveOp::kSend || op == CollectiveOp::kReceive;
-  }
-
-  // Returns the members; for a transfer, the sender comes first.
-  std::vector<capture::Member> Ordered(const capture::Instance& instance) const {
-    std::vector<capture::Member> members = instance.members;
-    if (IsTransfer(instance, capture_)) {
-      std::stable_sort(members.begin(), members.end(),
-                       [&](const capture::Member& a, const capture::Member& b) {
-                         return OpOf(a) == CollectiveOp::kSend && OpOf(b) != CollectiveOp::kSend;
-                       });
-    }
-    return members;
-  }
-
   CollectiveOp OpOf(const capture::Member& m) const {
     return capture_.ranks[m.rank_index].collectives[m.collective].op;
   }
 
+  static bool IsMessage(CollectiveOp op) { return op == CollectiveOp::kSend || op == CollectiveOp::kReceive; }
+
+  // Returns whether it is a collective of several ranks that has its own kernel on each.
   bool Usable(const capture::Instance& instance) const {
     if (!instance.complete || instance.members.size() < 2 || instance.group >= capture_.groups.size())
       return false;
-    for (const capture::Member& m : instance.members) {
+    return std::all_of(instance.members.begin(), instance.members.end(), [&](const capture::Member& m) {
       const capture::Collective& c = capture_.ranks[m.rank_index].collectives[m.collective];
-      if (c.activity == kNone || !ToScenario(c.op)) return false;
-      // A kernel with several transfers cannot be divided.
-      if (collectives_of_[m.rank_index].at(c.activity) != 1) return false;
-    }
-    if (!IsTransfer(instance, capture_)) return true;
-    const std::vector<capture::Member> pair = Ordered(instance);
-    return pair.size() == 2 && OpOf(pair[0]) == CollectiveOp::kSend &&
-           OpOf(pair[1]) == CollectiveOp::kReceive;
+      return c.activity != kNone && ToScenario(c.op) && !IsMessage(c.op) &&
+             collectives_of_[m.rank_index].at(c.activity) == 1;
+    });
+  }
+
+  uint32_t PlaceOf(const capture::Member& m) const {
+    return program_order_[m.rank_index][capture_.ranks[m.rank_index].collectives[m.collective].activity];
   }
 
   // Keeps instances that run in the same order on every member. Any other is replayed as a plain kernel.
   void KeepCommonOrder(std::vector<const capture::Instance*>& instances) {
-    const auto launch = [&](const capture::Instance* i, size_t k) { return Activity(Ordered(*i)[k]).start; };
-    std::sort(
-        instances.begin(), instances.end(),
-        [&](const capture::Instance* a, const capture::Instance* b) { return launch(a, 0) < launch(b, 0); });
-    std::vector<HostTime> last;
+    std::sort(instances.begin(), instances.end(),
+              [&](const capture::Instance* a, const capture::Instance* b) {
+                return PlaceOf(a->members[0]) < PlaceOf(b->members[0]);
+              });
+    std::vector<uint32_t> last;
     for (const capture::Instance* instance : instances) {
       const size_t n = instance->members.size();
       bool follows = true;
-      for (size_t k = 0; k < n && !last.empty(); ++k) follows &= launch(instance, k) > last[k];
+      for (size_t k = 0; k < n && !last.empty(); ++k) follows &= PlaceOf(instance->members[k]) > last[k];
       if (!follows) continue;
       last.resize(n);
-      for (size_t k = 0; k < n; ++k) last[k] = launch(instance, k);
+      for (size_t k = 0; k < n; ++k) last[k] = PlaceOf(instance->members[k]);
       Keep(*instance);
     }
   }
 
   void Keep(const capture::Instance& instance) {
-    const std::vector<capture::Member> members = Ordered(instance);
-    const std::vector<uint32_t> order = GroupOrder(instance, members);
-    const uint32_t group = GroupFor(instance, order);
-    const auto place = [&](uint32_t rank_index) {
-      return static_cast<int32_t>(std::find(order.begin(), order.end(), rank_index) - order.begin());
-    };
+    const std::vector<capture::Member>& members = instance.members;
+    std::vector<uint32_t> ranks;
+    for (const capture::Member& m : members) ranks.push_back(m.rank_index);
+    const std::vector<uint32_t> order = GroupOrder(instance.group, ranks, Coverage::kExactly);
+    const uint32_t group =
+        GroupFor(instance.group, order,
+                 instance.source == capture::MatchSource::kOrder ? Announced::kNo : Announced::kYes);
     JobTime all = JobTime::Min();
     for (const capture::Member& m : members) all = std::max(all, At(m.rank_index, Activity(m).start));
     const int32_t root =
         std::max(0, capture_.ranks[members[0].rank_index].collectives[members[0].collective].root);
-    for (size_t k = 0; k < members.size(); ++k) {
-      const capture::Member& m = members[k];
+    for (const capture::Member& m : members) {
       const scenario::Collective op = *ToScenario(OpOf(m));
-      CollectivePlan plan{group, op, -1, all};
+      CollectivePlan plan{group, op, -1, all, {}};
       const JobTime own = At(m.rank_index, Activity(m).start);
-      if (scenario::NeedsOf(op) == Needs::kPeer) {
-        plan.peer = place(members[1 - k].rank_index);
-        if (op == scenario::Collective::kSend && BytesOf(m) <= buffered_bytes_) plan.needed = own;
-      } else if (scenario::NeedsOf(op) != Needs::kAll) {
+      if (scenario::NeedsOf(op) != Needs::kAll) {
         plan.peer = root;
-        const bool is_root = place(m.rank_index) == root;
+        const bool is_root = PlaceIn(order, m.rank_index) == root;
         if (scenario::NeedsOf(op) == Needs::kRoot)
           plan.needed = std::max(own, RootStart(members, order, root));
         else if (!is_root)
@@ -170,6 +157,47 @@ class Planner {
       out_.by_rank[m.rank_index].emplace(capture_.ranks[m.rank_index].collectives[m.collective].activity,
                                          plan);
     }
+  }
+
+  static int32_t PlaceIn(const std::vector<uint32_t>& order, uint32_t rank_index) {
+    return static_cast<int32_t>(std::find(order.begin(), order.end(), rank_index) - order.begin());
+  }
+
+  void KeepMessages() {
+    const MessageKernels kernels = SelectMessageKernels(capture_, matches_, program_order_);
+    std::map<uint32_t, std::vector<uint32_t>> ranks_of;  // by group, those with messages
+    for (const auto& [place, kernel] : kernels) {
+      std::vector<uint32_t>& ranks = ranks_of[kernel.group];
+      if (ranks.empty() || ranks.back() != place.rank_index) ranks.push_back(place.rank_index);
+    }
+    for (const auto& [place, kernel] : kernels) {
+      const std::vector<uint32_t> order =
+          GroupOrder(kernel.group, ranks_of[kernel.group], Coverage::kAtLeast);
+      out_.by_rank[place.rank_index].emplace(place.activity, PlanOf(place, kernel, order));
+    }
+  }
+
+  CollectivePlan PlanOf(const KernelPlace& place, const MessageKernel& kernel,
+                        const std::vector<uint32_t>& order) {
+    const capture::RankData& rank = capture_.ranks[place.rank_index];
+    const capture::Collective& first = rank.collectives[kernel.messages[0].collective];
+    const bool stated = capture_.groups[kernel.group].origin == capture::GroupOrigin::kStated;
+    CollectivePlan plan{GroupFor(kernel.group, order, stated ? Announced::kYes : Announced::kNo),
+                        *ToScenario(first.op),
+                        PlaceIn(order, kernel.messages[0].partner.rank_index),
+                        At(place.rank_index, rank.activities[place.activity].start),
+                        {}};
+    for (const KernelMessage& m : kernel.messages) {
+      const capture::Member own{place.rank_index, m.collective};
+      // The two sides may state different sizes, and only one of them may know it. Both must judge the same
+      // one.
+      const scenario::Message message{*ToScenario(OpOf(own)), PlaceIn(order, m.partner.rank_index),
+                                      std::max(BytesOf(own), BytesOf(m.partner))};
+      if (message.collective == scenario::Collective::kReceive || message.bytes > buffered_bytes_)
+        plan.needed = std::max(plan.needed, At(m.partner.rank_index, Activity(m.partner).start));
+      plan.messages.push_back(message);
+    }
+    return plan;
   }
 
   uint64_t BytesOf(const capture::Member& m) const {
@@ -186,13 +214,15 @@ class Planner {
     return JobTime::Min();
   }
 
+  // The group's list must name the given ranks and no others, or may name others too.
+  enum class Coverage : uint8_t { kExactly, kAtLeast };
+
   // Returns the entries of Capture::ranks in the order of their rank in the group. The group's own list is
-  // used if it holds all members of the instance; for operations other than transfers, it must hold no other
-  // ranks. Otherwise the members keep the order of their entries.
-  std::vector<uint32_t> GroupOrder(const capture::Instance& instance,
-                                   const std::vector<capture::Member>& members) const {
+  // used if it covers `ranks`. Otherwise they keep the order of their entries.
+  std::vector<uint32_t> GroupOrder(uint32_t group, const std::vector<uint32_t>& ranks,
+                                   Coverage coverage) const {
     std::vector<uint32_t> order;
-    for (RankId id : capture_.groups[instance.group].members) {
+    for (RankId id : capture_.groups[group].members) {
       for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
         if (capture_.ranks[r].rank == id && (order.empty() || order.back() != r)) {
           order.push_back(r);
@@ -200,25 +230,25 @@ class Planner {
         }
       }
     }
-    const bool covers = std::all_of(members.begin(), members.end(), [&](const capture::Member& m) {
-      return std::find(order.begin(), order.end(), m.rank_index) != order.end();
+    const bool covers = std::all_of(ranks.begin(), ranks.end(), [&](uint32_t r) {
+      return std::find(order.begin(), order.end(), r) != order.end();
     });
-    if (covers && (IsTransfer(instance, capture_) || order.size() == members.size())) return order;
-    order.clear();
-    for (const capture::Member& m : members) order.push_back(m.rank_index);
+    if (covers && (coverage == Coverage::kAtLeast || order.size() == ranks.size())) return order;
+    order = ranks;
     std::sort(order.begin(), order.end());
     return order;
   }
 
-  uint32_t GroupFor(const capture::Instance& instance, const std::vector<uint32_t>& order) {
+  // NCCL's profiler reports only communicators that the source identified, not those found by the order of
+  // kernels.
+  enum class Announced : uint8_t { kNo, kYes };
+
+  uint32_t GroupFor(uint32_t of_capture, const std::vector<uint32_t>& order, Announced announced) {
     const auto [it, added] =
-        groups_.try_emplace({instance.group, order}, static_cast<uint32_t>(out_.groups.size()));
+        groups_.try_emplace({of_capture, order}, static_cast<uint32_t>(out_.groups.size()));
     if (added) {
-      const capture::Group& g = capture_.groups[instance.group];
-      // NCCL's profiler reports only communicators that the source identified, not those found by the order
-      // of kernels.
-      const uint64_t comm = instance.source == capture::MatchSource::kOrder ? 0 : CommunicatorId(g.key);
-      out_.groups.push_back({comm, g.ShownName(), order});
+      const capture::Group& g = capture_.groups[of_capture];
+      out_.groups.push_back({announced == Announced::kYes ? CommunicatorId(g.key) : 0, g.ShownName(), order});
     }
     return it->second;
   }
@@ -228,6 +258,7 @@ class Planner {
   const std::vector<Nanos>& shift_;
   const uint64_t buffered_bytes_;
   CollectivePlans out_;
+  std::vector<std::vector<uint32_t>> program_order_;  // per rank
   std::vector<absl::flat_hash_map<uint32_t, uint32_t>>
       collectives_of_;  // per rank: collectives of an activity
   std::map<std::pair<uint32_t, std::vector<uint32_t>>, uint32_t> groups_;

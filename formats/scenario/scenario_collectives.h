@@ -17,7 +17,9 @@ struct CollectivePlan {
   uint32_t group;  // index into CollectivePlans::groups
   scenario::Collective op;
   int32_t peer;    // rank in the group
-  JobTime needed;  // latest start among the members whose data the rank needs, itself included
+  JobTime needed;  // latest start among the kernels whose data the rank needs, its own included
+  // Sends and receives: all messages of the kernel. `op` and `peer` are those of the first.
+  std::vector<scenario::Message> messages;
 };
 
 struct CollectivePlans {
@@ -25,9 +27,9 @@ struct CollectivePlans {
   std::vector<absl::flat_hash_map<uint32_t, CollectivePlan>> by_rank;  // by activity
 };
 
-// Plans complete instances with one collective per kernel that have the same order on all their members. All
-// other kernels are left out and replayed as plain kernels. `shift` moves each rank's stamps onto the job's
-// clock.
+// Plans complete instances that have the same order on all their members. Only a kernel of sends and receives
+// may hold several of them; it is planned if all its messages are (message_kernels.h). All other kernels are
+// left out and replayed as plain kernels. `shift` moves each rank's stamps onto the job's clock.
 CollectivePlans PlanCollectives(const capture::Capture& capture, const capture::Matches& matches,
                                 const std::vector<Nanos>& shift, uint64_t buffered_bytes);
 

@@ -181,6 +181,10 @@ class ScenarioMaker {
       work.needed = std::max(work.start, plan->second.needed - origin_);
       const capture::Collective& c = rank.collectives[a.collective];
       op.bytes = static_cast<uint64_t>(std::max<int64_t>(0, c.bytes));
+      if (const auto& messages = plan->second.messages; !messages.empty()) {
+        op.bytes = messages[0].bytes;
+        op.more.assign(messages.begin() + 1, messages.end());
+      }
       op.datatype = capture_.Text(c.datatype);
     }
     return work;

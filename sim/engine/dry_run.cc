@@ -12,13 +12,15 @@ namespace lockstep::sim {
 namespace {
 
 using scenario::Collective;
+using scenario::Message;
 using scenario::Needs;
 using scenario::Op;
 
-// One member's entry into an operation; the answer goes to `rank` for `run`.
+// One member's entry into an operation or a message; the answer goes to `rank` for `run`.
 struct Entry {
   uint32_t rank;
   OpRun run;
+  uint32_t message;
   VirtualTime at;
 };
 
@@ -34,21 +36,21 @@ class Exchange {
 
   Exchange(const scenario::Scenario& s, const std::vector<Program>& programs) : s_(s), programs_(programs) {}
 
-  void Enter(uint32_t rank, OpRun run, VirtualTime at) {
-    const Program& program = programs_[rank];
-    const Op& op = program.ops()[run.op];
-    const CollectivePlace& place = program.places[run.op];
+  void Enter(const Entry& entry) {
+    const Program& program = programs_[entry.rank];
+    const OpRun run = entry.run;
+    const CollectivePlace& place = program.Place(run.op, entry.message);
     const Channel& channel = program.channels[place.channel];
     const uint64_t number = uint64_t{run.step} * channel.per_step + place.ordinal;
     const Key key{channel.group, channel.from, channel.to, number};
     std::vector<Entry>& entries = open_[key];
-    entries.push_back({rank, run, at});
+    entries.push_back(entry);
     const bool everybody = channel.from == scenario::kNoIndex;
     const size_t members = everybody ? s_.groups[channel.group].members.size() : 2;
     if (everybody)
-      AnswerGroup(entries, op, members, rank, run, at);
+      AnswerGroup(entries, program.ops()[run.op], members, entry.rank, run, entry.at);
     else
-      AnswerPair(entries, op, rank, run, at);
+      AnswerPair(entries, entry);
     if (entries.size() == members) open_.erase(key);
   }
 
@@ -56,13 +58,18 @@ class Exchange {
 
   // Returns a text about one operation in which a member still waits.
   std::string Waiting() const {
-    if (open_.empty())
-      return "a call waits for work that is launched after it; no rank waits in a collective";
-    const Entry& e = open_.begin()->second.front();
-    const Op& op = programs_[e.rank].ops()[e.run.op];
-    return "rank " + std::to_string(e.rank) + " waits in step " + std::to_string(e.run.step) + " in " +
-           std::string(scenario::CollectiveName(op.collective)) + " of group g" + std::to_string(op.group) +
-           (op.line != 0 ? " (line " + std::to_string(op.line) + ")" : "") + " for members that never come";
+    for (const auto& [key, entries] : open_) {
+      const Entry& e = entries.front();
+      const Op& op = programs_[e.rank].ops()[e.run.op];
+      const std::vector<Message> messages = scenario::MessagesOf(op);
+      const Collective collective = messages.empty() ? op.collective : messages[e.message].collective;
+      // The sender of a small message does not wait for its receiver.
+      if (!messages.empty() && collective == Collective::kSend && !Both(messages[e.message])) continue;
+      return "rank " + std::to_string(e.rank) + " waits in step " + std::to_string(e.run.step) + " in " +
+             std::string(scenario::CollectiveName(collective)) + " of group g" + std::to_string(op.group) +
+             (op.line != 0 ? " (line " + std::to_string(op.line) + ")" : "") + " for members that never come";
+    }
+    return "a call waits for work that is launched after it; no rank waits in a collective";
   }
 
  private:
@@ -103,14 +110,20 @@ class Exchange {
     for (const Entry& e : entries) answers.push_back({e.rank, e.run, std::max(e.at, at)});
   }
 
-  void AnswerPair(const std::vector<Entry>& entries, const Op& op, uint32_t rank, OpRun run, VirtualTime at) {
-    const bool both = op.bytes > s_.buffered_bytes;
-    if (op.collective == Collective::kSend && !both) answers.push_back({rank, run, at});
+  Message MessageOf(const Entry& e) const {
+    return scenario::MessagesOf(programs_[e.rank].ops()[e.run.op])[e.message];
+  }
+  // Returns whether sender and receiver need each other.
+  bool Both(const Message& message) const { return message.bytes > s_.buffered_bytes; }
+
+  void AnswerPair(const std::vector<Entry>& entries, const Entry& last) {
+    const Message message = MessageOf(last);
+    const bool both = Both(message);
+    if (message.collective == Collective::kSend && !both) answers.push_back({last.rank, last.run, last.at});
     if (entries.size() != 2) return;
     const VirtualTime latest = std::max(entries[0].at, entries[1].at);
     for (const Entry& e : entries) {
-      const bool sender = programs_[e.rank].ops()[e.run.op].collective == Collective::kSend;
-      if (both || !sender) answers.push_back({e.rank, e.run, latest});
+      if (both || MessageOf(e).collective == Collective::kReceive) answers.push_back({e.rank, e.run, latest});
     }
   }
 
@@ -139,7 +152,9 @@ class DryRank final : public CollectiveResolver, public RankObserver {
     return std::move(history_);
   }
 
-  void Enter(OpRun run, VirtualTime entry) override { exchange_.Enter(program_.rank, run, entry); }
+  void Enter(OpRun run, uint32_t message, VirtualTime entry) override {
+    exchange_.Enter({program_.rank, run, message, entry});
+  }
   void OnCallStart(OpRun run, VirtualTime start) override { NoteStep(run, start); }
   void OnCallEnd(OpRun run, VirtualTime start, VirtualTime end) override { Add(run, start, end); }
   void OnDevice(OpRun run, VirtualTime start, VirtualTime end) override { Add(run, start, end); }

@@ -14,7 +14,7 @@ namespace lockstep::sim {
 enum class FaultKind : uint8_t {
   kNone,
   kSlowGpu,    // its kernels take longer, except communication kernels
-  kHostStall,  // its host loses time once per step, at the first call
+  kHostStall,  // its host loses time once per step, at the step's first call
   kSlowLink,   // collectives of its groups and its messages take longer for all participants
   kCopy,       // its copies take longer
 };
@@ -26,9 +26,9 @@ struct Fault {
   FaultKind kind = FaultKind::kNone;
   uint32_t rank = 0;
   double size = 0;         // fraction of the healthy step
-  Nanos extra;             // kHostStall: time per step
+  Nanos extra;             // kHostStall: time per step; an iteration may have several steps
   int64_t factor_ppm = 0;  // other kinds: growth of durations
-  uint32_t from_step = 0;  // first step with the fault
+  uint32_t from_step = 0;  // first iteration with the fault
 };
 
 struct ModelSettings {
@@ -39,11 +39,16 @@ struct ModelSettings {
   Nanos pause;  // mean length; each length is between 0 and twice the mean
 };
 
-// Returns the rank's own time per step that the fault lengthens.
+// Returns the ops at which a stalled host of the rank loses time: the first call of each step of an
+// iteration. Calls on the thread of the step come before those on other threads. A range whose name has
+// "{step" is a step, unless it is inside another one. An iteration without such a range is one step.
+std::vector<uint32_t> StallCalls(const scenario::Scenario& scenario, uint32_t rank);
+
+// Returns the rank's own time per iteration that the fault lengthens.
 Nanos AffectedWork(const scenario::Scenario& scenario, FaultKind kind, uint32_t rank);
 
-// Computes the fault that lengthens the rank's own work by `size` * `healthy_step` per step. Returns false if
-// the rank has no work of that kind (no copies, no communication).
+// Computes the fault that lengthens the rank's own work by `size` * `healthy_step` per iteration. Returns
+// false if the rank has no work of that kind (no calls, no copies, no communication).
 bool SizeFault(const scenario::Scenario& scenario, FaultKind kind, uint32_t rank, double size,
                Nanos healthy_step, Fault* out);
 
@@ -61,6 +66,7 @@ class Model {
   ModelSettings settings_;
   std::vector<int64_t> factor_ppm_;  // by op, added to 1
   std::vector<uint32_t> call_ops_;   // indices of the ops that are calls
+  std::vector<bool> stalls_;         // by op
 };
 
 }  // namespace lockstep::sim

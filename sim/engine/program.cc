@@ -9,6 +9,7 @@ namespace lockstep::sim {
 namespace {
 
 using scenario::Collective;
+using scenario::Message;
 using scenario::Needs;
 using scenario::Op;
 using scenario::OpKind;
@@ -28,17 +29,15 @@ class Compiler {
 
   Program Run() {
     const std::vector<Op>& ops = program_.ops();
-    program_.places.resize(ops.size());
+    program_.first_place.assign(ops.size(), kNoIndex);
     program_.call_of.assign(ops.size(), kNoIndex);
     program_.launcher.assign(ops.size(), kNoIndex);
     FindLastOfStreams();
     for (uint32_t i = 0; i < ops.size(); ++i) Add(i, ops[i]);
     FinishCall();
     WrapAround();
-    for (uint32_t i = 0; i < ops.size(); ++i) {
-      if (ops[i].kind == OpKind::kCollective)
-        program_.places[i].sequence_step = sequence_sizes_[SequenceKey(ops[i])];
-    }
+    for (size_t p = 0; p < program_.places.size(); ++p)
+      program_.places[p].sequence_step = sequence_sizes_[sequence_keys_[p]];
     program_.edges.Build(program_.nodes.size(), here_);
     program_.next_edges.Build(program_.nodes.size(), before_);
     return std::move(program_);
@@ -154,7 +153,13 @@ class Compiler {
       program_.launcher[i] = call_op_;
       program_.call_of[i] = program_.call_of[call_op_];
     }
-    if (op.kind == OpKind::kCollective) PlaceCollective(i, op);
+    if (op.kind != OpKind::kCollective) return;
+    program_.first_place[i] = static_cast<uint32_t>(program_.places.size());
+    if (scenario::NeedsOf(op.collective) == Needs::kPeer) {
+      for (const Message& message : scenario::MessagesOf(op)) PlaceMessage(op.group, message);
+    } else {
+      PlaceCollective(op);
+    }
   }
 
   // Links the iteration's first work to the previous iteration.
@@ -175,31 +180,35 @@ class Compiler {
     }
   }
 
-  // NCCL has no barrier. Frameworks all-reduce one element instead.
-  std::tuple<uint32_t, Collective, int32_t> SequenceKey(const Op& op) const {
+  using SequenceKey = std::tuple<uint32_t, Collective, int32_t>;  // (group, function, peer or -1)
+
+  void PlaceCollective(const Op& op) {
+    // NCCL has no barrier. Frameworks all-reduce one element instead.
     const Collective function =
         op.collective == Collective::kBarrier ? Collective::kAllReduce : op.collective;
-    return {op.group, function, scenario::NeedsOf(op.collective) == Needs::kPeer ? op.peer : -1};
+    AddPlace({op.group}, {op.group, function, -1});
   }
 
-  void PlaceCollective(uint32_t i, const Op& op) {
-    Channel channel{op.group};
-    const scenario::Group& group = program_.scenario->groups[op.group];
-    if (scenario::NeedsOf(op.collective) == Needs::kPeer) {
-      const uint32_t other = group.members[op.peer];
-      channel.from = op.collective == Collective::kSend ? program_.rank : other;
-      channel.to = op.collective == Collective::kSend ? other : program_.rank;
-    }
+  void PlaceMessage(uint32_t group, const Message& message) {
+    const uint32_t other = program_.scenario->groups[group].members[message.peer];
+    Channel channel{group};
+    channel.from = message.collective == Collective::kSend ? program_.rank : other;
+    channel.to = message.collective == Collective::kSend ? other : program_.rank;
+    AddPlace(channel, {group, message.collective, message.peer});
+  }
+
+  void AddPlace(Channel channel, const SequenceKey& sequence) {
     const auto [it, added] = channel_index_.try_emplace({channel.group, channel.from, channel.to},
                                                         static_cast<uint32_t>(program_.channels.size()));
     if (added) {
-      channel.key = Combine(Combine(group.comm, channel.from), channel.to);
+      channel.key = Combine(Combine(program_.scenario->groups[channel.group].comm, channel.from), channel.to);
       program_.channels.push_back(channel);
     }
-    CollectivePlace& place = program_.places[i];
+    CollectivePlace& place = program_.places.emplace_back();
     place.channel = it->second;
     place.ordinal = program_.channels[it->second].per_step++;
-    place.sequence = sequence_sizes_[SequenceKey(op)]++;
+    place.sequence = sequence_sizes_[sequence]++;
+    sequence_keys_.push_back(sequence);
   }
 
   Program program_;
@@ -210,7 +219,8 @@ class Compiler {
   std::map<uint32_t, Instant> events_;
   std::map<uint32_t, uint32_t> event_final_stream_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> channel_index_;
-  std::map<std::tuple<uint32_t, Collective, int32_t>, uint32_t> sequence_sizes_;
+  std::map<SequenceKey, uint32_t> sequence_sizes_;
+  std::vector<SequenceKey> sequence_keys_;  // by place
   uint32_t call_op_ = kNoIndex;
   uint32_t call_start_ = kNoIndex;
   bool call_open_ = false;

@@ -51,6 +51,7 @@ struct Channel {
   uint64_t key = 0;  // equal on all members
 };
 
+// The place of a collective, or of one message.
 struct CollectivePlace {
   uint32_t channel = kNoIndex;  // index in Program::channels
   uint32_t ordinal = 0;         // position in this iteration
@@ -66,12 +67,17 @@ struct Program {
   Edges edges;       // to nodes of the same iteration
   Edges next_edges;  // to nodes of the next iteration
   std::vector<Channel> channels;
+  std::vector<CollectivePlace> places;  // of all collectives in program order; a message has its own
   // The next three are indexed by op of the rank's program. An op without a launch has kNoIndex.
-  std::vector<CollectivePlace> places;
-  std::vector<uint32_t> call_of;   // number of the call, or of the device op's call
-  std::vector<uint32_t> launcher;  // for device and event ops, the op of their call
+  std::vector<uint32_t> first_place;  // into places; kNoIndex for all ops but collectives
+  std::vector<uint32_t> call_of;      // number of the call, or of the device op's call
+  std::vector<uint32_t> launcher;     // for device and event ops, the op of their call
   uint32_t calls = 0;
 
+  // `message` is the position in scenario::MessagesOf; 0 for an op that is not a send or receive.
+  const CollectivePlace& Place(uint32_t op, uint32_t message) const {
+    return places[first_place[op] + message];
+  }
   const std::vector<scenario::Op>& ops() const { return scenario->ranks[rank].program; }
   // Returns 0 for an op without a call. It wraps after 2^32 calls, as CUPTI's does.
   uint32_t Correlation(uint32_t step, uint32_t op) const {

@@ -90,8 +90,11 @@ void RankEngine::Fire(const Due& due) {
 
 void RankEngine::CollectiveDone(OpRun run, VirtualTime latest) {
   const uint32_t node = node_of_op_[run.op];
-  const VirtualTime start = At(run.step).start[node];
-  const VirtualTime end = std::max(start, latest + model_.ServiceTime(run.step, run.op));
+  Step& s = At(run.step);
+  s.base[node] = std::max(s.base[node], latest);
+  if (--s.missing[node] != 0) return;
+  const VirtualTime start = s.start[node];
+  const VirtualTime end = std::max(start, s.base[node] + model_.ServiceTime(run.step, run.op));
   observer_.OnDevice(run, start, end);
   Resolve(run.step, node, start, end);
   Drain();
@@ -131,8 +134,13 @@ void RankEngine::ReadyDevice(uint32_t step, uint32_t node) {
   const OpRun run{step, program_.nodes[node].op};
   const VirtualTime start = s.base[node] + model_.Gap(step, run.op);
   if (program_.ops()[run.op].kind == scenario::OpKind::kCollective) {
+    // From here on, these two hold the answers to the entries. A gap may be negative, so that the start may
+    // be earlier than the predecessors' latest end.
+    const auto messages = static_cast<uint32_t>(1 + program_.ops()[run.op].more.size());
     s.start[node] = start;
-    EnterInOrder(run, start);
+    s.base[node] = start;
+    s.missing[node] = messages;
+    for (uint32_t m = 0; m < messages; ++m) EnterInOrder(run, m, start);
     return;
   }
   const VirtualTime end = start + model_.ServiceTime(step, run.op);
@@ -140,19 +148,19 @@ void RankEngine::ReadyDevice(uint32_t step, uint32_t node) {
   Resolve(step, node, start, end);
 }
 
-void RankEngine::EnterInOrder(OpRun run, VirtualTime entry) {
-  const CollectivePlace& place = program_.places[run.op];
+void RankEngine::EnterInOrder(OpRun run, uint32_t message, VirtualTime entry) {
+  const CollectivePlace& place = program_.Place(run.op, message);
   uint64_t& next = channel_next_[place.channel];
   const uint64_t mine = uint64_t{run.step} * program_.channels[place.channel].per_step + place.ordinal;
   if (mine != next) {
-    parked_.emplace(std::pair(place.channel, mine), Parked{run, entry});
+    parked_.emplace(std::pair(place.channel, mine), Parked{run, message, entry});
     return;
   }
-  resolver_.Enter(run, entry);
+  resolver_.Enter(run, message, entry);
   ++next;
   for (auto it = parked_.find({place.channel, next}); it != parked_.end();
        it = parked_.find({place.channel, next})) {
-    resolver_.Enter(it->second.run, it->second.entry);
+    resolver_.Enter(it->second.run, it->second.message, it->second.entry);
     parked_.erase(it);
     ++next;
   }

@@ -41,9 +41,10 @@ class RankObserver {
 class CollectiveResolver {
  public:
   virtual ~CollectiveResolver() = default;
-  // This rank enters the collective. The engine calls it in the order of each Channel. The answer comes later
-  // through RankEngine::CollectiveDone. It never comes if a member is gone.
-  virtual void Enter(OpRun run, VirtualTime entry) = 0;
+  // This rank enters the collective, or `message` (a position in scenario::MessagesOf) of a kernel with
+  // messages. The engine calls it for each message, and in the order of each Channel. The answer to each call
+  // comes later through RankEngine::CollectiveDone. It never comes if a member is gone.
+  virtual void Enter(OpRun run, uint32_t message, VirtualTime entry) = 0;
 };
 
 class RankEngine {
@@ -66,7 +67,8 @@ class RankEngine {
   // Runs all actions of the host up to `until`, and the device work that follows from them.
   void RunUntil(VirtualTime until);
 
-  // `latest` is the latest entry of this rank and of the ranks that it needs.
+  // Answers one Enter. `latest` is the latest entry of this rank and of the ranks that it needs. A kernel
+  // ends by the latest of the answers to its messages.
   void CollectiveDone(OpRun run, VirtualTime latest);
 
   // Returns whether all allowed steps are over, on host and device.
@@ -77,7 +79,7 @@ class RankEngine {
     std::vector<VirtualTime> base;  // latest end of the node's known predecessors
     std::vector<VirtualTime> start;
     std::vector<VirtualTime> end;
-    std::vector<uint32_t> missing;  // number of predecessors that are not known yet
+    std::vector<uint32_t> missing;  // number of predecessors that are not known yet; then of open answers
     std::vector<bool> known;
     uint32_t unknown = 0;
   };
@@ -89,6 +91,7 @@ class RankEngine {
   };
   struct Parked {
     OpRun run;
+    uint32_t message;
     VirtualTime entry;
   };
 
@@ -97,7 +100,7 @@ class RankEngine {
   void Reach(uint32_t step, uint32_t node, VirtualTime at);
   void Ready(uint32_t step, uint32_t node);
   void ReadyDevice(uint32_t step, uint32_t node);
-  void EnterInOrder(OpRun run, VirtualTime entry);
+  void EnterInOrder(OpRun run, uint32_t message, VirtualTime entry);
   void Fire(const Due& due);
   void Resolve(uint32_t step, uint32_t node, VirtualTime start, VirtualTime end);
   void Drain();

@@ -107,6 +107,26 @@ uint64_t RandomBits() {
   return bits;
 }
 
+// Draws one of the faults that a rank has work for, all with the same probability.
+bool DrawFault(const scenario::Scenario& s, FaultChoice choice, Nanos healthy, Fault* out) {
+  const double size = 0.05 + 0.25 * static_cast<double>(RandomBits() % 1'000'001) / 1e6;
+  std::vector<Fault> fitting;
+  for (FaultKind kind : {FaultKind::kNone, FaultKind::kSlowGpu, FaultKind::kHostStall, FaultKind::kSlowLink,
+                         FaultKind::kCopy}) {
+    if (kind == FaultKind::kNone && choice != FaultChoice::kRandomOrNone) continue;
+    for (uint32_t rank = 0; rank < s.ranks.size(); ++rank) {
+      Fault fault;
+      if (SizeFault(s, kind, rank, size, healthy, &fault)) fitting.push_back(fault);
+    }
+  }
+  if (fitting.empty()) {
+    fprintf(stderr, "lockstep-sim-rank: no rank has work for any fault; use --fault none\n");
+    return false;
+  }
+  *out = fitting[RandomBits() % fitting.size()];
+  return true;
+}
+
 bool ChooseFault(const scenario::Scenario& s, const RankOptions& options, Nanos healthy, Fault* out) {
   if (options.fault_choice == FaultChoice::kNamed) {
     if (options.fault_rank >= s.ranks.size()) {
@@ -119,13 +139,7 @@ bool ChooseFault(const scenario::Scenario& s, const RankOptions& options, Nanos 
             std::string(FaultName(options.fault)).c_str());
     return false;
   }
-  while (true) {
-    const uint64_t kinds = options.fault_choice == FaultChoice::kRandomOrNone ? 5 : 4;
-    const auto kind = static_cast<FaultKind>(RandomBits() % kinds + (kinds == 4 ? 1 : 0));
-    const auto rank = static_cast<uint32_t>(RandomBits() % s.ranks.size());
-    const double size = 0.05 + 0.25 * static_cast<double>(RandomBits() % 1'000'001) / 1e6;
-    if (SizeFault(s, kind, rank, size, healthy, out)) return true;
-  }
+  return DrawFault(s, options.fault_choice, healthy, out);
 }
 
 uint32_t DryRunSteps(const scenario::Scenario& s) {

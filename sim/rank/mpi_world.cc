@@ -129,10 +129,10 @@ MpiResolver::Operation& MpiResolver::Open(OpRun run, VirtualTime entry, bool ans
   return open_.emplace_back(Operation{run, MPI_REQUEST_NULL, entry.ns(), entry.ns(), answers});
 }
 
-void MpiResolver::Enter(OpRun run, VirtualTime entry) {
+void MpiResolver::Enter(OpRun run, uint32_t message, VirtualTime entry) {
   const scenario::Op& op = program_.ops()[run.op];
   if (scenario::NeedsOf(op.collective) == Needs::kPeer)
-    EnterPair(op, run, entry);
+    EnterPair(op.group, scenario::MessagesOf(op)[message], run, entry);
   else
     EnterGroup(op, run, entry);
 }
@@ -159,17 +159,17 @@ void MpiResolver::EnterGroup(const scenario::Op& op, OpRun run, VirtualTime entr
   if (!waits) answers_.push_back({run, entry});
 }
 
-void MpiResolver::EnterPair(const scenario::Op& op, OpRun run, VirtualTime entry) {
-  const int peer = static_cast<int>(program_.scenario->groups[op.group].members[op.peer]);
-  const bool both = op.bytes > program_.scenario->buffered_bytes;
-  const bool sends = op.collective == Collective::kSend;
+void MpiResolver::EnterPair(uint32_t group, const scenario::Message& message, OpRun run, VirtualTime entry) {
+  const int peer = static_cast<int>(program_.scenario->groups[group].members[message.peer]);
+  const bool both = message.bytes > program_.scenario->buffered_bytes;
+  const bool sends = message.collective == Collective::kSend;
   if (sends || both) {
     Operation& out = Open(run, entry, false);
-    MPI_Isend(&out.mine, 1, MPI_INT64_T, peer, Tag(op.group, sends ? 0 : 1), messages_, &out.request);
+    MPI_Isend(&out.mine, 1, MPI_INT64_T, peer, Tag(group, sends ? 0 : 1), messages_, &out.request);
   }
   if (!sends || both) {
     Operation& in = Open(run, entry, true);
-    MPI_Irecv(&in.theirs, 1, MPI_INT64_T, peer, Tag(op.group, sends ? 1 : 0), messages_, &in.request);
+    MPI_Irecv(&in.theirs, 1, MPI_INT64_T, peer, Tag(group, sends ? 1 : 0), messages_, &in.request);
   } else {
     answers_.push_back({run, entry});
   }

@@ -88,7 +88,7 @@ class MpiResolver final : public CollectiveResolver {
   // All ranks must construct it, because it creates a communicator per group.
   MpiResolver(const Program& program);
   ~MpiResolver() override;
-  void Enter(OpRun run, VirtualTime entry) override;
+  void Enter(OpRun run, uint32_t message, VirtualTime entry) override;
   // Passes completed operations from MPI to the engine. Returns whether one had completed.
   bool Progress(RankEngine& engine);
   bool waiting() const { return !open_.empty(); }
@@ -107,7 +107,7 @@ class MpiResolver final : public CollectiveResolver {
   };
   Operation& Open(OpRun run, VirtualTime entry, bool answers);
   void EnterGroup(const scenario::Op& op, OpRun run, VirtualTime entry);
-  void EnterPair(const scenario::Op& op, OpRun run, VirtualTime entry);
+  void EnterPair(uint32_t group, const scenario::Message& message, OpRun run, VirtualTime entry);
 
   const Program& program_;
   MPI_Comm messages_ = MPI_COMM_NULL;

@@ -50,6 +50,8 @@ size_t ElementBytes(const std::string& type) {
   return 4;
 }
 
+uint8_t Channels(const scenario::Op& op) { return static_cast<uint8_t>(std::min(op.geometry.grid[0], 255u)); }
+
 }  // namespace
 
 NcclEmulation::NcclEmulation(const Program& program, const nccl::Profiler* profiler)
@@ -96,7 +98,7 @@ void NcclEmulation::Begin(uint32_t step, uint32_t op_index) {
     open_.group_api = Start(nccl::kEventGroupApi, nullptr, detail);
     State(open_.group_api, nccl::EventState::kGroupStartApiStop);
   }
-  ApiEvent();
+  ApiEvents();
   State(open_.group_api, nccl::EventState::kGroupEndApiStart);
   if (mask & nccl::kEventKernelLaunch) {
     detail = {};
@@ -105,21 +107,34 @@ void NcclEmulation::Begin(uint32_t step, uint32_t op_index) {
   }
 }
 
-void NcclEmulation::ApiEvent() {
+void NcclEmulation::ApiEvents() {
   const scenario::Op& op = *open_.op;
-  const bool p2p = scenario::NeedsOf(op.collective) == Needs::kPeer;
-  const uint32_t type = p2p ? nccl::kEventP2pApi : nccl::kEventCollApi;
-  if (!(open_.mask & static_cast<int32_t>(type))) return;
-  nccl::EventDetail detail{};
   void* const stream = reinterpret_cast<void*>(uintptr_t{op.stream} + 1);
-  const size_t count = op.bytes / ElementBytes(op.datatype);
-  if (p2p)
-    detail.p2p_api = {FunctionName(op.collective), count, op.datatype.c_str(), stream, false};
-  else
-    detail.coll_api = {FunctionName(op.collective), count,  op.datatype.c_str(),
-                       std::max(op.peer, 0),        stream, false};
-  open_.api = Start(type, open_.group_api, detail);
-  Stop(open_.api);
+  nccl::EventDetail detail{};
+  if (scenario::NeedsOf(op.collective) != Needs::kPeer) {
+    detail.coll_api = {FunctionName(op.collective),
+                       op.bytes / ElementBytes(op.datatype),
+                       op.datatype.c_str(),
+                       std::max(op.peer, 0),
+                       stream,
+                       false};
+    ApiEvent(nccl::kEventCollApi, detail);
+    return;
+  }
+  for (const scenario::Message& message : scenario::MessagesOf(op)) {
+    detail.p2p_api = {FunctionName(message.collective), message.bytes / ElementBytes(op.datatype),
+                      op.datatype.c_str(), stream, false};
+    ApiEvent(nccl::kEventP2pApi, detail);
+  }
+}
+
+void NcclEmulation::ApiEvent(uint32_t type, const nccl::EventDetail& detail) {
+  void* api = nullptr;
+  if (open_.mask & static_cast<int32_t>(type)) {
+    api = Start(type, open_.group_api, detail);
+    Stop(api);
+  }
+  open_.apis.push_back(api);
 }
 
 void NcclEmulation::End() {
@@ -130,37 +145,47 @@ void NcclEmulation::End() {
   open_ = {};
 }
 
-// Emits the group's event and the operation's event, which NCCL emits after the launch.
+// Emits the group's event and the operations' events, which NCCL emits after the launch.
 void NcclEmulation::TaskEvents() {
   const scenario::Op& op = *open_.op;
-  const bool p2p = scenario::NeedsOf(op.collective) == Needs::kPeer;
   if (!(open_.mask & static_cast<int32_t>(nccl::kEventGroup | nccl::kEventColl | nccl::kEventP2p))) return;
   void* const group = Start(nccl::kEventGroup, nullptr, {});
-  nccl::EventDetail detail{};
-  const uint8_t channels = static_cast<uint8_t>(std::min(op.geometry.grid[0], 255u));
-  const size_t count = op.bytes / ElementBytes(op.datatype);
-  if (p2p && (open_.mask & nccl::kEventP2p)) {
-    detail.p2p = {FunctionName(op.collective), nullptr, op.datatype.c_str(), count, op.peer, channels, group};
-    Stop(Start(nccl::kEventP2p, open_.api, detail));
-  } else if (!p2p && (open_.mask & nccl::kEventColl)) {
-    const CollectivePlace& place = program_.places[open_.index];
-    // NCCL itself counts these two in bytes.
-    const bool in_bytes = op.collective == Collective::kAllGather || op.collective == Collective::kBroadcast;
-    detail.coll = {uint64_t{open_.step} * place.sequence_step + place.sequence,
-                   FunctionName(op.collective),
-                   nullptr,
-                   nullptr,
-                   in_bytes ? static_cast<size_t>(op.bytes) : count,
-                   std::max(op.peer, 0),
-                   in_bytes ? "ncclInt8" : op.datatype.c_str(),
-                   channels,
-                   16,
-                   "RING",
-                   op.bytes > 64 * 1024 ? "SIMPLE" : "LL",
-                   group};
-    Stop(Start(nccl::kEventColl, open_.api, detail));
+  const std::vector<scenario::Message> messages = scenario::MessagesOf(op);
+  for (size_t i = 0; i < messages.size() && (open_.mask & nccl::kEventP2p); ++i) {
+    const scenario::Message& message = messages[i];
+    nccl::EventDetail detail{};
+    detail.p2p = {FunctionName(message.collective),
+                  nullptr,
+                  op.datatype.c_str(),
+                  message.bytes / ElementBytes(op.datatype),
+                  message.peer,
+                  Channels(op),
+                  group};
+    Stop(Start(nccl::kEventP2p, open_.apis[i], detail));
   }
+  if (messages.empty() && (open_.mask & nccl::kEventColl)) CollectiveTaskEvent(group);
   Stop(group);
+}
+
+void NcclEmulation::CollectiveTaskEvent(void* group) {
+  const scenario::Op& op = *open_.op;
+  const CollectivePlace& place = program_.Place(open_.index, 0);
+  // NCCL itself counts these two in bytes.
+  const bool in_bytes = op.collective == Collective::kAllGather || op.collective == Collective::kBroadcast;
+  nccl::EventDetail detail{};
+  detail.coll = {uint64_t{open_.step} * place.sequence_step + place.sequence,
+                 FunctionName(op.collective),
+                 nullptr,
+                 nullptr,
+                 static_cast<size_t>(in_bytes ? op.bytes : op.bytes / ElementBytes(op.datatype)),
+                 std::max(op.peer, 0),
+                 in_bytes ? "ncclInt8" : op.datatype.c_str(),
+                 Channels(op),
+                 16,
+                 "RING",
+                 op.bytes > 64 * 1024 ? "SIMPLE" : "LL",
+                 group};
+  Stop(Start(nccl::kEventColl, open_.apis[0], detail));
 }
 
 void* NcclEmulation::Start(uint32_t type, void* parent, const nccl::EventDetail& detail) {

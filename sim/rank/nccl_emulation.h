@@ -21,8 +21,8 @@ class NcclEmulation {
   NcclEmulation(const NcclEmulation&) = delete;
   NcclEmulation& operator=(const NcclEmulation&) = delete;
 
-  // Enclose the launch of the collective `op`. A correlation id that the tool pushes in Begin stays pushed
-  // until End.
+  // Enclose the launch of the collective `op`. Each message of a kernel has its own events. A correlation id
+  // that the tool pushes in Begin stays pushed until End.
   void Begin(uint32_t step, uint32_t op);
   void End();
 
@@ -35,15 +35,17 @@ class NcclEmulation {
     int32_t rank = 0;  // rank in the communicator
     void* context = nullptr;
     void* group_api = nullptr;
-    void* api = nullptr;
+    std::vector<void*> apis;  // of the collective, or of each message
     void* launch = nullptr;
   };
 
   void* Start(uint32_t type, void* parent, const foreign::nccl::EventDetail& detail);
   void Stop(void* handle);
   void State(void* handle, foreign::nccl::EventState state);
-  void ApiEvent();
+  void ApiEvents();
+  void ApiEvent(uint32_t type, const foreign::nccl::EventDetail& detail);
   void TaskEvents();
+  void CollectiveTaskEvent(void* group);
 
   const Program& program_;
   const foreign::nccl::Profiler* profiler_;

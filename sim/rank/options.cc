@@ -64,7 +64,7 @@ void AddFault(CLI::App& app, RankOptions* o) {
       ->type_name("KIND");
   app.add_option("--fault-rank", o->fault_rank, "rank with the fault");
   app.add_option("--fault-from-step", o->fault_from_step,
-                 "first step with the fault; the truth files describe the later steps")
+                 "first turn of the programs with the fault; the truth files describe the later turns")
       ->capture_default_str();
   app.add_option("--fault-size", o->fault_size, "size of the fault, as a fraction of the healthy step")
       ->check(CLI::Range(0.0, 10.0))

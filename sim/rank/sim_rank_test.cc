@@ -191,6 +191,13 @@ TEST_F(SimRank, EveryKindOfCollectiveIsTheSameOverMpi) {
               "\ncall t0 d652 gap=9 own=10\ncoll s1 n0 g0 receive gap=0 own=50 bytes=" + bytes +
               " peer=" + previous + "\ncall t0 r165 gap=1 own=1 wait=all\n";
     }
+    // The same in one kernel. A small message in each direction follows the large one.
+    const int me = rank == 2 ? 0 : rank + 1;
+    const std::string next = std::to_string((me + 1) % 3), previous = std::to_string((me + 2) % 3);
+    text += "call t0 d652 gap=" + std::to_string(rank * 20000) +
+            " own=10\ncoll s0 n0 g0 receive gap=0 own=50 bytes=9000000 peer=" + previous +
+            " more=send:" + next + ":9000000,send:" + next + ":10,receive:" + previous +
+            ":10\ncall t0 r165 gap=1 own=1 wait=all\n";
   }
   std::ofstream(Out("all.scenario")) << text;
   ASSERT_EQ(Run(World(3) + " --scenario " + Out("all.scenario") + " --steps 20 --stamps " + Out("stamps")), 0)
@@ -261,6 +268,39 @@ TEST_F(SimRank, NcclEventsSurroundTheLaunchInNcclsOrder) {
   EXPECT_EQ(first, (std::vector<std::string>{"start 256", "state 23", "start 512", "stop 512", "state 24",
                                              "start 2048", "stop 2048", "start 1", "start 2", "stop 2",
                                              "stop 1", "stop 256"}));
+}
+
+TEST_F(SimRank, EachMessageOfAKernelHasItsNcclEvents) {
+  Inject();
+  const auto rank = [](const std::string& messages) {
+    return "rank host=a device=0\nstream id=7\nthread id=0\ncall t0 d652 gap=10 own=10\ncoll s0 n0 g0 " +
+           messages + "\ncall t0 r131 gap=1 own=1 wait=s0\n";
+  };
+  std::ofstream(Out("exchange.scenario"))
+      << "lockstep-scenario 1\nname k\ngroup comm=9 name=g members=1,0\n"
+      << rank("send gap=0 own=50 bytes=80 type=ncclFloat64 peer=0 more=receive:0:16,send:0:24")
+      << rank("receive gap=0 own=50 bytes=80 type=ncclFloat64 peer=1 more=send:1:16,receive:1:24");
+  ASSERT_EQ(Run(World(2) + " --scenario " + Out("exchange.scenario") + " --steps 1"), 0) << output_;
+  const auto events = [&](uint32_t of) {
+    std::vector<std::string> lines;
+    size_t launches = 0;
+    for (const auto& line : Seen(of)) {
+      launches += line[0] == "record" && line[1] == "10";
+      if (line[0] != "nccl") continue;
+      lines.push_back(line[1] + " " + line[2]);
+      if (line[1] == "start" && line[2] == "4") lines.back() += " " + line[3] + " " + line[4] + " " + line[5];
+    }
+    EXPECT_EQ(launches, 1u) << "kernels of rank " << of;
+    return lines;
+  };
+  EXPECT_EQ(events(0),
+            (std::vector<std::string>{"start 256",         "state 23",   "start 1024",       "stop 1024",
+                                      "start 1024",        "stop 1024",  "start 1024",       "stop 1024",
+                                      "state 24",          "start 2048", "stop 2048",        "start 1",
+                                      "start 4 Send 0 10", "stop 4",     "start 4 Recv 0 2", "stop 4",
+                                      "start 4 Send 0 3",  "stop 4",     "stop 1",           "stop 256"}));
+  EXPECT_THAT(events(1),
+              ::testing::IsSupersetOf({"start 4 Recv 1 10", "start 4 Send 1 2", "start 4 Recv 1 3"}));
 }
 
 TEST_F(SimRank, RangesAreStampedInVirtualTimeOnTheProcesssClock) {
@@ -416,6 +456,19 @@ TEST_F(SimRank, ReportsWrongArgumentsInOneSentence) {
   EXPECT_THAT(output_, HasSubstr("mpiexec -n 8"));
   EXPECT_EQ(Run(Program() + " --help"), 0);
   EXPECT_THAT(output_, HasSubstr("mpiexec -n 8 lockstep run -- lockstep-sim-rank"));
+}
+
+TEST_F(SimRank, ADrawEndsIfNoRankHasWorkForAFault) {
+  std::ofstream(Out("idle.scenario")) << "lockstep-scenario 1\nname a\nrank host=a device=0\nthread id=0\n"
+                                         "push t0 n0 gap=1000\npop t0 gap=1000\n";
+  const std::string command =
+      World(1) + " --scenario " + Out("idle.scenario") + " --steps 2 --truth " + Out("t");
+  EXPECT_EQ(Run(command + " --fault random"), 2);
+  EXPECT_THAT(output_, HasSubstr("no rank has work for any fault; use --fault none"));
+  EXPECT_EQ(Run(command + " --fault host_stall"), 2);
+  EXPECT_THAT(output_, HasSubstr("rank 0 has no work for --fault host_stall"));
+  EXPECT_EQ(Run(command + " --fault random-or-none"), 0) << output_;
+  EXPECT_THAT(Slurp(Out("t/truth-0.json")), HasSubstr("\"kind\": \"none\", \"rank\": -1"));
 }
 
 TEST_F(SimRank, OnlyTheTruthFilesNameADrawnFault) {

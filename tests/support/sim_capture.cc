@@ -180,22 +180,26 @@ class RankWriter {
 
   void WriteCollective(const sim::TrueRecord& r, const Op& op, capture::DeviceActivity& a) {
     if (!options_.with_sequences) return;  // without it, Finish() uses the kernel's name
-    const sim::CollectivePlace& place = program_.places[r.op];
-    const bool transfer = scenario::NeedsOf(op.collective) == scenario::Needs::kPeer;
     a.communication = true;
     a.collective = static_cast<uint32_t>(data_.collectives.size());
-    data_.collectives.push_back(
-        {.activity = static_cast<uint32_t>(data_.activities.size()),
-         .group = op.group,
-         .op = OpOf(op.collective),
-         .source = capture::MatchSource::kNcclSequence,
-         .sequence =
-             transfer ? sequence_of_pair_[{
-                            op.group, op.peer * 2 + (op.collective == scenario::Collective::kSend ? 1 : 0)}]++
-                      : int64_t{r.step} * place.sequence_step + place.sequence,
-         .bytes = static_cast<int64_t>(op.bytes),
-         .root = transfer ? -1 : op.peer,
-         .peer = transfer ? op.peer : -1});
+    capture::Collective c{.activity = static_cast<uint32_t>(data_.activities.size()),
+                          .group = op.group,
+                          .source = capture::MatchSource::kNcclSequence};
+    for (const scenario::Message& message : scenario::MessagesOf(op)) {
+      const bool sends = message.collective == scenario::Collective::kSend;
+      c.op = OpOf(message.collective);
+      c.sequence = sequence_of_pair_[{op.group, message.peer * 2 + (sends ? 1 : 0)}]++;
+      c.bytes = static_cast<int64_t>(message.bytes);
+      c.peer = message.peer;
+      data_.collectives.push_back(c);
+    }
+    if (scenario::NeedsOf(op.collective) == scenario::Needs::kPeer) return;
+    const sim::CollectivePlace& place = program_.Place(r.op, 0);
+    c.op = OpOf(op.collective);
+    c.sequence = int64_t{r.step} * place.sequence_step + place.sequence;
+    c.bytes = static_cast<int64_t>(op.bytes);
+    c.root = op.peer;
+    data_.collectives.push_back(c);
   }
 
   const scenario::Scenario& s_;

@@ -135,7 +135,8 @@ nccl::Result StartEvent(void*, void** handle, nccl::EventDescriptor* d) {
     detail = std::string(d->detail.coll.function) + " " + std::to_string(d->detail.coll.sequence) + " " +
              std::to_string(d->detail.coll.count);
   if (d->type == nccl::kEventP2p)
-    detail = std::string(d->detail.p2p.function) + " " + std::to_string(d->detail.p2p.peer);
+    detail = std::string(d->detail.p2p.function) + " " + std::to_string(d->detail.p2p.peer) + " " +
+             std::to_string(d->detail.p2p.count);
   if (d->type == nccl::kEventKernelLaunch) {
     const uint64_t serial = g_serial++;
     Cupti<cupti::ActivityPushExternalCorrelationIdFn>("cuptiActivityPushExternalCorrelationId")(
