@@ -25,6 +25,7 @@
 #include "daemon/clients/client_server.h"
 #include "daemon/clients/connection_attempts.h"
 #include "daemon/clients/departed_ranks.h"
+#include "daemon/clients/progress_answers.h"
 #include "daemon/clients/rank_progress.h"
 #include "daemon/control_server.h"
 #include "daemon/daemon_metrics.h"
@@ -115,7 +116,7 @@ class Daemon {
   NodeCaptures captures_;
   DeadlineTimer captures_timer_;
   const RankProgress progress_;
-  RankStacks stacks_;
+  ProgressAnswers progress_answers_;
   StepWatch steps_;
   NodeControl node_control_;
   SchedulerControl scheduler_control_;

@@ -36,8 +36,7 @@ void AddSharedRanks(v1::DaemonStatus& daemon) {
 
 NodeControl::NodeControl(NodeInfo node, Registry& registry, const ExpectedProcesses& expected,
                          const ConnectionAttempts& attempts, const NodeCaptures& captures,
-                         const KinetoCapturePath& kineto, AggregatorLinks& links,
-                         const RankProgress& progress, RankStacks& stacks,
+                         const KinetoCapturePath& kineto, AggregatorLinks& links, ProgressAnswers& progress,
                          const tls::CertificateWatch& certificate, AuditLog& audit, Log& log)
     : node_(std::move(node)),
       registry_(registry),
@@ -47,7 +46,6 @@ NodeControl::NodeControl(NodeInfo node, Registry& registry, const ExpectedProces
       kineto_(kineto),
       links_(links),
       progress_(progress),
-      stacks_(stacks),
       certificate_(certificate),
       audit_(audit),
       log_(log) {}
@@ -94,12 +92,11 @@ v1::StatusReply NodeControl::Status(const ControlCaller& caller, const v1::Statu
 
 void NodeControl::Progress(const ControlCaller& caller, const v1::ProgressRequest& request,
                            std::function<void(v1::ProgressReply)> done) {
-  stacks_.AddTo(progress_.Read(RankFilter::Of(caller.sees()), request.job()), request.stacks(),
-                KindsOf(request.native_stacks()), [done = std::move(done)](v1::NodeProgress node) {
-                  v1::ProgressReply reply;
-                  *reply.add_nodes() = std::move(node);
-                  done(std::move(reply));
-                });
+  progress_.Answer(RankFilter::Of(caller.sees()), request, [done = std::move(done)](v1::NodeProgress node) {
+    v1::ProgressReply reply;
+    *reply.add_nodes() = std::move(node);
+    done(std::move(reply));
+  });
 }
 
 void NodeControl::Dial(const ControlCaller& caller, const v1::DialRequest& request,

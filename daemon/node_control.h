@@ -16,7 +16,7 @@
 #include "daemon/captures/captures.h"
 #include "daemon/captures/kineto_capture_path.h"
 #include "daemon/clients/connection_attempts.h"
-#include "daemon/clients/rank_progress.h"
+#include "daemon/clients/progress_answers.h"
 #include "daemon/clients/rank_stacks.h"
 #include "daemon/control_server.h"
 #include "daemon/node/expected_processes.h"
@@ -32,8 +32,8 @@ class NodeControl final : public ControlHandler {
   // All references outlive this.
   NodeControl(NodeInfo node, Registry& registry, const ExpectedProcesses& expected,
               const ConnectionAttempts& attempts, const NodeCaptures& captures,
-              const KinetoCapturePath& kineto, AggregatorLinks& links, const RankProgress& progress,
-              RankStacks& stacks, const tls::CertificateWatch& certificate, AuditLog& audit, Log& log);
+              const KinetoCapturePath& kineto, AggregatorLinks& links, ProgressAnswers& progress,
+              const tls::CertificateWatch& certificate, AuditLog& audit, Log& log);
 
   v1::StatusReply Status(const ControlCaller& caller, const v1::StatusRequest& request) override;
   void Progress(const ControlCaller& caller, const v1::ProgressRequest& request,
@@ -53,8 +53,7 @@ class NodeControl final : public ControlHandler {
   const NodeCaptures& captures_;
   const KinetoCapturePath& kineto_;
   AggregatorLinks& links_;
-  const RankProgress& progress_;
-  RankStacks& stacks_;
+  ProgressAnswers& progress_;
   const tls::CertificateWatch& certificate_;
   AuditLog& audit_;
   Log& log_;

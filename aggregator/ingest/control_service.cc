@@ -26,6 +26,7 @@ constexpr size_t kChunkBytes = 256 * 1024;
 // A daemon of an older release does not answer.
 constexpr Nanos kProgressWithin = Nanos::Seconds(2);
 constexpr Nanos kProgressWithStacksWithin = Nanos::Seconds(3);
+constexpr Nanos kProgressWithRasWithin = Nanos::Millis(4500);
 
 // The manifest comes last, so a receiver that has it has all files.
 std::vector<std::string> FilesOf(const std::string& records) {
@@ -131,6 +132,11 @@ class StreamSink final : public WatchSink {
   uint64_t samples_ = 0;
 };
 
+Nanos ProgressWithin(const v1::ProgressRequest& request) {
+  if (!request.ras().empty()) return kProgressWithRasWithin;
+  return request.stacks().empty() ? kProgressWithin : kProgressWithStacksWithin;
+}
+
 }  // namespace
 
 grpc::Status ControlService::Refuse(const char* what, RpcMethod method, const grpc::ServerContext& context,
@@ -167,8 +173,7 @@ grpc::Status ControlService::StreamedProgress(
   if (!admitted.ok()) return Refuse("progress", RpcMethod::kProgress, *context, admitted.status());
   v1::ProgressRequest request;
   if (!call->Read(&request)) return calls_.Ended(RpcMethod::kProgress, NoRequest());
-  v1::ProgressReply all = hub_.Progress(
-      request, admitted->caller, request.stacks().empty() ? kProgressWithin : kProgressWithStacksWithin);
+  v1::ProgressReply all = hub_.Progress(request, admitted->caller, ProgressWithin(request));
   for (v1::NodeProgress& node : *all.mutable_nodes()) {
     v1::ProgressReply part;
     *part.add_nodes() = std::move(node);

@@ -6,6 +6,7 @@ namespace lockstep::aggregator {
 namespace {
 
 constexpr int kMostStacks = 64;  // of all nodes
+constexpr int kMostRas = 64;     // of all jobs
 
 }  // namespace
 
@@ -16,6 +17,10 @@ v1::ProgressReply ProgressRequests::Ask(const v1::ProgressRequest& asked, Nanos 
   for (const v1::StackTarget& target : asked.stacks()) {
     if (message.read_progress().stacks_size() == kMostStacks) break;
     *message.mutable_read_progress()->add_stacks() = target;
+  }
+  for (const v1::StackTarget& target : asked.ras()) {
+    if (message.read_progress().ras_size() == kMostRas) break;
+    *message.mutable_read_progress()->add_ras() = target;
   }
   {
     MutexLock lock(&mutex_);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "aggregator/notice/hang_jobs.h"
+#include "aggregator/notice/ras_looks.h"
 #include "base/rpc/status_macros.h"
 
 namespace lockstep::aggregator {
@@ -55,11 +56,40 @@ bool HasFrames(const v1::ProgressReply& look) {
   });
 }
 
+// `last` becomes the last look.
+absl::StatusOr<ExplainedJobs> ExplainProgress(const HangExamination& examination,
+                                              std::unique_ptr<v1::ProgressReply>& last) {
+  v1::ProgressRequest request;
+  request.set_job(examination.job);
+  LOCKSTEP_ASSIGN_OR_RETURN(last, examination.look(request));
+  ExplainedJobs explained = Explain(*last, nullptr, examination);
+  if (!explained.Any(HangExplanation::Verdict::kHang) && !explained.Any(HangExplanation::Verdict::kWaiting))
+    return explained;
+  if (examination.stacks != Stacks::kNone) {
+    for (v1::StackTarget& target : LateProcesses(explained, *last)) *request.add_stacks() = std::move(target);
+  }
+  examination.sleep(examination.between_looks);
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<v1::ProgressReply> second, examination.look(request));
+  explained = Explain(*second, last.get(), examination);
+  last = std::move(second);
+  const bool native =
+      examination.stacks == Stacks::kPythonAndNative && explained.Any(HangExplanation::Verdict::kHang);
+  if (request.stacks().empty() || (!native && !HasFrames(*last))) return explained;
+  request.set_native_stacks(native);
+  examination.sleep(examination.between_looks);
+  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<v1::ProgressReply> third, examination.look(request));
+  explained = Explain(*third, last.get(), examination);
+  last = std::move(third);
+  return explained;
+}
+
 }  // namespace
 
 bool ExplainedJobs::SawNoRank() const {
-  return std::all_of(jobs.begin(), jobs.end(),
-                     [](const ExplainedJob& job) { return job.explanation.ranks_seen == 0; });
+  return std::all_of(jobs.begin(), jobs.end(), [](const ExplainedJob& job) {
+    return job.explanation.ranks_seen == 0 &&
+           (!job.ras || job.ras->result == analysis::RasReport::Result::kUnreachable);
+  });
 }
 
 bool ExplainedJobs::Any(HangExplanation::Verdict verdict) const {
@@ -68,26 +98,10 @@ bool ExplainedJobs::Any(HangExplanation::Verdict verdict) const {
 }
 
 absl::StatusOr<ExplainedJobs> ExplainRunningJobs(const HangExamination& examination) {
-  v1::ProgressRequest request;
-  request.set_job(examination.job);
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<v1::ProgressReply> first, examination.look(request));
-  ExplainedJobs explained = Explain(*first, nullptr, examination);
-  if (!explained.Any(HangExplanation::Verdict::kHang) && !explained.Any(HangExplanation::Verdict::kWaiting))
-    return explained;
-  if (examination.stacks != Stacks::kNone) {
-    for (v1::StackTarget& target : LateProcesses(explained, *first))
-      *request.add_stacks() = std::move(target);
-  }
-  examination.sleep(examination.between_looks);
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<v1::ProgressReply> second, examination.look(request));
-  explained = Explain(*second, first.get(), examination);
-  const bool native =
-      examination.stacks == Stacks::kPythonAndNative && explained.Any(HangExplanation::Verdict::kHang);
-  if (request.stacks().empty() || (!native && !HasFrames(*second))) return explained;
-  request.set_native_stacks(native);
-  examination.sleep(examination.between_looks);
-  LOCKSTEP_ASSIGN_OR_RETURN(const std::unique_ptr<v1::ProgressReply> third, examination.look(request));
-  return Explain(*third, second.get(), examination);
+  std::unique_ptr<v1::ProgressReply> last;
+  LOCKSTEP_ASSIGN_OR_RETURN(ExplainedJobs explained, ExplainProgress(examination, last));
+  AddRas(examination, *last, explained);
+  return explained;
 }
 
 }  // namespace lockstep::aggregator

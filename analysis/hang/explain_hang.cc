@@ -5,17 +5,13 @@
 #include <set>
 #include <utility>
 
+#include "analysis/hang/activity.h"
 #include "analysis/hang/hang_text.h"
 #include "analysis/hang/waits.h"
 
 namespace lockstep::analysis {
 namespace {
 
-// A rank that uses less than this does not compute. Idle threads of NCCL and CUDA poll, and use a few
-// percent.
-constexpr double kBusyShare = 0.2;
-// Bytes per second. A rank that transfers less does not write a checkpoint; logs and heartbeats do.
-constexpr double kBusyTransfer = 1e6;
 constexpr size_t kMostReasons = 8;
 // In units of `after`.
 constexpr int64_t kLongestStep = 5;
@@ -202,11 +198,6 @@ class Explainer {
         break;
     }
     return HangCause::kStuck;
-  }
-
-  static bool Computes(const HangRank& rank) {
-    return rank.moved || rank.cpu_share.value_or(0) >= kBusyShare ||
-           rank.transfer_rate.value_or(0) >= kBusyTransfer;
   }
 
   // False if a member has started or ended the operation.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "aggregator/notice/hang_examination.h"
+#include "analysis/hang/hang_text.h"
 #include "base/log/clean_text.h"
 #include "base/rpc/channel.h"
 #include "base/rpc/status_macros.h"
@@ -36,6 +37,11 @@ constexpr char kAbout[] =
     "exits.\n"
     "An operation that some rank entered at least --after ago, and that has not ended, is a hang. With\n"
     "WAITING, the missing rank computes, so the wait may end by itself.\n"
+    "\n"
+    "NCCL's RAS (2.24 and later) is a second source. It confirms or contradicts a hang. Of ranks without\n"
+    "progress it shows which ones have called fewer collectives; it is then read again --after later, "
+    "because\n"
+    "it knows no times.\n"
     "\n"
     "Examples:\n"
     "  lockstep hang                                                      this node's ranks, now\n"
@@ -87,14 +93,23 @@ class Source {
   std::string control_socket_;
 };
 
-absl::StatusOr<ExplainedJobs> Explain(Source& source, const Flags& flags, Nanos after) {
+using Ras = aggregator::HangExamination::Ras;
+
+absl::StatusOr<ExplainedJobs> Explain(Source& source, const Flags& flags, Nanos after, Ras ras) {
   using Stacks = aggregator::HangExamination::Stacks;
   aggregator::HangExamination examination;
   examination.job = flags.job;
   examination.after = after;
+  examination.ras = ras;
   if (flags.stacks != "all") examination.stacks = flags.stacks == "python" ? Stacks::kPython : Stacks::kNone;
   examination.look = [&](const v1::ProgressRequest& request) { return source.Look(request); };
-  examination.sleep = &Sleep;
+  examination.sleep = [&](Nanos time) {
+    if (time > examination.between_looks) {
+      PrintMessage(absl::StrCat("NCCL's RAS shows members behind others: it is read again in ",
+                                analysis::AgeText(time), " (--after), to see if they move"));
+    }
+    Sleep(time);
+  };
   return aggregator::ExplainRunningJobs(examination);
 }
 
@@ -118,14 +133,18 @@ ExitCode NothingToSee(const ExplainedJobs& explained, const Flags& flags) {
                                                         " has no living ranks here; "
                                                         "`lockstep status` lists all jobs"));
   }
-  return Fail(
-      ExitCode::kFailed,
+  std::string text =
       "no rank keeps its progress: start the job with `lockstep run --mode nccl`, or wait until it has "
-      "made its first communicator");
+      "made its first communicator";
+  for (const aggregator::ExplainedJob& job : explained.jobs) {
+    if (job.ras)
+      absl::StrAppend(&text, "; NCCL's RAS of job ", job.job, " is not reachable: ", job.ras->problem);
+  }
+  return Fail(ExitCode::kFailed, text);
 }
 
 ExitCode Once(Source& source, const Flags& flags, Nanos after) {
-  const absl::StatusOr<ExplainedJobs> explained = Explain(source, flags, after);
+  const absl::StatusOr<ExplainedJobs> explained = Explain(source, flags, after, Ras::kAlsoWithoutProgress);
   if (!explained.ok()) return Fail(explained.status());
   if (explained->SawNoRank()) return NothingToSee(*explained, flags);
   Print(*explained, flags, after);
@@ -137,7 +156,7 @@ ExitCode Watch(Source& source, const Flags& flags, Nanos after) {
   bool seen = false;
   bool waiting = false;
   while (true) {
-    const absl::StatusOr<ExplainedJobs> explained = Explain(source, flags, after);
+    const absl::StatusOr<ExplainedJobs> explained = Explain(source, flags, after, Ras::kOfHangs);
     if (!explained.ok()) return Fail(explained.status());
     if (explained->Any(HangExplanation::Verdict::kHang)) {
       Print(*explained, flags, after);

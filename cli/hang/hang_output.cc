@@ -1,7 +1,9 @@
 #include "cli/hang/hang_output.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analysis/hang/hang_text.h"
+#include "analysis/hang/ras_report.h"
 #include "base/json/json_out.h"
 
 namespace lockstep::cli {
@@ -10,6 +12,8 @@ namespace {
 using analysis::HangExplanation;
 using analysis::HangFinding;
 using analysis::HangWait;
+using analysis::RasReport;
+using Result = RasReport::Result;
 
 const char* VerdictName(HangExplanation::Verdict verdict) {
   switch (verdict) {
@@ -29,8 +33,69 @@ std::string UnreadableText(const HangExplanation& explained) {
                       " could not be read, and may be part of a wait\n");
 }
 
+// Returns "NCCL's RAS (NCCL 2.28.9)".
+std::string RasName(const RasReport& ras) {
+  return absl::StrCat("NCCL's RAS",
+                      ras.nccl_version.empty() ? "" : absl::StrCat(" (NCCL ", ras.nccl_version, ")"));
+}
+
+// The verdict of a job whose ranks keep no progress.
+std::string RasJobText(const ExplainedJob& job, const RasReport& ras) {
+  const std::string end =
+      absl::StrCat("  job ", job.job, ", seen by ", RasName(ras),
+                   " only, which counts calls and knows no times; `lockstep run --mode nccl` "
+                   "shows more\n");
+  const auto lines = [&](std::string text) {
+    for (const std::string& sentence : ras.sentences) absl::StrAppend(&text, "  ", sentence, "\n");
+    return text + end;
+  };
+  switch (ras.result) {
+    case Result::kStandsStill:
+      return lines(absl::StrCat(
+          ras.may_end ? "WAITING" : "HANG", ": job ", job.job,
+          " has members behind others, and no count has changed in ", analysis::AgeText(ras.between), "\n",
+          ras.may_end ? "  the late ranks compute, so the wait may end by itself\n" : ""));
+    case Result::kMoves:
+      return lines(
+          absl::StrCat("NO HANG: members of job ", job.job, " have different counts, which change\n"));
+    case Result::kNoDifference:
+      return absl::StrCat("NO HANG: no member of a communicator of job ", job.job,
+                          " is behind another one; this does not show whether the job moves\n", end);
+    case Result::kUnreachable:
+    case Result::kAgrees:
+    case Result::kContradicts:
+    case Result::kSaysNothing:
+      break;
+  }
+  return absl::StrCat("NO HANG: no rank of job ", job.job, " keeps its progress, and ", RasName(ras),
+                      " is not reachable: ", ras.problem, "\n");
+}
+
+// RAS's view of a hang that the progress shows.
+std::string RasEvidenceText(const RasReport& ras) {
+  std::string text;
+  switch (ras.result) {
+    case Result::kAgrees:
+      text = " agrees: ";
+      break;
+    case Result::kContradicts:
+      text = " contradicts: ";
+      break;
+    case Result::kUnreachable:
+      return absl::StrCat("  ", RasName(ras), " is not reachable: ", ras.problem, "\n");
+    case Result::kNoDifference:
+    case Result::kMoves:
+    case Result::kStandsStill:
+    case Result::kSaysNothing:
+      text = " says nothing: ";
+      break;
+  }
+  return absl::StrCat("  ", RasName(ras), text, absl::StrJoin(ras.sentences, "; "), "\n");
+}
+
 std::string JobText(const ExplainedJob& job) {
   const HangExplanation& explained = job.explanation;
+  if (job.ras && explained.ranks_seen == 0) return RasJobText(job, *job.ras);
   if (explained.verdict == HangExplanation::Verdict::kNoHang) {
     return absl::StrCat("NO HANG: ", explained.ranks_seen, explained.ranks_seen == 1 ? " rank" : " ranks",
                         " of job ", job.job, " with communicators; the longest wait is ",
@@ -42,6 +107,7 @@ std::string JobText(const ExplainedJob& job) {
     for (const std::string& reason : finding.reasons) absl::StrAppend(&text, "  ", reason, "\n");
     if (finding.may_end) text += "  the wait may end by itself\n";
   }
+  if (job.ras) text += RasEvidenceText(*job.ras);
   if (explained.other_waits > 0)
     absl::StrAppend(&text, "  ", explained.other_waits,
                     explained.other_waits == 1 ? " further wait follows" : " further waits follow",
@@ -107,6 +173,18 @@ void WriteStacks(JsonOut& out, const analysis::HangRankStacks& of_rank) {
   out.EndObject();
 }
 
+void WriteRas(JsonOut& out, const RasReport& ras) {
+  out.BeginObject();
+  out.Member("result", analysis::RasResultName(ras.result));
+  out.Member("problem", ras.problem);
+  out.Member("nccl_version", ras.nccl_version);
+  out.Member("sentences", ras.sentences);
+  out.Member("late_ranks", ras.late_ranks);
+  out.Member("may_end", ras.may_end);
+  out.Member("between_ns", ras.between);
+  out.EndObject();
+}
+
 void WriteFinding(JsonOut& out, const HangFinding& finding) {
   out.BeginObject();
   out.Member("cause", analysis::HangCauseName(finding.cause));
@@ -154,6 +232,11 @@ std::string HangJson(const std::vector<ExplainedJob>& jobs, const std::vector<st
     for (const HangFinding& finding : job.explanation.findings) WriteFinding(out, finding);
     out.EndArray();
     out.Member("other_waits", static_cast<uint64_t>(job.explanation.other_waits));
+    out.Key("ras");
+    if (job.ras)
+      WriteRas(out, *job.ras);
+    else
+      out.Null();
     out.EndObject();
   }
   out.EndArray();

@@ -45,6 +45,43 @@ TEST(HangOutput, TheFirstWordIsTheVerdict) {
               testing::EndsWith("  1 operation could not be read, and may be part of a wait\n"));
 }
 
+TEST(HangOutput, RasIsEvidenceOfAHang) {
+  using Result = analysis::RasReport::Result;
+  ExplainedJob job = HangingJob();
+  job.ras.emplace();
+  job.ras->result = Result::kAgrees;
+  job.ras->nccl_version = "2.27.7";
+  job.ras->sentences = {"a", "b"};
+  EXPECT_THAT(HangText({job}), testing::HasSubstr("\n  NCCL's RAS (NCCL 2.27.7) agrees: a; b\n"));
+  job.ras->result = Result::kContradicts;
+  EXPECT_THAT(HangText({job}), testing::HasSubstr("\n  NCCL's RAS (NCCL 2.27.7) contradicts: a; b\n"));
+  job.ras->result = Result::kSaysNothing;
+  EXPECT_THAT(HangText({job}), testing::HasSubstr("\n  NCCL's RAS (NCCL 2.27.7) says nothing: a; b\n"));
+  job.ras = analysis::UnreachableRas("it is off");
+  EXPECT_THAT(HangText({job}), testing::HasSubstr("\n  NCCL's RAS is not reachable: it is off\n"));
+}
+
+TEST(HangOutput, RasIsTheVerdictOfAJobWithoutProgress) {
+  using Result = analysis::RasReport::Result;
+  ExplainedJob job{"train", 4, {}};
+  job.ras.emplace();
+  job.ras->result = Result::kStandsStill;
+  job.ras->sentences = {"RAS: rank 2 has called 1 all_reduce"};
+  job.ras->between = Nanos::Seconds(60);
+  EXPECT_THAT(
+      HangText({job}),
+      testing::StartsWith("HANG: job train has members behind others, and no count has changed in 60 s\n"
+                          "  RAS: rank 2 has called 1 all_reduce\n"));
+  job.ras->may_end = true;
+  EXPECT_THAT(HangText({job}), testing::StartsWith("WAITING: "));
+  job.ras->result = Result::kMoves;
+  EXPECT_THAT(HangText({job}), testing::StartsWith("NO HANG: members of job train have different counts"));
+  job.ras->result = Result::kNoDifference;
+  EXPECT_THAT(HangText({job}), testing::HasSubstr("this does not show whether the job moves"));
+  job.ras = analysis::UnreachableRas("it is off");
+  EXPECT_THAT(HangText({job}), testing::HasSubstr("is not reachable: it is off"));
+}
+
 TEST(HangOutput, TheDocumentHasEveryField) {
   ExplainedJob job = HangingJob();
   job.explanation.unreadable = 2;
@@ -52,6 +89,10 @@ TEST(HangOutput, TheDocumentHasEveryField) {
       {RankId(2),
        {.python = {.frames = {{"train.py", 7, "step"}, {"x.py", 0, "f"}}, .more = true},
         .native = {{.thread = "train", .frames = {{"libc.so.6", 0, "pause"}}}}}}};
+  job.ras.emplace();
+  job.ras->result = analysis::RasReport::Result::kAgrees;
+  job.ras->nccl_version = "2.28.9";
+  job.ras->sentences = {"rank 2 has called 1 all_reduce"};
   EXPECT_EQ(HangJson({job}, {"node7"}, Nanos::Seconds(60)), R"({
   "schema": "lockstep.hang/1",
   "after_ns": 60000000000,
@@ -122,7 +163,18 @@ TEST(HangOutput, TheDocumentHasEveryField) {
           ]
         }
       ],
-      "other_waits": 0
+      "other_waits": 0,
+      "ras": {
+        "result": "agrees",
+        "problem": "",
+        "nccl_version": "2.28.9",
+        "sentences": [
+          "rank 2 has called 1 all_reduce"
+        ],
+        "late_ranks": [],
+        "may_end": false,
+        "between_ns": 0
+      }
     }
   ],
   "silent_hosts": [

@@ -18,8 +18,8 @@ namespace lockstep::daemon {
 AggregatorLinks::AggregatorLinks(NodeInfo node, size_t spool_bytes, std::shared_ptr<const HostAccess> access,
                                  EventLoop& loop, const Clock& clock, Registry& registry,
                                  const DepartedRanks& departed, NodeCaptures& captures,
-                                 const RankProgress& progress, RankStacks& stacks, StepWatch& steps,
-                                 losses::LossTable& losses, AuditLog& audit, Log& log)
+                                 ProgressAnswers& progress, StepWatch& steps, losses::LossTable& losses,
+                                 AuditLog& audit, Log& log)
     : node_(std::move(node)),
       spool_bytes_(spool_bytes),
       access_(std::move(access)),
@@ -29,7 +29,6 @@ AggregatorLinks::AggregatorLinks(NodeInfo node, size_t spool_bytes, std::shared_
       departed_(departed),
       captures_(captures),
       progress_(progress),
-      stacks_(stacks),
       steps_(steps),
       losses_(losses),
       audit_(audit),
@@ -478,16 +477,14 @@ void AggregatorLinks::SendSteps(const std::vector<v1::ProcessSteps>& all) {
 }
 
 void AggregatorLinks::AnswerProgress(UplinkId uplink, const Link& link, const v1::ReadProgress& request) {
-  stacks_.AddTo(progress_.Read(link.filter, request.job()), request.stacks(),
-                KindsOf(request.native_stacks()),
-                [this, uplink, number = request.request()](v1::NodeProgress node) {
-                  const Link* now = Find(uplink);
-                  if (now == nullptr) return;
-                  v1::ProgressAnswer answer;
-                  answer.set_request(number);
-                  *answer.mutable_node() = std::move(node);
-                  now->uplink->SendProgress(std::move(answer));
-                });
+  progress_.Answer(link.filter, request, [this, uplink, number = request.request()](v1::NodeProgress node) {
+    const Link* now = Find(uplink);
+    if (now == nullptr) return;
+    v1::ProgressAnswer answer;
+    answer.set_request(number);
+    *answer.mutable_node() = std::move(node);
+    now->uplink->SendProgress(std::move(answer));
+  });
 }
 
 }  // namespace lockstep::daemon

@@ -28,7 +28,7 @@
 #include "daemon/captures/capture_uplinks.h"
 #include "daemon/captures/node_captures.h"
 #include "daemon/clients/departed_ranks.h"
-#include "daemon/clients/rank_progress.h"
+#include "daemon/clients/progress_answers.h"
 #include "daemon/clients/rank_stacks.h"
 #include "daemon/drain/spool.h"
 #include "daemon/node/control_caller.h"
@@ -69,7 +69,7 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   // All references outlive this.
   AggregatorLinks(NodeInfo node, size_t spool_bytes, std::shared_ptr<const HostAccess> access,
                   EventLoop& loop, const Clock& clock, Registry& registry, const DepartedRanks& departed,
-                  NodeCaptures& captures, const RankProgress& progress, RankStacks& stacks, StepWatch& steps,
+                  NodeCaptures& captures, ProgressAnswers& progress, StepWatch& steps,
                   losses::LossTable& losses, AuditLog& audit, Log& log);
 
   // Connects to an aggregator of the daemon's settings, for all ranks.
@@ -157,8 +157,7 @@ class AggregatorLinks final : public CaptureUplinks, private UplinkEvents {
   Registry& registry_;
   const DepartedRanks& departed_;
   NodeCaptures& captures_;
-  const RankProgress& progress_;
-  RankStacks& stacks_;
+  ProgressAnswers& progress_;
   StepWatch& steps_;
   losses::LossTable& losses_;
   AuditLog& audit_;
