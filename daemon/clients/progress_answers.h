@@ -14,6 +14,7 @@
 #include "daemon/node/host_access.h"
 #include "daemon/node/registry.h"
 #include "daemon/ras/ras_reader.h"
+#include "lockstep/v1/ingest.pb.h"
 #include "lockstep/v1/progress.pb.h"
 
 namespace lockstep::daemon {
@@ -26,16 +27,25 @@ class ProgressAnswers {
   ProgressAnswers(const RankProgress& progress, const HostAccess& access, EventLoop& loop)
       : progress_(progress), stacks_(access, loop), ras_(access, loop) {}
 
-  // Calls `done` with the ranks that `filter` allows. `request` is a v1::ProgressRequest or v1::ReadProgress.
-  template <typename Request>
-  void Answer(const RankFilter& filter, const Request& request, Done done) {
-    stacks_.AddTo(progress_.Read(filter, request.job()), request.stacks(), KindsOf(request.native_stacks()),
-                  [this, targets = request.ras(), done = std::move(done)](v1::NodeProgress node) mutable {
-                    ras_.AddTo(std::move(node), targets, std::move(done));
-                  });
+  // Calls `done` with the ranks that `filter` allows.
+  void Answer(const RankFilter& filter, const v1::ProgressRequest& request, Done done) {
+    Add(progress_.Read(filter, request.job()), request.stacks(), KindsOf(request.native_stacks()),
+        request.ras(), std::move(done));
+  }
+  void Answer(const RankFilter& filter, const v1::ReadProgress& request, Done done) {
+    Add(progress_.Read(filter, request.job()), request.stacks(), KindsOf(request.native_stacks()),
+        request.ras(), std::move(done));
   }
 
  private:
+  void Add(v1::NodeProgress node, const RankStacks::Targets& stacks, StackKinds kinds,
+           const RasReader::Targets& ras, Done done) {
+    stacks_.AddTo(std::move(node), stacks, kinds,
+                  [this, ras, done = std::move(done)](v1::NodeProgress with_stacks) mutable {
+                    ras_.AddTo(std::move(with_stacks), ras, std::move(done));
+                  });
+  }
+
   const RankProgress& progress_;
   RankStacks stacks_;
   RasReader ras_;

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <utility>
@@ -36,7 +37,8 @@ class FakeRas {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof(address);
-    ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), length);
+    const int bound = ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), length);
+    if (bound != 0) std::abort();
     ::listen(listener_.get(), 16);
     ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &length);
     port_ = ntohs(address.sin_port);

@@ -11,7 +11,6 @@
 namespace lockstep::formats {
 namespace {
 
-using capture::Collective;
 using capture::CollectiveOp;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
