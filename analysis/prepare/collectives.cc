@@ -72,6 +72,19 @@ bool WaitsForAll(const capture::Capture& capture, const Instance& instance) {
   return instance.op == CollectiveOp::kSendReceive && !IsTransfer(capture, instance);
 }
 
+// A kernel of several messages of one rank, which NCCL launches for grouped sends and receives. It ends when
+// the last of them has arrived.
+struct Kernel {
+  uint32_t rank_index;
+  uint32_t first, end;  // rows of RankData::collectives
+  // Starts of the partners' kernels: the latest one, its row, and the latest one of the other rows.
+  JobTime latest = JobTime::Min(), second = JobTime::Min();
+  uint32_t latest_row = kNone;
+  bool partners_known = true;
+  // The row whose partner it waited for. kNone: it waited for none, or its partners' clocks are unknown.
+  uint32_t awaited_row = kNone;
+};
+
 class Timer {
  public:
   Timer(const capture::Capture& capture, const capture::Matches& matches, const capture::ClockModel& clock)
@@ -86,7 +99,9 @@ class Timer {
       out_.parts[r].resize(capture_.ranks[r].collectives.size());
     MeasureExitSkew();
     FindRoots();
+    FindKernels();
     FindRendezvous();
+    for (Kernel& kernel : kernels_) TimeKernel(kernel);
     for (size_t n = 0; n < matches_.instances.size(); ++n) Time(matches_.instances[n], out_.instances[n]);
     return std::move(out_);
   }
@@ -138,6 +153,101 @@ class Timer {
     }
   }
 
+  // The other side of the message in this row. nullptr: unknown, or the row is not a message.
+  const Member* Partner(uint32_t rank_index, uint32_t row) const {
+    const uint32_t n = matches_.instance_of[rank_index][row];
+    if (n == kNone) return nullptr;
+    const Instance& instance = matches_.instances[n];
+    if (!instance.usable || instance.members.size() != 2 || !IsTransfer(capture_, instance)) return nullptr;
+    const Member& first = instance.members[0];
+    return first.rank_index == rank_index && first.collective == row ? &instance.members[1] : &first;
+  }
+
+  bool ToItself(const Member& m) const {
+    const capture::Collective& c = At(capture_, m);
+    if (c.group >= capture_.groups.size() || c.peer < 0) return false;
+    const auto& members = capture_.groups[c.group].members;
+    const auto peer = static_cast<size_t>(c.peer);
+    return peer < members.size() && members[peer] == RankOf(capture_, m).rank;
+  }
+
+  void FindKernels() {
+    kernel_of_.resize(capture_.ranks.size());
+    for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
+      const auto& rows = capture_.ranks[r].collectives;
+      for (uint32_t first = 0, end = 0; first < rows.size(); first = end) {
+        bool messages = true;
+        for (; end < rows.size() && rows[end].activity == rows[first].activity; ++end)
+          messages &= rows[end].op == CollectiveOp::kSend || rows[end].op == CollectiveOp::kReceive;
+        if (end - first > 1 && messages) AddKernel({.rank_index = r, .first = first, .end = end});
+      }
+    }
+  }
+
+  void AddKernel(Kernel kernel) {
+    auto& kernel_of = kernel_of_[kernel.rank_index];
+    kernel_of.resize(capture_.ranks[kernel.rank_index].collectives.size(), kNone);
+    for (uint32_t row = kernel.first; row < kernel.end; ++row) {
+      kernel_of[row] = static_cast<uint32_t>(kernels_.size());
+      const Member* partner = Partner(kernel.rank_index, row);
+      if (partner == nullptr) {
+        kernel.partners_known &= ToItself({kernel.rank_index, row});
+        continue;
+      }
+      const JobTime start = Start(*partner);
+      if (kernel.latest_row == kNone || start > kernel.latest) {
+        kernel.second = kernel.latest;
+        kernel.latest = start;
+        kernel.latest_row = row;
+      } else {
+        kernel.second = std::max(kernel.second, start);
+      }
+    }
+    kernels_.push_back(kernel);
+  }
+
+  // nullptr: the kernel has this message only.
+  const Kernel* KernelOf(const Member& m) const {
+    const auto& kernel_of = kernel_of_[m.rank_index];
+    if (kernel_of.empty() || kernel_of[m.collective] == kNone) return nullptr;
+    return &kernels_[kernel_of[m.collective]];
+  }
+
+  // True if the kernel cannot have waited for another message after this one's partner came.
+  bool OthersCameBefore(const Member& m, JobTime partner_start) const {
+    const Kernel* kernel = KernelOf(m);
+    if (kernel == nullptr) return true;
+    if (!kernel->partners_known) return false;
+    return (kernel->latest_row == m.collective ? kernel->second : kernel->latest) < partner_start;
+  }
+
+  // The kernel waits for the latest of the partners that it needs. All its rows have this wait.
+  void TimeKernel(Kernel& kernel) {
+    const Member first{kernel.rank_index, kernel.first};
+    const Nanos duration = Duration(first);
+    bool split = kernel.partners_known;
+    Nanos wait;
+    for (uint32_t row = kernel.first; row < kernel.end; ++row) {
+      const Member* partner = Partner(kernel.rank_index, row);
+      if (partner == nullptr) continue;
+      const Member m{kernel.rank_index, row};
+      const Instance& instance = matches_.instances[matches_.instance_of[m.rank_index][row]];
+      if (At(capture_, m).op == CollectiveOp::kSend && !rendezvous_.contains(MessageKind(instance))) continue;
+      const Nanos bound = PairBound(clock_, RankOf(capture_, m).host, RankOf(capture_, *partner).host);
+      if (bound > duration) {
+        split = false;
+        continue;
+      }
+      const Nanos own = std::clamp(Start(*partner) - Start(m), Nanos(), duration);
+      if (own > wait) {
+        wait = own;
+        kernel.awaited_row = row;
+      }
+    }
+    for (uint32_t row = kernel.first; row < kernel.end; ++row)
+      out_.parts[kernel.rank_index][row] = {.wait = wait, .wait_by_clock = Nanos(), .split = split};
+  }
+
   // Kind of a message: its bytes, and true if both ranks share a host.
   std::pair<int64_t, bool> MessageKind(const Instance& instance) const {
     const bool one_host =
@@ -165,7 +275,8 @@ class Timer {
       // If the clocks cannot decide whether the send ended before the receiver came, its length decides.
       const bool longer = Duration(send).ns() > kClearlyLonger * Duration(receive).ns();
       if (left) ++v.left;
-      if (!left && (longer || End(send) > Start(receive) + bound)) ++v.waited;
+      if (!left && (longer || End(send) > Start(receive) + bound) && OthersCameBefore(send, Start(receive)))
+        ++v.waited;
     }
     for (const auto& [kind, v] : votes) {
       if (v.waited >= kLeastVotes && v.waited >= kMajority * (v.waited + v.left)) rendezvous_.insert(kind);
@@ -186,6 +297,9 @@ class Timer {
                         rendezvous_.contains(MessageKind(instance));
     if (timing.symmetric) {
       TimeSymmetric(instance, latest, timing);
+    } else if (std::any_of(instance.members.begin(), instance.members.end(),
+                           [&](const Member& m) { return KernelOf(m) != nullptr; })) {
+      TimeMessage(instance, timing);
     } else {
       TimeDirected(instance, timing);
     }
@@ -320,29 +434,56 @@ class Timer {
     }
   }
 
+  // A message of a kernel with several. The kernel's wait counts for the partner that came last, and for none
+  // of the others.
+  void TimeMessage(const Instance& instance, InstanceTiming& timing) {
+    Nanos most_caused;
+    timing.transfer = Nanos::Max();
+    for (uint32_t to = 0; to < instance.members.size(); ++to) {
+      const Member& m = instance.members[to];
+      const Kernel* kernel = KernelOf(m);
+      if (kernel == nullptr) TimeMember(instance, timing, to);
+      const Part& part = PartOf(m);
+      if (!part.split) continue;
+      timing.split = true;
+      timing.transfer = std::min(timing.transfer, Duration(m) - part.wait);
+      if (kernel != nullptr && kernel->awaited_row != m.collective) continue;
+      if (part.wait > most_caused) {
+        most_caused = part.wait;
+        timing.last = 1 - to;
+      }
+    }
+    if (!timing.split) timing.transfer = Nanos();
+  }
+
+  // Returns the member that this one awaited, or kNone if it awaited none. nullopt: its wait is unknown.
+  std::optional<uint32_t> TimeMember(const Instance& instance, const InstanceTiming& timing, size_t to) {
+    const Member& m = instance.members[to];
+    const auto awaited = Awaited(instance, timing, to);
+    if (!awaited) return std::nullopt;
+    if (*awaited != kNone) {
+      const Member& from = instance.members[*awaited];
+      const Nanos duration = Duration(m);
+      if (PairBound(clock_, RankOf(capture_, m).host, RankOf(capture_, from).host) > duration)
+        return std::nullopt;
+      PartOf(m).wait = std::clamp(Start(from) - Start(m), Nanos(), duration);
+    }
+    PartOf(m).split = !timing.partial;
+    return awaited;
+  }
+
   void TimeDirected(const Instance& instance, InstanceTiming& timing) {
     if (timing.rendezvous && !timing.partial) return TimeRendezvous(instance, timing);
     Nanos most_caused;
     std::vector<Nanos> caused(instance.members.size());
     timing.transfer = Nanos::Max();
     for (size_t to = 0; to < instance.members.size(); ++to) {
-      const Member& m = instance.members[to];
-      Part& part = PartOf(m);
-      const auto awaited = Awaited(instance, timing, to);
+      const auto awaited = TimeMember(instance, timing, to);
       if (!awaited) continue;
-      const Nanos duration = Duration(m);
-      if (*awaited == kNone) {
-        part.split = !timing.partial;
-      } else {
-        const Member& from = instance.members[*awaited];
-        const Nanos bound = PairBound(clock_, RankOf(capture_, m).host, RankOf(capture_, from).host);
-        if (bound > duration) continue;
-        part.split = !timing.partial;
-        part.wait = std::clamp(Start(from) - Start(m), Nanos(), duration);
-        caused[*awaited] += part.wait;
-      }
+      const Member& m = instance.members[to];
+      if (*awaited != kNone) caused[*awaited] += PartOf(m).wait;
       timing.split = true;
-      timing.transfer = std::min(timing.transfer, duration - part.wait);
+      timing.transfer = std::min(timing.transfer, Duration(m) - PartOf(m).wait);
     }
     if (!timing.split) timing.transfer = Nanos();
     for (uint32_t i = 0; i < caused.size(); ++i) {
@@ -361,6 +502,8 @@ class Timer {
   absl::flat_hash_map<std::pair<uint32_t, CollectiveOp>, size_t> found_root_;  // index in the member list
   absl::flat_hash_set<std::pair<int64_t, bool>> rendezvous_;                   // MessageKind()
   absl::flat_hash_map<TransferClass, std::deque<Nanos>> recent_;               // transfers, latest last
+  std::vector<Kernel> kernels_;
+  std::vector<std::vector<uint32_t>> kernel_of_;  // [rank index][row]: into kernels_ or kNone; empty: none
 };
 
 }  // namespace
@@ -397,6 +540,16 @@ int32_t StepOfInstance(const capture::Capture& capture, const Instance& instance
   const uint32_t activity = At(capture, m).activity;
   const auto& of_activity = steps.ranks[m.rank_index].of_activity;
   return activity < of_activity.size() ? of_activity[activity] : kAfterSteps;
+}
+
+Part PartOfKernel(std::span<const Part> rows) {
+  Part out = rows.front();
+  for (const Part& part : rows.subspan(1)) {
+    out.wait = std::max(out.wait, part.wait);
+    out.wait_by_clock = std::max(out.wait_by_clock, part.wait_by_clock);
+    out.split &= part.split;
+  }
+  return out;
 }
 
 std::vector<Nanos> CausedWaitInSteps(const capture::Capture& capture, const capture::Matches& matches,

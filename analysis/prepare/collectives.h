@@ -3,13 +3,15 @@
 //
 // Symmetric operations need no clock. No member leaves before the last one came, so a rank waited for the
 // time by which it stayed longer than the shortest member. One-way operations need aligned clocks. They stay
-// unsplit if the clocks' bound exceeds their duration. Definitions: docs/analysis/waiting.md. Pure. The
+// unsplit if the clocks' bound exceeds their duration. A kernel of several messages waits for the latest of
+// its partners, and all its rows have that wait. Definitions: docs/analysis/waiting.md. Pure. The
 // result is read-only, so any thread may use it.
 #ifndef LOCKSTEP_ANALYSIS_PREPARE_COLLECTIVES_H_
 #define LOCKSTEP_ANALYSIS_PREPARE_COLLECTIVES_H_
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "analysis/prepare/steps.h"
@@ -28,6 +30,10 @@ struct Part {
   bool split = false;
 };
 
+// One kernel's part in all its collectives, given the parts of its rows, at least one. A kernel waits for the
+// latest of them, and is unsplit if one of them is.
+Part PartOfKernel(std::span<const Part> rows);
+
 // One instance as a whole.
 struct InstanceTiming {
   bool split = false;  // the waiting of the recorded members for each other is known
@@ -35,10 +41,12 @@ struct InstanceTiming {
   bool rendezvous = false;  // a message too large for a buffer, so its sender waits for its receiver
   bool partial =
       false;  // records of some members are missing: waits are lower bounds, the transfer is an upper bound
-  uint32_t last = capture::kNone;  // into Instance::members: the last arriver, for which the others waited
-  Nanos transfer;                  // duration without waiting: the least over the members, or the reference's
-  Nanos skew;                      // latest minus earliest start, on the job's clock
-  Nanos stalled;  // time by which the last arriver's own transfer exceeded the reference: its own delay
+  // Into Instance::members: the last arriver, for which the others waited. kNone: unknown, or a message for
+  // which no kernel waited last.
+  uint32_t last = capture::kNone;
+  Nanos transfer;  // duration without waiting: the least over the members, or the reference's
+  Nanos skew;      // latest minus earliest start, on the job's clock
+  Nanos stalled;   // time by which the last arriver's own transfer exceeded the reference: its own delay
 };
 
 struct CollectiveTimes {

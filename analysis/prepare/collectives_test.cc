@@ -124,6 +124,121 @@ TEST(Collectives, TheSenderOfALargeMessageWaitsForItsReceiver) {
   }
 }
 
+capture::CollectiveSpec Send(uint32_t group, int32_t to, int64_t bytes = -1) {
+  return {.op = CollectiveOp::kSend, .group = group, .bytes = bytes, .peer = to};
+}
+capture::CollectiveSpec Receive(uint32_t group, int32_t from, int64_t bytes = -1) {
+  return {.op = CollectiveOp::kReceive, .group = group, .bytes = bytes, .peer = from};
+}
+
+// The timing of the message from one rank to the other.
+const InstanceTiming& TimingOf(const Timed& a, uint32_t from, uint32_t to) {
+  for (size_t n = 0; n < a.matches.instances.size(); ++n) {
+    const auto& members = a.matches.instances[n].members;
+    const auto sends = [&](const capture::Member& m) {
+      return a.capture.ranks[m.rank_index].collectives[m.collective].op == CollectiveOp::kSend;
+    };
+    if (members.size() != 2) continue;
+    const size_t sender = sends(members[0]) ? 0 : 1;
+    if (members[sender].rank_index == from && members[1 - sender].rank_index == to)
+      return a.times.instances[n];
+  }
+  ADD_FAILURE() << "no message from " << from << " to " << to;
+  static const InstanceTiming none;
+  return none;
+}
+
+TEST(Collectives, AKernelOfSeveralMessagesWaitsForTheLatestPartner) {
+  TimelineBuilder t;
+  const uint32_t stages = t.Group("stages", {0, 1, 2});
+  t.Rank(0).Communication(Send(stages, 1), 30, 70);
+  t.Rank(1).Communication(Receive(stages, 0), 0, 100).AndCollective(Receive(stages, 2));
+  t.Rank(2).Communication(Send(stages, 1), 80, 20);
+  const Timed a(t.Build());
+  EXPECT_EQ(a.Wait(1, 0), Nanos::Micros(80));
+  EXPECT_EQ(a.Wait(1, 1), Nanos::Micros(80));
+  EXPECT_TRUE(a.times.parts[1][0].split);
+  EXPECT_EQ(TimingOf(a, 0, 1).transfer, Nanos::Micros(20)) << "not the 70 us until rank 2's message arrived";
+  EXPECT_EQ(TimingOf(a, 0, 1).last, capture::kNone) << "nobody waited last for rank 0";
+  EXPECT_NE(TimingOf(a, 2, 1).last, capture::kNone);
+  EXPECT_EQ(a.times.caused_wait[0], Nanos());
+  EXPECT_EQ(a.times.caused_wait[2], Nanos::Micros(80));
+}
+
+TEST(Collectives, APartnerWithOneMessageWaitsForAKernelOfSeveral) {
+  TimelineBuilder t;
+  const uint32_t stages = t.Group("stages", {0, 1, 2});
+  t.Rank(0).Communication(Receive(stages, 1), 0, 90);
+  t.Rank(1).Communication(Send(stages, 0), 60, 40).AndCollective(Receive(stages, 2));
+  t.Rank(2).Communication(Send(stages, 1), 80, 20);
+  const Timed a(t.Build());
+  EXPECT_EQ(a.Wait(0, 0), Nanos::Micros(60));
+  EXPECT_EQ(a.Wait(1, 0), Nanos::Micros(20));
+  EXPECT_EQ(a.times.caused_wait[1], Nanos::Micros(60));
+  EXPECT_EQ(a.times.caused_wait[2], Nanos::Micros(20));
+}
+
+TEST(Collectives, AKernelWithAMessageOfUnknownPartnerIsUnsplitWithALowerLimitOfWaiting) {
+  TimelineBuilder t;
+  const uint32_t stages = t.Group("stages", {0, 1, 2});
+  t.Rank(0).Communication(Send(stages, 1), 30, 70);
+  t.Rank(1).Communication(Receive(stages, 0), 0, 100).AndCollective(Receive(stages, 2));
+  const Timed a(t.Build());
+  EXPECT_FALSE(a.times.parts[1][0].split);
+  EXPECT_FALSE(a.times.parts[1][1].split);
+  EXPECT_EQ(a.Wait(1, 0), Nanos::Micros(30));
+}
+
+TEST(Collectives, AKernelDoesNotAwaitItsMessageToItself) {
+  TimelineBuilder t;
+  const uint32_t stages = t.Group("stages", {0, 1});
+  t.Rank(0).Communication(Send(stages, 1), 30, 70);
+  t.Rank(1)
+      .Communication(Receive(stages, 0), 0, 100)
+      .AndCollective(Send(stages, 1))
+      .AndCollective(Receive(stages, 1));
+  const Timed a(t.Build());
+  EXPECT_TRUE(a.times.parts[1][0].split);
+  EXPECT_EQ(a.Wait(1, 0), Nanos::Micros(30));
+}
+
+TEST(Collectives, AKernelOfSeveralMessagesShorterThanTheClockBoundIsUnsplit) {
+  TimelineBuilder t;
+  const uint32_t all = t.Group("all", {0, 1});
+  t.Rank(0, "a").Communication(Send(all, 1), 0, 20).AllReduce(all, 100, 5000);
+  t.Rank(1, "b").Communication(Receive(all, 0), 0, 30).AndCollective(Send(all, 0)).AllReduce(all, 110, 4990);
+  t.Rank(0, "a").Communication(Receive(all, 1), 50, 20);
+  const Timed a(t.Build());
+  ASSERT_GT(a.clock.bound(), Nanos::Micros(30));
+  EXPECT_FALSE(a.times.parts[1][0].split);
+  EXPECT_FALSE(a.times.parts[1][1].split);
+}
+
+// A receiver that comes late shows that the sender waits for it, unless the sender waits in that kernel
+// anyway.
+TEST(Collectives, AnExchangeInOneKernelDoesNotShowRendezvous) {
+  for (const bool exchange : {true, false}) {
+    TimelineBuilder t;
+    const uint32_t pair = t.Group("pair", {0, 1, 2});
+    for (int i = 0; i < 6; ++i) {
+      const double at = 1000.0 * i;
+      t.Rank(0).Communication(Send(pair, 1, 1 << 20), at, 220);
+      t.Rank(1).Communication(Receive(pair, 0, 1 << 20), at + 200, 20);
+      if (exchange) {
+        t.Rank(0).AndCollective(Receive(pair, 1, 1 << 20));
+        t.Rank(1).AndCollective(Send(pair, 0, 1 << 20));
+      } else {  // rank 2 came before
+        t.Rank(0).AndCollective(Receive(pair, 2, 1 << 10));
+        t.Rank(2).Communication(Send(pair, 0, 1 << 10), at + 10, 5);
+      }
+    }
+    const Timed a(t.Build());
+    EXPECT_EQ(TimingOf(a, 0, 1).rendezvous, !exchange);
+    EXPECT_EQ(a.Wait(0, 0), Nanos::Micros(200));
+    EXPECT_EQ(a.times.caused_wait[1], Nanos::Micros(1200));
+  }
+}
+
 TEST(Collectives, OneWayOperationsShorterThanTheClockBoundAreUnsplit) {
   TimelineBuilder t;
   const uint32_t all = t.Group("all", {0, 1});
@@ -328,6 +443,21 @@ TEST(CollectiveTable, BandwidthsFollowNcclTestsFormulas) {
   EXPECT_DOUBLE_EQ(table[0].bus_gbps.value(), 15.0);        // 2 * 3 / 4
   EXPECT_DOUBLE_EQ(table[1].algorithm_gbps.value(), 40.0);  // four parts of 1 MB
   EXPECT_DOUBLE_EQ(table[1].bus_gbps.value(), 30.0);        // 3 / 4
+}
+
+TEST(CollectiveTable, AKernelOfSeveralMessagesCountsItsTimeOnce) {
+  TimelineBuilder t;
+  const uint32_t stages = t.Group("stages", {0, 1, 2});
+  t.Rank(0).Communication(Send(stages, 1), 30, 70);
+  t.Rank(1).Communication(Receive(stages, 0), 0, 100).AndCollective(Receive(stages, 2));
+  t.Rank(2).Communication(Send(stages, 1), 80, 20);
+  const Timed a(t.Build());
+  const auto table = SummarizeCollectives(a.capture, a.matches, a.clock, a.times);
+  ASSERT_EQ(table.size(), 1u);
+  EXPECT_EQ(table[0].count, 2u);
+  EXPECT_EQ(table[0].duration, Nanos::Micros(190));
+  EXPECT_EQ(table[0].wait, Nanos::Micros(80));
+  EXPECT_EQ(table[0].transfer, Nanos::Micros(110));
 }
 
 TEST(CollectiveTable, BandwidthIsUnknownWithoutBytes) {

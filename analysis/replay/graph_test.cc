@@ -259,6 +259,33 @@ TEST(Graph, ALateReceiverDoesNotDelayItsSender) {
   EXPECT_EQ(replay.At(EndOf(b.Device(1, 1))), b.graph.end[b.Device(1, 1)] + 30'000);
 }
 
+TEST(Graph, AKernelOfSeveralMessagesAwaitsAllPartners) {
+  TimelineBuilder t;
+  const uint32_t stages = t.Group("stages", {0, 1, 2});
+  const auto message = [&](CollectiveOp op, int32_t peer) {
+    return capture::CollectiveSpec{.op = op, .group = stages, .peer = peer};
+  };
+  t.Rank(0).Kernel("k", 0, 29, 15).Communication(message(CollectiveOp::kSend, 1), 30, 20);
+  t.Rank(1)
+      .Communication(message(CollectiveOp::kReceive, 0), 0, 100)
+      .AndCollective(message(CollectiveOp::kReceive, 2));
+  t.Rank(2).Kernel("k", 0, 79, 15).Communication(message(CollectiveOp::kSend, 1), 80, 20);
+  const Built b(t.Build());
+  ExpectIdentity(b);
+  const uint32_t kernel = b.Device(1, 0);
+  const uint32_t n = b.graph.units[kernel].instance;
+  ASSERT_NE(n, capture::kNone);
+  EXPECT_EQ(b.matches.instances[n].members[1].rank_index, 2u) << "this message arrived last";
+  Replay replay = b.MakeReplay();
+  Timing timing = ObservedTiming(b.graph);
+  timing.work[b.Device(0, 0)] += 40'000;  // rank 0 still comes before rank 2
+  replay.Run(timing);
+  EXPECT_EQ(replay.At(EndOf(kernel)), b.graph.end[kernel]);
+  timing.work[b.Device(0, 0)] += 40'000;  // now 30 us after it
+  replay.Run(timing);
+  EXPECT_EQ(replay.At(EndOf(kernel)), b.graph.end[kernel] + 30'000);
+}
+
 TEST(Graph, CutsAndCountsContradictedEdges) {
   TimelineBuilder t;
   t.Rank(0).Kernel("long", 0, 100).Kernel("inside", 20, 10).Kernel("early", 200, 10, 7, 290);

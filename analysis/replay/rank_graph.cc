@@ -1,6 +1,8 @@
 #include "analysis/replay/rank_graph.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -121,13 +123,40 @@ class Builder {
                             : a.type() == capture::WorkType::kCommunication ? UnitKind::kTransfer
                                                                             : UnitKind::kKernel;
       const uint32_t unit = Add(steps_.of_activity[i], i, kind, a.start, std::max(a.start, a.end));
-      if (kind == UnitKind::kTransfer && a.collective < rank_.collectives.size()) {
-        const uint32_t n = in_.matches.instance_of[rank_index_][a.collective];
-        if (n != kNone && in_.matches.instances[n].usable) g_.units.back().instance = n;
-      }
+      if (kind == UnitKind::kTransfer && a.collective < rank_.collectives.size())
+        g_.units.back().instance = InstanceOf(i);
       stream_of_.push_back(
           streams_.Append(a.stream, unit, call_of_[i] == kNone ? kNever : CallStart(call_of_[i])));
     }
+  }
+
+  // The usable instance of a communication kernel, or kNone. A kernel of several messages ends together with
+  // the kernel on the other side of its last message, so that one has the closest end.
+  uint32_t InstanceOf(uint32_t activity) const {
+    const auto& rows = rank_.collectives;
+    uint32_t found = kNone;
+    double closest = std::numeric_limits<double>::infinity();
+    uint32_t row = rank_.activities[activity].collective;
+    while (row > 0 && rows[row - 1].activity == activity) --row;
+    for (; row < rows.size() && rows[row].activity == activity; ++row) {
+      const uint32_t n = in_.matches.instance_of[rank_index_][row];
+      if (n == kNone || !in_.matches.instances[n].usable) continue;
+      const double apart = MessageEndsApart(in_.matches.instances[n], activity);
+      if (found != kNone && apart >= closest) continue;
+      found = n;
+      closest = apart;
+    }
+    return found;
+  }
+
+  // Infinite if the instance is not a message between two ranks.
+  double MessageEndsApart(const capture::Instance& instance, uint32_t activity) const {
+    if (instance.members.size() != 2) return std::numeric_limits<double>::infinity();
+    const capture::Member& m = instance.members[instance.members[0].rank_index == rank_index_ ? 1 : 0];
+    const capture::RankData& other = in_.capture.ranks[m.rank_index];
+    const HostTime end = other.activities[other.collectives[m.collective].activity].end;
+    return std::abs(static_cast<double>((in_.clock.ToJob(other.host, end) - g_.origin).ns()) -
+                    At(rank_.activities[activity].end));
   }
 
   uint32_t Add(int32_t step, uint32_t source, UnitKind kind, HostTime start, HostTime end) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "absl/container/flat_hash_set.h"
 #include "analysis/prepare/stats.h"
 
 namespace lockstep::analysis {
@@ -24,7 +25,17 @@ struct Gathered {
   std::map<int64_t, Moved> moved;  // by bytes of one rank; of instances with bytes and a transfer time
   std::vector<int64_t> skews;
   std::map<uint32_t, uint64_t> last;
+  // Kernels of several collectives that are counted: rank index and activity.
+  absl::flat_hash_set<std::pair<uint32_t, uint32_t>> kernels;
 };
+
+bool HasSeveralCollectives(const capture::RankData& rank, uint32_t row) {
+  const auto same = [&](size_t other) {
+    return other < rank.collectives.size() &&
+           rank.collectives[other].activity == rank.collectives[row].activity;
+  };
+  return (row > 0 && same(row - 1)) || same(row + 1);
+}
 
 // NCCL's algorithm bandwidth counts the whole message. If each rank passes one part, that is the part times
 // the number of ranks.
@@ -42,17 +53,20 @@ void Add(const capture::Capture& capture, const capture::ClockModel& clock, cons
     const capture::RankData& rank = capture.ranks[m.rank_index];
     const capture::Collective& c = rank.collectives[m.collective];
     const capture::DeviceActivity& a = rank.activities[c.activity];
+    bytes = std::max(bytes, c.bytes);
+    comparable &=
+        PairBound(clock, rank.host, capture.ranks[instance.members[0].rank_index].host) != Nanos::Max();
+    // A kernel's time counts once, however many of its collectives are in this row.
+    if (HasSeveralCollectives(rank, m.collective) && !out.kernels.insert({m.rank_index, c.activity}).second)
+      continue;
     const Nanos duration = std::max(Nanos(), a.end - a.start);
     out.row.duration += duration;
-    bytes = std::max(bytes, c.bytes);
     const Part& part = times.parts[m.rank_index][m.collective];
     if (part.split) {
       out.any_split = true;
       out.wait += part.wait;
       out.transfer += duration - part.wait;
     }
-    comparable &=
-        PairBound(clock, rank.host, capture.ranks[instance.members[0].rank_index].host) != Nanos::Max();
   }
   out.row.bytes_count += bytes >= 0 ? 1 : 0;
   out.bytes += std::max<int64_t>(0, bytes);

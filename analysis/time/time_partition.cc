@@ -1,6 +1,7 @@
 #include "analysis/time/time_partition.h"
 
 #include <algorithm>
+#include <span>
 
 #include "analysis/time/utilization.h"
 
@@ -15,19 +16,28 @@ struct CommunicationParts {
   Set wait, transfer, unsplit;
 };
 
-// Divides each collective into its parts. A communication kernel or copy without a collective is unsplit.
+// Calls use(activity, part) once for each communication kernel with collectives.
+template <typename Use>
+void ForEachKernel(const capture::RankData& rank, const std::vector<Part>& parts, const Use& use) {
+  const auto& rows = rank.collectives;
+  for (size_t first = 0, end = 0; first < rows.size(); first = end) {
+    while (end < rows.size() && rows[end].activity == rows[first].activity) ++end;
+    if (rows[first].activity >= rank.activities.size()) continue;
+    use(rank.activities[rows[first].activity], PartOfKernel(std::span(parts).subspan(first, end - first)));
+  }
+}
+
+// Divides each kernel into its parts. A communication kernel or copy without a collective is unsplit.
 CommunicationParts CutCommunication(const capture::RankData& rank, const std::vector<Part>& parts) {
   std::vector<HostInterval> wait, transfer, unsplit;
-  for (size_t i = 0; i < rank.collectives.size(); ++i) {
-    if (rank.collectives[i].activity >= rank.activities.size()) continue;
-    const DeviceActivity& a = rank.activities[rank.collectives[i].activity];
-    if (!parts[i].split) {
+  ForEachKernel(rank, parts, [&](const DeviceActivity& a, const Part& part) {
+    if (!part.split) {
       unsplit.push_back({a.start, a.end});
-      continue;
+      return;
     }
-    wait.push_back({a.start, a.start + parts[i].wait});
-    transfer.push_back({a.start + parts[i].wait, a.end});
-  }
+    wait.push_back({a.start, a.start + part.wait});
+    transfer.push_back({a.start + part.wait, a.end});
+  });
   for (const DeviceActivity& a : rank.activities) {
     if (a.type() == WorkType::kCommunication && a.collective == capture::kNone)
       unsplit.push_back({a.start, a.end});
@@ -35,23 +45,21 @@ CommunicationParts CutCommunication(const capture::RankData& rank, const std::ve
   return {Normalize(std::move(wait)), Normalize(std::move(transfer)), Normalize(std::move(unsplit))};
 }
 
-// Adds up the parts of the rank's collectives.
+// Adds up the parts of the rank's kernels.
 void SumCommunication(const capture::RankData& rank, const std::vector<Part>& parts, TimePartition& out) {
   Nanos waited, transferred;
   bool any_split = false;
-  for (size_t i = 0; i < rank.collectives.size(); ++i) {
-    if (rank.collectives[i].activity >= rank.activities.size()) continue;
-    const DeviceActivity& a = rank.activities[rank.collectives[i].activity];
+  ForEachKernel(rank, parts, [&](const DeviceActivity& a, const Part& part) {
     const Nanos duration = std::max(Nanos(), a.end - a.start);
-    if (!parts[i].split) {
+    if (!part.split) {
       out.unsplit += duration;
-      continue;
+      return;
     }
     any_split = true;
-    waited += parts[i].wait;
-    transferred += duration - parts[i].wait;
-    out.wait_by_clock += parts[i].wait_by_clock;
-  }
+    waited += part.wait;
+    transferred += duration - part.wait;
+    out.wait_by_clock += part.wait_by_clock;
+  });
   for (const DeviceActivity& a : rank.activities) {
     if (a.type() == WorkType::kCommunication && a.collective == capture::kNone)
       out.unsplit += std::max(Nanos(), a.end - a.start);

@@ -169,6 +169,25 @@ TEST(TimePartition, CopiesOfACollectiveAreUnsplitCommunication) {
   EXPECT_FALSE(p.wait.has_value());
 }
 
+TEST(TimePartition, AKernelOfSeveralMessagesCountsOnce) {
+  TimelineBuilder t;
+  const uint32_t stages = t.Group("stages", {0, 1, 2});
+  const auto message = [&](capture::CollectiveOp op, int32_t peer) {
+    return capture::CollectiveSpec{.op = op, .group = stages, .peer = peer};
+  };
+  t.Rank(0).Communication(message(capture::CollectiveOp::kSend, 1), 30, 70);
+  t.Rank(1)
+      .Communication(message(capture::CollectiveOp::kReceive, 0), 0, 100)
+      .AndCollective(message(capture::CollectiveOp::kReceive, 2));
+  t.Rank(2).Communication(message(capture::CollectiveOp::kSend, 1), 80, 20);
+  const Analysed a = Timed(t.Build());
+  const TimePartition p = PartitionOf(a, 1);
+  EXPECT_EQ(p.wait, Nanos::Micros(80));
+  EXPECT_EQ(p.transfer, Nanos::Micros(20));
+  EXPECT_EQ(p.exposed_wait, Nanos::Micros(80));
+  ExpectSumsToSpan(p);
+}
+
 TEST(TimePartition, AnEmptyRankHasNoTime) {
   TimelineBuilder t;
   t.Rank(0);

@@ -253,6 +253,27 @@ TEST(Match, ALostMessageLeavesAGapWithoutAShift) {
   EXPECT_EQ(wrong, 0u);
 }
 
+// A receiver that comes much later than usual keeps its message if the send's kernel still runs then, as it
+// does if it holds other messages. If that kernel has ended, the true partners of both may be lost.
+TEST(Match, ALateReceiverKeepsItsMessageIfTheSendStillRuns) {
+  for (const bool runs : {true, false}) {
+    TimelineBuilder t;
+    const uint32_t g = t.Group("pipeline", {0, 1});
+    for (int i = 0; i < 40; ++i) {
+      const double now = 1000.0 * i;
+      const double late = i == 20 ? 800 : 10;
+      const auto mark = static_cast<uint32_t>(1000 + i);
+      AddMarked(t.Rank(0), {.op = CollectiveOp::kSend, .group = g, .peer = 1}, now, runs ? late + 50 : 60,
+                mark);
+      AddMarked(t.Rank(1), {.op = CollectiveOp::kReceive, .group = g, .peer = 0}, now + late, 50, mark);
+    }
+    const capture::Capture capture = t.Build();
+    const Matches m = Match(capture);
+    EXPECT_EQ(m.instances.size(), runs ? 40u : 39u);
+    ExpectPairsCarryTheSameMark(capture, m);
+  }
+}
+
 // Steps of forty calls have one kernel and six messages. The receiver always waits and lost one record in the
 // middle; the sender lost none.
 TEST(Match, AReceiverThatLostARecordMatchesASenderThatLostNone) {

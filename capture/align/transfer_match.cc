@@ -217,7 +217,8 @@ double UsualInterval(TransferSides sends) {
   return intervals.empty() ? 1 : std::max(1.0, UpperMedianInPlace(intervals));
 }
 
-// Drops wrong pairs: a send and a receive were paired only because the true partner of each was lost.
+// Drops wrong pairs: a send and a receive were paired only because the true partner of each was lost. Such a
+// send ended before that receive began.
 std::vector<std::pair<uint32_t, uint32_t>> WithoutJumps(
     TransferSides sends, TransferSides receives, const std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
   std::vector<std::pair<uint32_t, uint32_t>> kept;
@@ -238,7 +239,8 @@ std::vector<std::pair<uint32_t, uint32_t>> WithoutJumps(
       std::vector<double> far;
       for (double a : around) far.push_back(std::fabs(a - middle));
       const double usual = *std::max_element(far.begin(), far.end());
-      if (lag > 0 && lag - middle > std::max(kJump * to_next, 3 * usual)) continue;
+      const bool apart = sends[pairs[p].first].end < receives[pairs[p].second].start;
+      if (apart && lag - middle > std::max(kJump * to_next, 3 * usual)) continue;
     }
     kept.push_back(pairs[p]);
   }

@@ -35,8 +35,8 @@ void SortActivities(RankData& data) {
   for (Collective& c : data.collectives) c.activity = place[c.activity];
   std::stable_sort(data.collectives.begin(), data.collectives.end(),
                    [](const Collective& a, const Collective& b) { return a.activity < b.activity; });
-  for (uint32_t i = 0; i < data.collectives.size(); ++i)
-    data.activities[data.collectives[i].activity].collective = i;
+  for (size_t i = data.collectives.size(); i > 0; --i)
+    data.activities[data.collectives[i - 1].activity].collective = static_cast<uint32_t>(i - 1);
 }
 
 }  // namespace
@@ -87,6 +87,10 @@ RankTimeline& RankTimeline::Communication(const CollectiveSpec& spec, double sta
                           Launch("cudaLaunchKernel", launch_us));
   a.communication = true;
   a.collective = static_cast<uint32_t>(data_.collectives.size());
+  return AndCollective(spec);
+}
+
+RankTimeline& RankTimeline::AndCollective(const CollectiveSpec& spec) {
   data_.collectives.push_back({.activity = static_cast<uint32_t>(data_.activities.size() - 1),
                                .group = spec.group,
                                .op = spec.op,

@@ -45,6 +45,8 @@ class RankTimeline {
                      double launch_us = -1, uint8_t copy_kind = 1);
   RankTimeline& Communication(const CollectiveSpec& spec, double start_us, double duration_us,
                               uint32_t stream = 15, double launch_us = -1);
+  // Adds a further collective to the kernel that was added last.
+  RankTimeline& AndCollective(const CollectiveSpec& spec);
   RankTimeline& AllReduce(uint32_t group, double start_us, double duration_us, int64_t bytes = -1);
   RankTimeline& Api(std::string_view name, double start_us, double duration_us);
   // Adds a call that waits for the work on `stream`.

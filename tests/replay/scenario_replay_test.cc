@@ -80,6 +80,31 @@ size_t Collectives(const Scenario& s) {
   return n;
 }
 
+// Communication kernels of the capture, and those of them that the scenario replays as plain kernels.
+struct CommunicationKernels {
+  size_t all = 0;
+  size_t plain = 0;
+};
+
+CommunicationKernels CountKernels(const capture::Capture& capture, const Scenario& s) {
+  CommunicationKernels out;
+  for (const capture::RankData& rank : capture.ranks) {
+    out.all += std::count_if(rank.activities.begin(), rank.activities.end(), [](const auto& a) {
+      return a.kind == capture::ActivityKind::kKernel && a.communication;
+    });
+  }
+  out.plain = out.all - Collectives(s);
+  return out;
+}
+
+size_t KernelsOfSeveralMessages(const Scenario& s) {
+  size_t n = 0;
+  for (const scenario::Rank& rank : s.ranks)
+    n += std::count_if(rank.program.begin(), rank.program.end(),
+                       [](const Op& op) { return !op.more.empty(); });
+  return n;
+}
+
 void ExpectExactReplay(const capture::Capture& capture, Scenario* out) {
   const capture::Matches matches = capture::Match(capture);
   const capture::ClockModel clock = capture::EstimateClocks(capture, matches);
@@ -131,6 +156,74 @@ TEST(ScenarioReplay, AWindowCutOutOfTheMiddleReplaysToTheNanosecond) {
   options.to = VirtualTime(420'000'000);
   Scenario s;
   ExpectExactReplay(Simulated({}, options), &s);
+}
+
+// Four stages in a ring. Each sends forward and backward in one kernel, above and below the buffered size.
+Scenario Ring() {
+  std::string text =
+      "lockstep-scenario 1\nname gemm\nname ncclDevKernel_SendRecv(a)\n"
+      "group comm=7 name=ring members=2,0,3,1\n";
+  const int place[] = {1, 3, 0, 2};
+  for (int rank = 0; rank < 4; ++rank) {
+    text +=
+        "rank host=node0 device=" + std::to_string(rank) + "\nstream id=7\nthread id=0\npush t0 n0 gap=5\n";
+    const std::string next = std::to_string((place[rank] + 1) % 4),
+                      before = std::to_string((place[rank] + 3) % 4);
+    for (const char* bytes : {"1024", "9000000"}) {
+      text += "call t0 r211 gap=1000 own=3000\nkernel s0 n0 gap=1500 own=" +
+              std::to_string(300'000 + 70'000 * ((rank * 3) % 4)) + "\ncall t0 d652 gap=1000 own=5000\n" +
+              "coll s0 n1 g0 send gap=1000 own=30000 bytes=" + bytes + " peer=" + next +
+              " more=receive:" + before + ":" + bytes + ",send:" + before + ":" + bytes + ",receive:" + next +
+              ":" + bytes + "\n";
+    }
+    text += "call t0 r131 gap=1000 own=2000 wait=s0 tail=3000\npop t0 gap=5\n";
+  }
+  return *scenario::Parse(text, "ring");
+}
+
+TEST(ScenarioReplay, KernelsOfSeveralMessagesReplayToTheNanosecond) {
+  const capture::Capture capture = tests::CaptureOf(Ring(), sim::DryRun(Ring(), {}, 5), {});
+  Scenario s;
+  ExpectExactReplay(capture, &s);
+  EXPECT_EQ(CountKernels(capture, s).all, 4u * 5 * 2);
+  EXPECT_EQ(CountKernels(capture, s).plain, 0u);
+  EXPECT_EQ(KernelsOfSeveralMessages(s), 4u * 5 * 2);
+  EXPECT_EQ(s.groups.at(0).members, (std::vector<uint32_t>{2, 0, 3, 1}));
+  for (const Op& op : s.ranks[0].program) {
+    if (op.kind == OpKind::kCollective) {
+      EXPECT_THAT(op.more,
+                  ::testing::ElementsAre(scenario::Message{scenario::Collective::kReceive, 0, op.bytes},
+                                         scenario::Message{scenario::Collective::kSend, 0, op.bytes},
+                                         scenario::Message{scenario::Collective::kReceive, 2, op.bytes}));
+    }
+  }
+}
+
+// If the kernels were plain, the other ranks would not wait.
+TEST(ScenarioReplay, ASlowRankDelaysThePartnersOfItsMessages) {
+  const capture::Capture capture = tests::CaptureOf(Ring(), sim::DryRun(Ring(), {}, 5), {});
+  Scenario s;
+  ExpectExactReplay(capture, &s);
+  sim::ModelSettings slow;
+  ASSERT_TRUE(sim::SizeFault(s, sim::FaultKind::kSlowGpu, 2, 0.5, s.period, &slow.fault));
+  const sim::WorldHistory healthy = sim::DryRun(s, {}, 1), faulty = sim::DryRun(s, slow, 1);
+  for (const int rank : {0, 1, 3})
+    EXPECT_GT((faulty.ranks[rank].end - healthy.ranks[rank].end).ns(), s.period.ns() / 4) << rank;
+}
+
+// A message without its partner leaves both kernels, and all others that hold messages with them, plain.
+TEST(ScenarioReplay, AMissingKernelMakesItsPartnersPlain) {
+  capture::Capture capture = tests::CaptureOf(Ring(), sim::DryRun(Ring(), {}, 5), {});
+  const capture::Matches all = capture::Match(capture);
+  const capture::ClockModel clock = capture::EstimateClocks(capture, all);
+  capture::Matches matches = all;
+  const uint32_t lost = matches.instance_of[1][0];
+  ASSERT_NE(lost, capture::kNone);
+  for (const capture::Member& m : matches.instances[lost].members)
+    matches.instance_of[m.rank_index][m.collective] = capture::kNone;
+  const absl::StatusOr<Scenario> s = formats::MakeScenario(capture, matches, clock);
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_EQ(CountKernels(capture, *s).plain, 4u) << "the first kernel of each rank";
 }
 
 TEST(ScenarioReplay, AFaultDelaysDependentOperations) {
@@ -202,11 +295,33 @@ TEST_P(RealTrace, ReplaysToTheNanosecond) {
   ASSERT_TRUE(capture.ok()) << capture.status();
   Scenario s;
   ExpectExactReplay(*capture, &s);
-  printf("%s: period %.3f ms, %zu collectives, %zu groups\n", GetParam(), s.period.millis(), Collectives(s),
-         s.groups.size());
+  const CommunicationKernels kernels = CountKernels(*capture, s);
+  printf("%s: period %.3f ms, %zu communication kernels, %zu of them plain, %zu groups\n", GetParam(),
+         s.period.millis(), kernels.all, kernels.plain, s.groups.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Sets, RealTrace, ::testing::Values("param_dlrm_8rank", "bert_ddp_2rank"));
+INSTANTIATE_TEST_SUITE_P(Sets, RealTrace,
+                         ::testing::Values("param_dlrm_8rank", "bert_ddp_2rank",
+                                           "independent_jobs/i_slow_gpu_1f1b"));
+
+// Most kernels of an interleaved pipeline hold several messages.
+TEST(ScenarioReplay, AnInterleavedPipelineKeepsItsCommunication) {
+  const std::string folder =
+      std::string(LOCKSTEP_SOURCE_DIR) + "/../shared/traces/independent_jobs/h_healthy_interleaved";
+  if (!std::filesystem::exists(folder)) {
+    printf("%s is not here: nothing to replay\n", folder.c_str());
+    return;
+  }
+  const std::string paths[] = {folder};
+  absl::StatusOr<capture::Capture> capture = formats::ReadInput(paths, {});
+  ASSERT_TRUE(capture.ok()) << capture.status();
+  Scenario s;
+  ExpectExactReplay(*capture, &s);
+  const CommunicationKernels kernels = CountKernels(*capture, s);
+  EXPECT_EQ(kernels.all, 1272u);
+  EXPECT_EQ(kernels.plain, 0u);
+  EXPECT_GT(KernelsOfSeveralMessages(s), 500u);
+}
 
 }  // namespace
 }  // namespace lockstep
