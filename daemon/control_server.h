@@ -21,9 +21,9 @@
 #include "base/log/log.h"
 #include "base/rpc/peer_table.h"
 #include "base/time.h"
+#include "daemon/loop/event_loop.h"
 #include "daemon/node/acceptor.h"
 #include "daemon/node/control_caller.h"
-#include "daemon/node/event_loop.h"
 #include "daemon/node/socket.h"
 #include "lockstep/v1/control.pb.h"
 

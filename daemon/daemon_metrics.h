@@ -20,7 +20,7 @@
 #include "daemon/captures/client_capture_path.h"
 #include "daemon/captures/kineto_capture_path.h"
 #include "daemon/clients/client_server.h"
-#include "daemon/node/event_loop.h"
+#include "daemon/loop/event_loop.h"
 #include "daemon/node/registry.h"
 #include "daemon/uplink/aggregator_links.h"
 #include "wire/losses/loss_table.h"

@@ -17,7 +17,7 @@
 #include "base/time.h"
 #include "daemon/clients/client_server.h"
 #include "daemon/control_server.h"
-#include "daemon/node/event_loop.h"
+#include "daemon/loop/event_loop.h"
 #include "daemon/node/registry.h"
 #include "daemon/node/scheduler_jobs.h"
 #include "lockstep/v1/control.pb.h"

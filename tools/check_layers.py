@@ -24,7 +24,7 @@ FOLDERS = [
     ("client", ["client/record", "client/cupti", "client/nccl", "client/nvtx", "client/python", "client"], ["wire/ring", "wire/foreign", "base/*.h"]),
     ("sim", ["sim/cupti", "sim/device", "sim/driver", "sim/cudart", "sim/nccl", "sim/nccl/testing", "sim/engine", "sim/rank", "sim/rank/testing"],
      ["wire/foreign", "scenario", "base"]),
-    ("daemon", ["daemon/stacks", "daemon/node", "daemon/kineto", "daemon/broker", "daemon/ras", "daemon/clients", "daemon/drain", "daemon/captures", "daemon/watch", "daemon/uplink", "daemon"],
+    ("daemon", ["daemon/stacks", "daemon/loop", "daemon/node", "daemon/kineto", "daemon/broker", "daemon/ras", "daemon/clients", "daemon/drain", "daemon/captures", "daemon/watch", "daemon/uplink", "daemon"],
      ["wire/fields", "wire/ring", "wire/columns", "wire/losses", PROTO, "base"]),
     ("capture", ["capture/model", "capture/store", "capture/align", "capture/infer"], ["wire/fields", "wire/columns", "base"]),
     ("analysis", ["analysis/prepare", "analysis/time", "analysis/replay", "analysis/compare", "analysis/gains", "analysis/explain", "analysis/hang", "analysis/notice"],

@@ -21,7 +21,7 @@
 #include "daemon/drain/python_profiles.h"
 #include "daemon/drain/spool.h"
 #include "daemon/drain/user_drainers.h"
-#include "daemon/node/event_loop.h"
+#include "daemon/loop/event_loop.h"
 #include "daemon/node/process.h"
 #include "daemon/node/registry.h"
 #include "wire/ring/handshake.h"

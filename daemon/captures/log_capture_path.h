@@ -20,7 +20,7 @@
 #include "daemon/clients/departed_ranks.h"
 #include "daemon/drain/batcher.h"
 #include "daemon/drain/spool.h"
-#include "daemon/node/event_loop.h"
+#include "daemon/loop/event_loop.h"
 #include "daemon/node/process.h"
 #include "wire/ring/handshake.h"
 #include "wire/ring/progress_reader.h"

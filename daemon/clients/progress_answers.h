@@ -10,7 +10,7 @@
 
 #include "daemon/clients/rank_progress.h"
 #include "daemon/clients/rank_stacks.h"
-#include "daemon/node/event_loop.h"
+#include "daemon/loop/event_loop.h"
 #include "daemon/node/host_access.h"
 #include "daemon/node/registry.h"
 #include "daemon/ras/ras_reader.h"

@@ -1,18 +1,17 @@
 // RankStacks adds the stacks of ranks to an answer. It reads them on a thread of its own, because a rank's
-// user can delay that. The thread starts with the first request, and sleeps while there is none.
+// user can delay that.
 #ifndef LOCKSTEP_DAEMON_CLIENTS_RANK_STACKS_H_
 #define LOCKSTEP_DAEMON_CLIENTS_RANK_STACKS_H_
 
 #include <cstddef>
-#include <deque>
 #include <functional>
-#include <thread>
 #include <vector>
 
-#include "base/mutex.h"
 #include "base/time.h"
-#include "daemon/node/event_loop.h"
+#include "daemon/loop/event_loop.h"
+#include "daemon/loop/work_thread.h"
 #include "daemon/node/host_access.h"
+#include "daemon/node/progress_targets.h"
 #include "lockstep/v1/progress.pb.h"
 
 namespace lockstep::daemon {
@@ -20,7 +19,7 @@ namespace lockstep::daemon {
 // The main thread, except for what is stated otherwise.
 class RankStacks {
  public:
-  using Targets = google::protobuf::RepeatedPtrField<v1::StackTarget>;
+  using Targets = ProgressTargets;
   using Done = std::function<void(v1::NodeProgress)>;
 
   static constexpr size_t kMostStacks = 8;     // of one request
@@ -28,10 +27,9 @@ class RankStacks {
   // After this time no further stack of a request is begun, so that the answer is in time without it.
   static constexpr Nanos kWithin = Nanos::Seconds(1);
 
-  // Both references outlive this.
-  RankStacks(const HostAccess& access, EventLoop& loop) : access_(access), loop_(loop) {}
-  // Waits for the stack that is being read. Requests that wait are not answered.
-  ~RankStacks();
+  // Both references outlive this. Its end waits for the stacks that are being read. Requests that wait are
+  // not answered.
+  RankStacks(const HostAccess& access, EventLoop& loop) : access_(access), thread_(loop, kMostRequests) {}
 
   // Adds the stacks of those of the node's living processes that are among the targets, and calls `done` on
   // the main thread. Processes that are not in `node` are not read, so the caller sees only those.
@@ -45,16 +43,10 @@ class RankStacks {
     Done done;
   };
 
-  void Run();                         // the thread
-  void Read(Request& request) const;  // the thread
+  void Read(Request& request) const;  // the work thread
 
   const HostAccess& access_;
-  EventLoop& loop_;
-  Mutex mutex_;
-  CondVar changed_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::deque<Request> requests_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;  // thread: main
+  WorkThread thread_;
 };
 
 }  // namespace lockstep::daemon

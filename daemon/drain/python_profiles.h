@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/time.h"
 #include "daemon/drain/spool.h"
-#include "daemon/node/event_loop.h"
+#include "daemon/loop/event_loop.h"
 #include "daemon/node/process.h"
 #include "wire/ring/handshake.h"
 

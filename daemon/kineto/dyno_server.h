@@ -19,8 +19,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/fd.h"
+#include "daemon/loop/event_loop.h"
 #include "daemon/node/acceptor.h"
-#include "daemon/node/event_loop.h"
 
 namespace lockstep::daemon {
 

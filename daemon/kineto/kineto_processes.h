@@ -18,7 +18,7 @@
 #include "base/log/log.h"
 #include "daemon/kineto/kineto_captures.h"
 #include "daemon/kineto/kineto_server.h"
-#include "daemon/node/event_loop.h"
+#include "daemon/loop/event_loop.h"
 #include "daemon/node/host_access.h"
 #include "daemon/node/registry.h"
 #include "daemon/node/scheduler_jobs.h"

@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/log/log.h"
 #include "base/time.h"
-#include "daemon/node/event_loop.h"
+#include "daemon/loop/event_loop.h"
 
 namespace lockstep::daemon {
 

@@ -10,56 +10,21 @@
 
 namespace lockstep::daemon {
 
-RasReader::~RasReader() {
-  {
-    MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
-  changed_.SignalAll();
-  if (thread_.joinable()) thread_.join();
-}
-
 void RasReader::AddTo(v1::NodeProgress node, const Targets& targets, Done done) {
-  const auto is_target = [&](const v1::ProcessProgress& process) {
-    const ProcessId id = FromProto(process.rank().process());
-    return process.gone_unix_ns() == 0 &&
-           std::any_of(targets.begin(), targets.end(), [&](const v1::StackTarget& target) {
-             return target.node_id() == node.node_id() && FromProto(target.process()) == id;
-           });
-  };
-  const auto found = std::find_if(node.processes().begin(), node.processes().end(), is_target);
+  const auto found = std::find_if(
+      node.processes().begin(), node.processes().end(),
+      [&](const v1::ProcessProgress& process) { return IsLivingTarget(process, node.node_id(), targets); });
   if (found == node.processes().end()) return done(std::move(node));
   const int process = static_cast<int>(found - node.processes().begin());
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
-  {
-    MutexLock lock(&mutex_);
-    if (requests_.size() < kMostRequests) {
-      requests_.push_back({std::move(node), process, std::move(done)});
-      changed_.SignalAll();
-      return;
-    }
-  }
-  node.mutable_processes(process)->mutable_ras()->set_problem(
-      "the daemon had no time left for it: ask again");
-  done(std::move(node));
-}
-
-void RasReader::Run() {
-  while (true) {
-    auto request = std::make_shared<Request>();
-    {
-      MutexLock lock(&mutex_);
-      changed_.Wait(&mutex_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        return stopping_ || !requests_.empty();
-      });
-      if (stopping_) return;
-      *request = std::move(requests_.front());
-      requests_.pop_front();
-    }
-    v1::ProcessProgress& process = *request->node.mutable_processes(request->process);
-    *process.mutable_ras() = Ask(process.rank());
-    loop_.Post([request] { request->done(std::move(request->node)); });
-  }
+  // Both parts of the work share the answer.
+  const auto answer = std::make_shared<v1::NodeProgress>(std::move(node));
+  v1::ProcessProgress& asked = *answer->mutable_processes(process);
+  const auto shared_done = std::make_shared<Done>(std::move(done));
+  const bool added = thread_.Add({.run = [this, answer, &asked] { *asked.mutable_ras() = Ask(asked.rank()); },
+                                  .done = [answer, shared_done] { (*shared_done)(std::move(*answer)); }});
+  if (added) return;
+  asked.mutable_ras()->set_problem("the daemon had no time left for it: ask again");
+  (*shared_done)(std::move(*answer));
 }
 
 v1::RasAnswer RasReader::Ask(const v1::Rank& rank) const {

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/time.h"
 #include "daemon/clients/client_server.h"
-#include "daemon/node/event_loop.h"
+#include "daemon/loop/event_loop.h"
 #include "daemon/node/process.h"
 #include "daemon/node/registry.h"
 #include "daemon/watch/step_rows.h"

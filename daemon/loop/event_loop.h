@@ -1,7 +1,7 @@
 // EventLoop runs the daemon's main thread: it serves descriptors, timers and calls from other threads, one at
 // a time.
-#ifndef LOCKSTEP_DAEMON_NODE_EVENT_LOOP_H_
-#define LOCKSTEP_DAEMON_NODE_EVENT_LOOP_H_
+#ifndef LOCKSTEP_DAEMON_LOOP_EVENT_LOOP_H_
+#define LOCKSTEP_DAEMON_LOOP_EVENT_LOOP_H_
 
 #include <cstdint>
 #include <functional>
@@ -78,4 +78,4 @@ class EventLoop {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_NODE_EVENT_LOOP_H_
+#endif  // LOCKSTEP_DAEMON_LOOP_EVENT_LOOP_H_

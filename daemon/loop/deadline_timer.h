@@ -1,15 +1,15 @@
 // DeadlineTimer calls a function when a deadline passes that changes again and again.
 //
 // It keeps at most one timer of the event loop. The loop's thread.
-#ifndef LOCKSTEP_DAEMON_NODE_DEADLINE_TIMER_H_
-#define LOCKSTEP_DAEMON_NODE_DEADLINE_TIMER_H_
+#ifndef LOCKSTEP_DAEMON_LOOP_DEADLINE_TIMER_H_
+#define LOCKSTEP_DAEMON_LOOP_DEADLINE_TIMER_H_
 
 #include <functional>
 #include <optional>
 
 #include "base/clock.h"
 #include "base/time.h"
-#include "daemon/node/event_loop.h"
+#include "daemon/loop/event_loop.h"
 
 namespace lockstep::daemon {
 
@@ -33,4 +33,4 @@ class DeadlineTimer {
 
 }  // namespace lockstep::daemon
 
-#endif  // LOCKSTEP_DAEMON_NODE_DEADLINE_TIMER_H_
+#endif  // LOCKSTEP_DAEMON_LOOP_DEADLINE_TIMER_H_

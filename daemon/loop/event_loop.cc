@@ -1,4 +1,4 @@
-#include "daemon/node/event_loop.h"
+#include "daemon/loop/event_loop.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

@@ -1,4 +1,4 @@
-#include "daemon/node/deadline_timer.h"
+#include "daemon/loop/deadline_timer.h"
 
 #include <algorithm>
 #include <utility>
