@@ -6,6 +6,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "analysis/prepare/grouped_messages.h"
+#include "analysis/prepare/member_rows.h"
 #include "analysis/prepare/stats.h"
 
 namespace lockstep::analysis {
@@ -32,16 +34,6 @@ constexpr size_t kLeastMeasured = 50;
 constexpr size_t kReferenceInstances = 16;
 constexpr size_t kTrimmedOneIn = 10;
 
-const capture::RankData& RankOf(const capture::Capture& capture, const Member& m) {
-  return capture.ranks[m.rank_index];
-}
-const capture::Collective& At(const capture::Capture& capture, const Member& m) {
-  return RankOf(capture, m).collectives[m.collective];
-}
-const capture::DeviceActivity& ActivityOf(const capture::Capture& capture, const Member& m) {
-  return RankOf(capture, m).activities[At(capture, m).activity];
-}
-
 bool Rooted(CollectiveOp op) {
   return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce || op == CollectiveOp::kGather ||
          op == CollectiveOp::kScatter;
@@ -61,34 +53,16 @@ int32_t RankInGroup(const capture::Capture& capture, const Instance& instance, c
   return it == members.end() ? -1 : static_cast<int32_t>(it - members.begin());
 }
 
-bool IsTransfer(const capture::Capture& capture, const Instance& instance) {
-  const CollectiveOp op = At(capture, instance.members[0]).op;
-  return op == CollectiveOp::kSend || op == CollectiveOp::kReceive;
-}
-
 // True if every member needs every other. The duration alone then shows the wait.
 bool WaitsForAll(const capture::Capture& capture, const Instance& instance) {
   if (capture::IsSymmetric(instance.op) && instance.op != CollectiveOp::kAllToAllV) return true;
   return instance.op == CollectiveOp::kSendReceive && !IsTransfer(capture, instance);
 }
 
-// A kernel of several messages of one rank, which NCCL launches for grouped sends and receives. It ends when
-// the last of them has arrived.
-struct Kernel {
-  uint32_t rank_index;
-  uint32_t first, end;  // rows of RankData::collectives
-  // Starts of the partners' kernels: the latest one, its row, and the latest one of the other rows.
-  JobTime latest = JobTime::Min(), second = JobTime::Min();
-  uint32_t latest_row = kNone;
-  bool partners_known = true;
-  // The row whose partner it waited for. kNone: it waited for none, or its partners' clocks are unknown.
-  uint32_t awaited_row = kNone;
-};
-
 class Timer {
  public:
   Timer(const capture::Capture& capture, const capture::Matches& matches, const capture::ClockModel& clock)
-      : capture_(capture), matches_(matches), clock_(clock) {}
+      : capture_(capture), matches_(matches), clock_(clock), grouped_(capture, matches, clock) {}
 
   CollectiveTimes Run() {
     out_.instances.resize(matches_.instances.size());
@@ -99,24 +73,16 @@ class Timer {
       out_.parts[r].resize(capture_.ranks[r].collectives.size());
     MeasureExitSkew();
     FindRoots();
-    FindKernels();
     FindRendezvous();
-    for (Kernel& kernel : kernels_) TimeKernel(kernel);
+    grouped_.Time([this](const Instance& message) { return IsRendezvous(message); }, out_.parts);
     for (size_t n = 0; n < matches_.instances.size(); ++n) Time(matches_.instances[n], out_.instances[n]);
     return std::move(out_);
   }
 
  private:
-  JobTime Start(const Member& m) const {
-    return clock_.ToJob(RankOf(capture_, m).host, ActivityOf(capture_, m).start);
-  }
-  JobTime End(const Member& m) const {
-    return clock_.ToJob(RankOf(capture_, m).host, ActivityOf(capture_, m).end);
-  }
-  // A reversed record counts as no time.
-  Nanos Duration(const Member& m) const {
-    return std::max(Nanos(), ActivityOf(capture_, m).end - ActivityOf(capture_, m).start);
-  }
+  JobTime Start(const Member& m) const { return StartOfMember(capture_, clock_, m); }
+  JobTime End(const Member& m) const { return EndOfMember(capture_, clock_, m); }
+  Nanos Duration(const Member& m) const { return DurationOf(capture_, m); }
   Part& PartOf(const Member& m) { return out_.parts[m.rank_index][m.collective]; }
 
   // If only the kernel's name is known, a broadcast's root is unknown. Causality often shows it, because no
@@ -153,101 +119,6 @@ class Timer {
     }
   }
 
-  // The other side of the message in this row. nullptr: unknown, or the row is not a message.
-  const Member* Partner(uint32_t rank_index, uint32_t row) const {
-    const uint32_t n = matches_.instance_of[rank_index][row];
-    if (n == kNone) return nullptr;
-    const Instance& instance = matches_.instances[n];
-    if (!instance.usable || instance.members.size() != 2 || !IsTransfer(capture_, instance)) return nullptr;
-    const Member& first = instance.members[0];
-    return first.rank_index == rank_index && first.collective == row ? &instance.members[1] : &first;
-  }
-
-  bool ToItself(const Member& m) const {
-    const capture::Collective& c = At(capture_, m);
-    if (c.group >= capture_.groups.size() || c.peer < 0) return false;
-    const auto& members = capture_.groups[c.group].members;
-    const auto peer = static_cast<size_t>(c.peer);
-    return peer < members.size() && members[peer] == RankOf(capture_, m).rank;
-  }
-
-  void FindKernels() {
-    kernel_of_.resize(capture_.ranks.size());
-    for (uint32_t r = 0; r < capture_.ranks.size(); ++r) {
-      const auto& rows = capture_.ranks[r].collectives;
-      for (uint32_t first = 0, end = 0; first < rows.size(); first = end) {
-        bool messages = true;
-        for (; end < rows.size() && rows[end].activity == rows[first].activity; ++end)
-          messages &= rows[end].op == CollectiveOp::kSend || rows[end].op == CollectiveOp::kReceive;
-        if (end - first > 1 && messages) AddKernel({.rank_index = r, .first = first, .end = end});
-      }
-    }
-  }
-
-  void AddKernel(Kernel kernel) {
-    auto& kernel_of = kernel_of_[kernel.rank_index];
-    kernel_of.resize(capture_.ranks[kernel.rank_index].collectives.size(), kNone);
-    for (uint32_t row = kernel.first; row < kernel.end; ++row) {
-      kernel_of[row] = static_cast<uint32_t>(kernels_.size());
-      const Member* partner = Partner(kernel.rank_index, row);
-      if (partner == nullptr) {
-        kernel.partners_known &= ToItself({kernel.rank_index, row});
-        continue;
-      }
-      const JobTime start = Start(*partner);
-      if (kernel.latest_row == kNone || start > kernel.latest) {
-        kernel.second = kernel.latest;
-        kernel.latest = start;
-        kernel.latest_row = row;
-      } else {
-        kernel.second = std::max(kernel.second, start);
-      }
-    }
-    kernels_.push_back(kernel);
-  }
-
-  // nullptr: the kernel has this message only.
-  const Kernel* KernelOf(const Member& m) const {
-    const auto& kernel_of = kernel_of_[m.rank_index];
-    if (kernel_of.empty() || kernel_of[m.collective] == kNone) return nullptr;
-    return &kernels_[kernel_of[m.collective]];
-  }
-
-  // True if the kernel cannot have waited for another message after this one's partner came.
-  bool OthersCameBefore(const Member& m, JobTime partner_start) const {
-    const Kernel* kernel = KernelOf(m);
-    if (kernel == nullptr) return true;
-    if (!kernel->partners_known) return false;
-    return (kernel->latest_row == m.collective ? kernel->second : kernel->latest) < partner_start;
-  }
-
-  // The kernel waits for the latest of the partners that it needs. All its rows have this wait.
-  void TimeKernel(Kernel& kernel) {
-    const Member first{kernel.rank_index, kernel.first};
-    const Nanos duration = Duration(first);
-    bool split = kernel.partners_known;
-    Nanos wait;
-    for (uint32_t row = kernel.first; row < kernel.end; ++row) {
-      const Member* partner = Partner(kernel.rank_index, row);
-      if (partner == nullptr) continue;
-      const Member m{kernel.rank_index, row};
-      const Instance& instance = matches_.instances[matches_.instance_of[m.rank_index][row]];
-      if (At(capture_, m).op == CollectiveOp::kSend && !rendezvous_.contains(MessageKind(instance))) continue;
-      const Nanos bound = PairBound(clock_, RankOf(capture_, m).host, RankOf(capture_, *partner).host);
-      if (bound > duration) {
-        split = false;
-        continue;
-      }
-      const Nanos own = std::clamp(Start(*partner) - Start(m), Nanos(), duration);
-      if (own > wait) {
-        wait = own;
-        kernel.awaited_row = row;
-      }
-    }
-    for (uint32_t row = kernel.first; row < kernel.end; ++row)
-      out_.parts[kernel.rank_index][row] = {.wait = wait, .wait_by_clock = Nanos(), .split = split};
-  }
-
   // Kind of a message: its bytes, and true if both ranks share a host.
   std::pair<int64_t, bool> MessageKind(const Instance& instance) const {
     const bool one_host =
@@ -275,12 +146,18 @@ class Timer {
       // If the clocks cannot decide whether the send ended before the receiver came, its length decides.
       const bool longer = Duration(send).ns() > kClearlyLonger * Duration(receive).ns();
       if (left) ++v.left;
-      if (!left && (longer || End(send) > Start(receive) + bound) && OthersCameBefore(send, Start(receive)))
+      if (!left && (longer || End(send) > Start(receive) + bound) &&
+          grouped_.OthersCameBefore(send, Start(receive)))
         ++v.waited;
     }
     for (const auto& [kind, v] : votes) {
       if (v.waited >= kLeastVotes && v.waited >= kMajority * (v.waited + v.left)) rendezvous_.insert(kind);
     }
+  }
+
+  bool IsRendezvous(const Instance& instance) const {
+    return instance.members.size() == 2 && IsTransfer(capture_, instance) &&
+           rendezvous_.contains(MessageKind(instance));
   }
 
   void Time(const Instance& instance, InstanceTiming& timing) {
@@ -293,12 +170,11 @@ class Timer {
     timing.symmetric = WaitsForAll(capture_, instance);
     if (!instance.usable) return;
     timing.partial = !instance.complete;
-    timing.rendezvous = instance.members.size() == 2 && IsTransfer(capture_, instance) &&
-                        rendezvous_.contains(MessageKind(instance));
+    timing.rendezvous = IsRendezvous(instance);
     if (timing.symmetric) {
       TimeSymmetric(instance, latest, timing);
     } else if (std::any_of(instance.members.begin(), instance.members.end(),
-                           [&](const Member& m) { return KernelOf(m) != nullptr; })) {
+                           [&](const Member& m) { return grouped_.Has(m); })) {
       TimeMessage(instance, timing);
     } else {
       TimeDirected(instance, timing);
@@ -441,13 +317,12 @@ class Timer {
     timing.transfer = Nanos::Max();
     for (uint32_t to = 0; to < instance.members.size(); ++to) {
       const Member& m = instance.members[to];
-      const Kernel* kernel = KernelOf(m);
-      if (kernel == nullptr) TimeMember(instance, timing, to);
+      if (!grouped_.Has(m)) TimeMember(instance, timing, to);
       const Part& part = PartOf(m);
       if (!part.split) continue;
       timing.split = true;
       timing.transfer = std::min(timing.transfer, Duration(m) - part.wait);
-      if (kernel != nullptr && kernel->awaited_row != m.collective) continue;
+      if (grouped_.Has(m) && !grouped_.WaitedFor(m)) continue;
       if (part.wait > most_caused) {
         most_caused = part.wait;
         timing.last = 1 - to;
@@ -497,13 +372,12 @@ class Timer {
   const capture::Capture& capture_;
   const capture::Matches& matches_;
   const capture::ClockModel& clock_;
+  GroupedMessages grouped_;
   CollectiveTimes out_;
   Nanos usual_exit_skew_ = kExitSkew;
   absl::flat_hash_map<std::pair<uint32_t, CollectiveOp>, size_t> found_root_;  // index in the member list
   absl::flat_hash_set<std::pair<int64_t, bool>> rendezvous_;                   // MessageKind()
   absl::flat_hash_map<TransferClass, std::deque<Nanos>> recent_;               // transfers, latest last
-  std::vector<Kernel> kernels_;
-  std::vector<std::vector<uint32_t>> kernel_of_;  // [rank index][row]: into kernels_ or kNone; empty: none
 };
 
 }  // namespace

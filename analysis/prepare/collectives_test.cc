@@ -131,6 +131,17 @@ capture::CollectiveSpec Receive(uint32_t group, int32_t from, int64_t bytes = -1
   return {.op = CollectiveOp::kReceive, .group = group, .bytes = bytes, .peer = from};
 }
 
+// One kernel of rank 1 receives from rank 0, which comes after 30 us, and from rank 2, which comes after 80
+// us.
+capture::Capture TwoMessagesInOneKernel() {
+  TimelineBuilder t;
+  const uint32_t stages = t.Group("stages", {0, 1, 2});
+  t.Rank(0).Communication(Send(stages, 1), 30, 70);
+  t.Rank(1).Communication(Receive(stages, 0), 0, 100).AndCollective(Receive(stages, 2));
+  t.Rank(2).Communication(Send(stages, 1), 80, 20);
+  return t.Build();
+}
+
 // The timing of the message from one rank to the other.
 const InstanceTiming& TimingOf(const Timed& a, uint32_t from, uint32_t to) {
   for (size_t n = 0; n < a.matches.instances.size(); ++n) {
@@ -149,12 +160,7 @@ const InstanceTiming& TimingOf(const Timed& a, uint32_t from, uint32_t to) {
 }
 
 TEST(Collectives, AKernelOfSeveralMessagesWaitsForTheLatestPartner) {
-  TimelineBuilder t;
-  const uint32_t stages = t.Group("stages", {0, 1, 2});
-  t.Rank(0).Communication(Send(stages, 1), 30, 70);
-  t.Rank(1).Communication(Receive(stages, 0), 0, 100).AndCollective(Receive(stages, 2));
-  t.Rank(2).Communication(Send(stages, 1), 80, 20);
-  const Timed a(t.Build());
+  const Timed a(TwoMessagesInOneKernel());
   EXPECT_EQ(a.Wait(1, 0), Nanos::Micros(80));
   EXPECT_EQ(a.Wait(1, 1), Nanos::Micros(80));
   EXPECT_TRUE(a.times.parts[1][0].split);
@@ -446,12 +452,7 @@ TEST(CollectiveTable, BandwidthsFollowNcclTestsFormulas) {
 }
 
 TEST(CollectiveTable, AKernelOfSeveralMessagesCountsItsTimeOnce) {
-  TimelineBuilder t;
-  const uint32_t stages = t.Group("stages", {0, 1, 2});
-  t.Rank(0).Communication(Send(stages, 1), 30, 70);
-  t.Rank(1).Communication(Receive(stages, 0), 0, 100).AndCollective(Receive(stages, 2));
-  t.Rank(2).Communication(Send(stages, 1), 80, 20);
-  const Timed a(t.Build());
+  const Timed a(TwoMessagesInOneKernel());
   const auto table = SummarizeCollectives(a.capture, a.matches, a.clock, a.times);
   ASSERT_EQ(table.size(), 1u);
   EXPECT_EQ(table[0].count, 2u);
