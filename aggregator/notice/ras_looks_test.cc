@@ -35,7 +35,7 @@ class RasLooksTest : public testing::Test {
     v1::NodeProgress& node = *reply.add_nodes();
     node.set_node_id("boot");
     node.set_host_name("node1");
-    node.set_now_unix_ns(1'790'000'000'000'000'000 + looks_ * 1'000'000'000);
+    node.set_now_unix_ns(1'790'000'000'000'000'000 + Nanos::Seconds(looks_).ns());
     for (const int32_t rank : {0, 1}) {
       v1::ProcessProgress& process = *node.add_processes();
       process.mutable_rank()->set_rank(rank);
