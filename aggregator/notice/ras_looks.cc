@@ -119,8 +119,7 @@ absl::StatusOr<RasState> StateFor(const States& states, const ExplainedJob& job)
   if (found != states.end()) return found->second;
   return absl::UnavailableError(
       "no daemon asked it: the daemon is of an older release, does not answer, or asked for another job of "
-      "its "
-      "node, which --job prevents");
+      "its node, which --job prevents");
 }
 
 const HangJob* Find(const std::vector<HangJob>& jobs, const ExplainedJob& wanted) {
@@ -146,61 +145,91 @@ HangExplanation::Verdict VerdictOf(const RasReport& report) {
   return report.may_end ? HangExplanation::Verdict::kWaiting : HangExplanation::Verdict::kHang;
 }
 
+// A job that RAS is asked about.
+struct AskedJob {
+  ExplainedJob* job;
+  v1::StackTarget target;
+};
+
+std::vector<AskedJob> JobsToAsk(const HangExamination& examination, const v1::ProgressReply& last,
+                                ExplainedJobs& explained) {
+  std::vector<AskedJob> asked;
+  for (ExplainedJob& job : explained.jobs) {
+    if (!WantsRas(examination, job)) continue;
+    if (std::optional<v1::StackTarget> target = ProcessToAsk(job, last)) {
+      asked.push_back({&job, *std::move(target)});
+    } else {
+      job.ras = analysis::UnreachableRas("no rank of the job lives");
+    }
+  }
+  return asked;
+}
+
+// One look at all daemons, with RAS's answers.
+struct RasLook {
+  absl::StatusOr<std::unique_ptr<v1::ProgressReply>> reply;
+  States states;
+  std::vector<HangJob> jobs;
+};
+
+// `earlier`: see HangJobsOf. It may be null.
+RasLook Look(const HangExamination& examination, const std::vector<AskedJob>& asked,
+             const v1::ProgressReply* earlier) {
+  v1::ProgressRequest request;
+  request.set_job(examination.job);
+  for (const AskedJob& of_job : asked) *request.add_ras() = of_job.target;
+  RasLook look{examination.look(request), {}, {}};
+  if (!look.reply.ok()) return look;
+  look.states = StatesIn(**look.reply);
+  look.jobs = HangJobsOf(**look.reply, earlier);
+  return look;
+}
+
+struct JobInLook {
+  RasState state;
+  const HangJob* job;
+};
+
+absl::StatusOr<JobInLook> FindJob(const RasLook& look, const ExplainedJob& job) {
+  if (!look.reply.ok()) return look.reply.status();
+  absl::StatusOr<RasState> state = StateFor(look.states, job);
+  if (!state.ok()) return state.status();
+  const HangJob* found = Find(look.jobs, job);
+  if (found == nullptr) return absl::UnavailableError("the job has ended");
+  return JobInLook{*std::move(state), found};
+}
+
 }  // namespace
 
 void AddRas(const HangExamination& examination, const v1::ProgressReply& last, ExplainedJobs& explained) {
-  v1::ProgressRequest request;
-  request.set_job(examination.job);
-  std::vector<ExplainedJob*> wanted;
-  for (ExplainedJob& job : explained.jobs) {
-    if (!WantsRas(examination, job)) continue;
-    std::optional<v1::StackTarget> target = ProcessToAsk(job, last);
-    if (!target) {
-      job.ras = analysis::UnreachableRas("no rank of the job lives");
-      continue;
-    }
-    *request.add_ras() = *std::move(target);
-    wanted.push_back(&job);
-  }
-  if (wanted.empty()) return;
-  const absl::StatusOr<std::unique_ptr<v1::ProgressReply>> first = examination.look(request);
-  if (!first.ok()) {
-    for (ExplainedJob* job : wanted) job->ras = Unreachable(first.status());
-    return;
-  }
-  const States before = StatesIn(**first);
-  const std::vector<HangJob> jobs = HangJobsOf(**first, nullptr);
+  const std::vector<AskedJob> asked = JobsToAsk(examination, last, explained);
+  if (asked.empty()) return;
+  const RasLook first = Look(examination, asked, nullptr);
   std::vector<ExplainedJob*> again;
-  for (ExplainedJob* job : wanted) {
-    const absl::StatusOr<RasState> state = StateFor(before, *job);
-    const HangJob* found = Find(jobs, *job);
-    if (!state.ok() || found == nullptr) {
-      job->ras = Unreachable(state.ok() ? absl::UnavailableError("the job has ended") : state.status());
-    } else if (HasProgress(*job)) {
-      job->ras = analysis::CheckWithRas(FirstHang(*job), *found, *state);
+  for (const AskedJob& of_job : asked) {
+    ExplainedJob& job = *of_job.job;
+    const absl::StatusOr<JobInLook> seen = FindJob(first, job);
+    if (!seen.ok()) {
+      job.ras = Unreachable(seen.status());
+    } else if (HasProgress(job)) {
+      job.ras = analysis::CheckWithRas(FirstHang(job), *seen->job, seen->state);
     } else {
-      job->ras = analysis::CompareRasReadings(*state, *state, *found, Nanos());
-      if (job->ras->result == RasReport::Result::kStandsStill) again.push_back(job);
+      job.ras = analysis::CompareRasReadings(seen->state, seen->state, *seen->job, Nanos());
+      if (job.ras->result == RasReport::Result::kStandsStill) again.push_back(&job);
     }
   }
   // Members of a fast job differ for a moment, so only a second answer shows that nothing moves.
   if (again.empty()) return;
   examination.sleep(examination.after);
-  const absl::StatusOr<std::unique_ptr<v1::ProgressReply>> second = examination.look(request);
-  const States now = second.ok() ? StatesIn(**second) : States();
-  const std::vector<HangJob> later =
-      second.ok() ? HangJobsOf(**second, first->get()) : std::vector<HangJob>();
+  const RasLook second = Look(examination, asked, first.reply->get());
   for (ExplainedJob* job : again) {
-    const absl::StatusOr<RasState> state = StateFor(now, *job);
-    const HangJob* found = Find(later, *job);
-    if (!second.ok() || !state.ok() || found == nullptr) {
-      job->ras = Unreachable(!second.ok()  ? second.status()
-                             : !state.ok() ? state.status()
-                                           : absl::UnavailableError("the job has ended"));
+    const absl::StatusOr<JobInLook> seen = FindJob(second, *job);
+    if (!seen.ok()) {
+      job->ras = Unreachable(seen.status());
       continue;
     }
-    job->ras =
-        analysis::CompareRasReadings(*before.at({job->uid, job->job}), *state, *found, examination.after);
+    job->ras = analysis::CompareRasReadings(*StateFor(first.states, *job), seen->state, *seen->job,
+                                            examination.after);
     job->explanation.verdict = VerdictOf(*job->ras);
   }
 }

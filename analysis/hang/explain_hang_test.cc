@@ -190,8 +190,7 @@ TEST_F(HangTest, NamesADifferentSizeOperationAndType) {
   In(3).operations[0].count = 2048;
   EXPECT_EQ(Only().sentence,
             "rank 3 (node2, local rank 1) entered all_reduce of 2,048 float32 as #1 of world, where 3 ranks "
-            "entered "
-            "all_reduce of 1,024 float32; they wait for 94 s");
+            "entered all_reduce of 1,024 float32; they wait for 94 s");
   In(3).operations[0].count = 1024;
   In(3).operations[0].datatype = "ncclBfloat16";
   EXPECT_EQ(Only().cause, HangCause::kMismatch);

@@ -22,6 +22,7 @@ using Status = RasMember::Status;
 constexpr size_t kMostSentences = 8;
 constexpr size_t kMostNamed = 8;  // members in one sentence
 constexpr size_t kRunOfMembers = 3;
+constexpr char kSameCounts[] = "RAS sees the same counts on all members";
 
 // Finds the job's ranks by RAS's addresses and pids. The addresses are not those of our nodes, so an address
 // is the only node that has all its pids.
@@ -151,6 +152,23 @@ void Describe(const RankNames& names, const RasCommunicator& communicator, RasRe
   }
 }
 
+using CountsByFunction = std::vector<std::pair<std::string, std::set<uint64_t>>>;
+
+// The distinct counts of each operation, by communicator. RAS lists the members of a dead process at one time
+// as unresponsive and later as dead, so two answers are compared by counts only.
+std::map<uint64_t, CountsByFunction> CountsOf(const RasState& state) {
+  std::map<uint64_t, CountsByFunction> all;
+  for (const RasCommunicator& communicator : state.communicators) {
+    CountsByFunction& of_communicator = all[communicator.hash];
+    for (const RasOperation& operation : communicator.operations) {
+      std::set<uint64_t> distinct;
+      for (const RasGroup& group : operation.groups) distinct.insert(group.count);
+      of_communicator.emplace_back(operation.function, std::move(distinct));
+    }
+  }
+  return all;
+}
+
 // Returns the member's calls of all operations; unset: not all are known.
 std::optional<uint64_t> CallsOf(const RasCommunicator& communicator, int32_t number) {
   uint64_t calls = 0;
@@ -165,7 +183,20 @@ std::optional<uint64_t> CallsOf(const RasCommunicator& communicator, int32_t num
   return calls;
 }
 
-// Returns the number of the rank in the communicator, and how many collectives its table has.
+// Returns the highest number of calls of a member; unset: none is known.
+std::optional<uint64_t> MostCalls(const RasCommunicator& communicator) {
+  std::optional<uint64_t> most;
+  if (communicator.operations.empty()) return most;
+  for (const RasGroup& group : communicator.operations.front().groups) {
+    for (const int32_t number : group.members) {
+      if (const std::optional<uint64_t> calls = CallsOf(communicator, number))
+        most = std::max(most.value_or(0), *calls);
+    }
+  }
+  return most;
+}
+
+// Returns nullptr if the rank's progress table does not have it.
 const HangCommunicator* FindIn(const HangJob& job, RankId rank, uint64_t communicator) {
   for (const HangRank& candidate : job.ranks) {
     if (candidate.rank != rank) continue;
@@ -174,6 +205,88 @@ const HangCommunicator* FindIn(const HangJob& job, RankId rank, uint64_t communi
     }
   }
   return nullptr;
+}
+
+// A finding's late members, as the progress tables have them.
+struct LateMembers {
+  std::vector<int32_t> numbers;  // in the communicator, sorted
+  bool expects_fewer = false;    // one of them has not entered the operation, so RAS should count fewer calls
+};
+
+LateMembers LateMembersOf(const HangWait& wait, const HangJob& job) {
+  LateMembers late;
+  late.numbers = wait.unknown_members;
+  late.expects_fewer = !wait.unknown_members.empty();
+  for (const RankId rank : wait.late) {
+    const HangCommunicator* of_rank = FindIn(job, rank, wait.communicator);
+    if (of_rank == nullptr) continue;
+    late.numbers.push_back(of_rank->rank);
+    late.expects_fewer = late.expects_fewer || of_rank->collectives_entered < wait.number;
+  }
+  std::sort(late.numbers.begin(), late.numbers.end());
+  return late;
+}
+
+// What RAS says about members that are late by the progress tables.
+struct RasView {
+  std::vector<std::string> missing, fewer;  // sentences
+  size_t counted = 0;                       // members whose calls RAS gives
+};
+
+RasView ViewOf(const RasCommunicator& communicator, const std::vector<int32_t>& late,
+               const RankNames& names) {
+  RasView view;
+  const std::optional<uint64_t> most = MostCalls(communicator);
+  const bool one_operation =
+      communicator.operations.size() == 1 && !communicator.operations[0].function.empty();
+  const std::string called =
+      one_operation ? OperationName(communicator.operations[0].function) : std::string("collectives");
+  for (const int32_t number : late) {
+    const auto member = communicator.members.find(number);
+    if (member != communicator.members.end() && IsMissing(member->second.status)) {
+      view.missing.push_back(
+          absl::StrCat(names.Text(communicator, number), MissingText(member->second.status)));
+      continue;
+    }
+    const std::optional<uint64_t> calls = CallsOf(communicator, number);
+    if (!calls || !most) continue;
+    ++view.counted;
+    if (*calls < *most) {
+      view.fewer.push_back(absl::StrCat(names.Text(communicator, number), " has called ", *calls, " ", called,
+                                        " where another has called ", *most));
+    }
+  }
+  return view;
+}
+
+void CheckCommunicator(const RasCommunicator& communicator, const LateMembers& late, const RankNames& names,
+                       RasReport& report) {
+  RasView view = ViewOf(communicator, late.numbers, names);
+  for (std::vector<std::string>* sentences : {&view.missing, &view.fewer}) {
+    for (std::string& sentence : *sentences) {
+      if (report.sentences.size() < kMostSentences) report.sentences.push_back(std::move(sentence));
+    }
+  }
+  if (!report.sentences.empty()) {
+    report.result = late.expects_fewer || !view.missing.empty() ? Result::kAgrees : Result::kContradicts;
+    return;
+  }
+  if (view.counted < late.numbers.size()) {
+    report.sentences.emplace_back("RAS does not list the late members");
+    return;
+  }
+  if (late.numbers.empty() && Differs(communicator)) {
+    std::set<std::optional<size_t>> behind;
+    Describe(names, communicator, report, behind);
+    report.result = Result::kContradicts;
+    return;
+  }
+  report.result = late.expects_fewer ? Result::kContradicts : Result::kAgrees;
+  report.sentences.push_back(
+      late.numbers.empty()
+          ? std::string(kSameCounts)
+          : absl::StrCat("RAS sees no fewer calls on ", late.numbers.size() == 1 ? "member " : "members ",
+                         NumberRuns(late.numbers, kRunOfMembers), " than on the others"));
 }
 
 }  // namespace
@@ -219,21 +332,7 @@ RasReport CompareRasReadings(const RasState& before, const RasState& now, const 
   }
   // The sentences about the processes, which follow, are from /proc.
   for (std::string& sentence : report.sentences) sentence.insert(0, "RAS: ");
-  // RAS lists the members of a dead process at one time as unresponsive and later as dead, so only counts are
-  // compared.
-  const auto counts = [](const RasState& state) {
-    std::map<uint64_t, std::vector<std::pair<std::string, std::set<uint64_t>>>> all;
-    for (const RasCommunicator& communicator : state.communicators) {
-      auto& of_communicator = all[communicator.hash];
-      for (const RasOperation& operation : communicator.operations) {
-        std::set<uint64_t> distinct;
-        for (const RasGroup& group : operation.groups) distinct.insert(group.count);
-        of_communicator.emplace_back(operation.function, std::move(distinct));
-      }
-    }
-    return all;
-  };
-  if (counts(before) != counts(now)) {
+  if (CountsOf(before) != CountsOf(now)) {
     report.result = Result::kMoves;
     return report;
   }
@@ -260,81 +359,19 @@ RasReport CheckWithRas(const HangFinding& finding, const HangJob& job, const Ras
     report.sentences.emplace_back("RAS does not count messages");
     return report;
   }
+  const LateMembers late = LateMembersOf(wait, job);
   const auto found =
       std::find_if(state.communicators.begin(), state.communicators.end(),
                    [&](const RasCommunicator& candidate) { return candidate.hash == wait.communicator; });
-  // The numbers of the late members in the communicator, and whether the tables say that one has not entered.
-  std::vector<int32_t> late = wait.unknown_members;
-  bool expects_fewer = !wait.unknown_members.empty();
-  for (const RankId rank : wait.late) {
-    const HangCommunicator* of_rank = FindIn(job, rank, wait.communicator);
-    if (of_rank == nullptr) continue;
-    late.push_back(of_rank->rank);
-    expects_fewer = expects_fewer || of_rank->collectives_entered < wait.number;
-  }
-  std::sort(late.begin(), late.end());
-  if (found == state.communicators.end()) {
-    if (state.is_complete || !state.silent.empty() || !state.dead.empty()) {
-      report.sentences.emplace_back("RAS does not list this communicator");
-      return report;
-    }
+  if (found != state.communicators.end()) {
+    CheckCommunicator(*found, late, RankNames(job, state), report);
+  } else if (state.is_complete || !state.silent.empty() || !state.dead.empty()) {
+    report.sentences.emplace_back("RAS does not list this communicator");
+  } else {
     // The text lists communicators with a difference only.
-    report.result = expects_fewer ? Result::kContradicts : Result::kAgrees;
-    report.sentences.emplace_back("RAS sees the same counts on all members");
-    return report;
+    report.result = late.expects_fewer ? Result::kContradicts : Result::kAgrees;
+    report.sentences.emplace_back(kSameCounts);
   }
-  const RankNames names(job, state);
-  std::vector<std::string> missing, fewer;
-  std::optional<uint64_t> most;
-  if (!found->operations.empty()) {
-    for (const RasGroup& group : found->operations.front().groups) {
-      for (const int32_t number : group.members) {
-        if (const std::optional<uint64_t> calls = CallsOf(*found, number))
-          most = std::max(most.value_or(0), *calls);
-      }
-    }
-  }
-  size_t known = 0;
-  for (const int32_t number : late) {
-    const auto member = found->members.find(number);
-    if (member != found->members.end() && IsMissing(member->second.status)) {
-      missing.push_back(absl::StrCat(names.Text(*found, number), MissingText(member->second.status)));
-      continue;
-    }
-    const std::optional<uint64_t> calls = CallsOf(*found, number);
-    if (!calls || !most) continue;
-    ++known;
-    if (*calls < *most)
-      fewer.push_back(absl::StrCat(names.Text(*found, number), " has called ", *calls,
-                                   found->operations.size() == 1 && !found->operations[0].function.empty()
-                                       ? absl::StrCat(" ", OperationName(found->operations[0].function))
-                                       : " collectives",
-                                   " where another has called ", *most));
-  }
-  for (std::vector<std::string>* sentences : {&missing, &fewer}) {
-    for (std::string& sentence : *sentences) {
-      if (report.sentences.size() < kMostSentences) report.sentences.push_back(std::move(sentence));
-    }
-  }
-  if (!missing.empty() || !fewer.empty()) {
-    report.result = expects_fewer || !missing.empty() ? Result::kAgrees : Result::kContradicts;
-    return report;
-  }
-  if (!late.empty() && known < late.size()) {
-    report.sentences.emplace_back("RAS does not list the late members");
-    return report;
-  }
-  if (late.empty() && Differs(*found)) {
-    std::set<std::optional<size_t>> behind;
-    Describe(names, *found, report, behind);
-    report.result = Result::kContradicts;
-    return report;
-  }
-  report.result = expects_fewer ? Result::kContradicts : Result::kAgrees;
-  report.sentences.push_back(
-      late.empty() ? "RAS sees the same counts on all members"
-                   : absl::StrCat("RAS sees no fewer calls on ", late.size() == 1 ? "member " : "members ",
-                                  NumberRuns(late, kRunOfMembers), " than on the others"));
   return report;
 }
 

@@ -158,8 +158,7 @@ std::optional<MarkedSteps> StepsFromNamedRanges(const capture::Capture& capture,
     out.of_rank.push_back(names.empty() ? std::vector<StepMark>() : std::move(names[*best]));
   out.how = absl::StrFormat(
       "no range is named like a step: the ranges named \"%s\" mark the steps, because they follow one "
-      "another "
-      "on every rank",
+      "another on every rank",
       *best);
   return out;
 }

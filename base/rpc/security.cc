@@ -178,8 +178,7 @@ absl::Status MayListen(const GivenSettings& given) {
   if (given.munge) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "others can reach a TCP port without encryption, so callers must prove who they are: give --token-file "
-      "or "
-      "--munge");
+      "or --munge");
 }
 
 absl::StatusOr<std::shared_ptr<Security>> Security::ForServer(const SecuritySettings& settings,

@@ -200,9 +200,8 @@ v1::RasAnswer AskRas(const RasPlace& place, uid_t owner, const RasLimits& limits
                      const TcpTableReader& table) {
   Query query(owner, limits, table);
   absl::Status problem = absl::NotFoundError(
-      "no process listens there: NCCL is older than 2.24 or has no communicator yet, RAS is off, or the rank "
-      "has "
-      "a network of its own");
+      "no process listens there: NCCL is older than 2.24 or has no communicator yet, RAS is off, or the "
+      "rank has a network of its own");
   for (const Loopback& address : place.addresses) {
     const std::vector<uid_t> users = table(address.family).ListenersOn(address);
     if (users.empty()) continue;

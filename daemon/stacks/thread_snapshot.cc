@@ -124,8 +124,7 @@ void CopyStack(const Memory& memory, ThreadSnapshot& thread) {
     if (traced.error() == EPERM || traced.error() == EACCES) {
       return absl::PermissionDeniedError(
           "the daemon may not trace the process: its service forbids ptrace, a debugger holds the process, "
-          "or "
-          "kernel.yama.ptrace_scope forbids it (docs/hangs.md)");
+          "or kernel.yama.ptrace_scope forbids it (docs/hangs.md)");
     }
     if (!traced.stopped() || !ReadRegisters(snapshot)) continue;
     CopyStack(memory, snapshot);

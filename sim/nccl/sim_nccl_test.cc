@@ -207,8 +207,7 @@ TEST_F(SimNccl, RangesCarryNcclsPayloads) {
         "16777236 16\n",
         "schema 16777222 24 | NCCL communicator ID 18 0 | Message size [bytes] 22 8 | Root 5 16\n",
         "schema 16777224 24 | NCCL communicator ID 18 0 | Message size [bytes] 22 8 | Root 5 16 | Reduction "
-        "operation "
-        "16777236 20\n",
+        "operation 16777236 20\n",
         "schema 16777220 16 | NCCL communicator ID 18 0 | Message size [bytes] 22 8\n",
         "schema 16777225 24 | NCCL communicator ID 18 0 | Message size [bytes] 22 8 | Peer rank 5 16\n",
         "push ncclGroupStart\npop\n",

@@ -21,8 +21,7 @@ constexpr char kAbout[] =
     "  lockstep-sim-rank --ranks 8 --write-scenario step.scenario          only write the generated "
     "timeline\n\n"
     "Stamps come from the model alone. One seed gives the same stamps to the nanosecond on any machine, "
-    "under "
-    "any load.";
+    "under any load.";
 constexpr char kFooter[] =
     "Faults: slow_gpu (its kernels), host_stall (its host, once per step), slow_link (collectives of its "
     "groups, for all\n"
@@ -58,8 +57,7 @@ void AddFault(CLI::App& app, RankOptions* o) {
            }
          },
          "none, slow_gpu, host_stall, slow_link, copy; random: kind, rank and size are drawn and written to "
-         "the "
-         "truth files only; "
+         "the truth files only; "
          "random-or-none")
       ->type_name("KIND");
   app.add_option("--fault-rank", o->fault_rank, "rank with the fault");

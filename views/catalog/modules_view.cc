@@ -61,14 +61,12 @@ MadeView MakeModules(const ViewInput& input, const ViewOptions& options) {
   if (modules.source == views::ModuleSource::kNone) {
     view.notes.push_back(
         "the capture has no modules: record with torch.profiler's with_stack=True or with_modules=True, or "
-        "put "
-        "record_function(\"nn.Module: NAME\") around "
+        "put record_function(\"nn.Module: NAME\") around "
         "their forward()");
   } else if (modules.source == views::ModuleSource::kHierarchy) {
     view.notes.push_back(
         "modules are from PyTorch's annotations of operators: their number of calls is unknown, and times "
-        "are "
-        "those of operators");
+        "are those of operators");
   }
   return view;
 }
