@@ -217,6 +217,7 @@ bool Agent::TakeWelcome(const ring::Welcome& welcome, const Fd& memfd) {
   // Without a new table, the application's threads must leave the old one before it is unmapped.
   capture_.log().Attach(&segment_);
   capture_.nccl().progress().Attach(segment_.progress(), segment_.progress_slots());
+  capture_.nccl().network().Attach(segment_.network());
   return attached;
 }
 

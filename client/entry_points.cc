@@ -223,7 +223,10 @@ const NvtxTool& ChainedNvtxTool() {
 // Runs in every process that loads the library, also in shells and compilers. It does only what must precede
 // the lookups of CUDA, NVTX and NCCL.
 __attribute__((constructor)) void OnLoad() {
-  if (IsSetTo("LOCKSTEP_PROGRESS", "1")) g_capture.nccl().progress().TurnOn(kSystemTiming);
+  if (IsSetTo("LOCKSTEP_PROGRESS", "1")) {
+    g_capture.nccl().progress().TurnOn(kSystemTiming);
+    if (!IsSetTo("LOCKSTEP_NETWORK", "0")) g_capture.nccl().network().TurnOn(kSystemTiming);
+  }
   SetNcclSource(g_capture.nccl(), [] { Start(); });
   SetNcclCalls(g_capture.nccl_calls());
   g_nccl_chain.SetName(::secure_getenv("LOCKSTEP_NCCL_CHAIN"));

@@ -52,6 +52,38 @@ analysis::HangCommunicator CommunicatorOf(const v1::CommunicatorProgress& from, 
   return communicator;
 }
 
+analysis::HangTransfer TransferOf(const v1::NetworkProgress& from, int64_t now_ns) {
+  using Wait = analysis::HangTransfer::Wait;
+  using Direction = analysis::HangTransfer::Direction;
+  analysis::HangTransfer transfer;
+  transfer.communicator = from.communicator();
+  transfer.position = from.position();
+  transfer.direction = from.sends() ? Direction::kSend : Direction::kReceive;
+  transfer.peer = from.peer();
+  transfer.channel = from.channel();
+  transfer.steps = from.steps();
+  transfer.steps_done = from.steps_done();
+  switch (from.wait()) {
+    case v1::NetworkProgress::GPU:
+      transfer.wait = Wait::kGpu;
+      break;
+    case v1::NetworkProgress::PEER:
+      transfer.wait = Wait::kPeer;
+      break;
+    case v1::NetworkProgress::NETWORK:
+      transfer.wait = Wait::kNetwork;
+      break;
+    case v1::NetworkProgress::FLUSH:
+      transfer.wait = Wait::kFlush;
+      break;
+    default:
+      transfer.wait = Wait::kNone;
+      break;
+  }
+  transfer.moved_ago = AgeOf(from.moved_unix_ns(), now_ns);
+  return transfer;
+}
+
 HangRank::Life LifeOf(const v1::ProcessProgress& process) {
   if (process.gone_unix_ns() != 0) return HangRank::Life::kEnded;
   if (!process.has_state()) return HangRank::Life::kUnknown;
@@ -150,6 +182,9 @@ HangRank RankOf(const v1::NodeProgress& node, const v1::ProcessProgress& process
   rank.unreadable = process.unreadable();
   for (const v1::CommunicatorProgress& communicator : process.communicators())
     rank.communicators.push_back(CommunicatorOf(communicator, node.now_unix_ns()));
+  for (const v1::NetworkProgress& network : process.network())
+    rank.transfers.push_back(TransferOf(network, node.now_unix_ns()));
+  rank.missing_transfers = process.network_missing();
   return rank;
 }
 

@@ -5,14 +5,17 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "analysis/hang/activity.h"
 #include "analysis/hang/hang_text.h"
+#include "analysis/hang/stuck_links.h"
 #include "analysis/hang/waits.h"
 
 namespace lockstep::analysis {
 namespace {
 
 constexpr size_t kMostReasons = 8;
+constexpr size_t kMostLinks = 4;  // of the reasons
 // In units of `after`.
 constexpr int64_t kLongestStep = 5;
 
@@ -145,7 +148,10 @@ class Explainer {
     finding.cause = circle.empty() ? CauseOf(found, finding.wait) : HangCause::kCircle;
     for (const size_t other : circle) finding.circle.push_back(ToWait(waits_[other]));
     finding.may_end = MayEnd(found, finding.cause);
+    if (finding.cause == HangCause::kStuck || finding.cause == HangCause::kAbsent)
+      finding.links = FindStuckLinks(job_, groups_[found.group], found);
     finding.sentence = SentenceOf(job_, found, finding);
+    AddLinkReasons(finding);
     AddReasons(found, finding);
     for (const size_t other : circle) AddReasons(waits_[other], finding);
     return finding;
@@ -212,6 +218,14 @@ class Explainer {
     if (cause != HangCause::kNeverEntered && cause != HangCause::kAhead) return false;
     return std::all_of(found.late.begin(), found.late.end(),
                        [&](const Member* member) { return Computes(RankOf(member)); });
+  }
+
+  void AddLinkReasons(HangFinding& finding) const {
+    for (size_t i = 0; i < finding.links.size() && i < kMostLinks; ++i)
+      finding.reasons.push_back(LinkText(job_, finding.links[i]));
+    if (finding.links.size() > kMostLinks)
+      finding.reasons.push_back(
+          absl::StrCat(finding.links.size() - kMostLinks, " further links stand still"));
   }
 
   void AddReasons(const Wait& found, HangFinding& finding) const {

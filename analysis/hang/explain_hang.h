@@ -8,6 +8,7 @@
 #define LOCKSTEP_ANALYSIS_HANG_EXPLAIN_HANG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,20 @@ struct HangWait {
   Nanos waited;  // since its kernel started, if that is known
 };
 
+// A direction of the network between two members, over which an operation's data does not come.
+struct HangLink {
+  int32_t from = 0, to = 0;                  // members of the communicator
+  std::optional<RankId> from_rank, to_rank;  // unset: no daemon reports the member
+  std::vector<uint32_t> channels;            // sorted
+  enum class Wait : uint8_t {
+    kNetwork,  // the sender has given data to the network, which does not complete it
+    kBuffer,   // the sender waits for a buffer of the receiver, and the receiver waits for data
+  };
+  Wait wait = Wait::kNetwork;
+  uint64_t steps_done = 0, steps = 0;  // of all channels; steps 0: not known
+  Nanos still;                         // since anything moved on any of the channels
+};
+
 struct HangRankStacks {
   RankId rank;
   HangStacks stacks;
@@ -61,6 +76,7 @@ struct HangFinding {
   std::string sentence;
   std::vector<std::string> reasons;
   std::vector<HangRankStacks> stacks;  // of late ranks
+  std::vector<HangLink> links;         // of kStuck
 };
 
 struct HangExplanation {

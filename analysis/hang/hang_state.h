@@ -44,6 +44,28 @@ struct HangCommunicator {
   std::vector<HangOperation> operations;  // the latest, by position
 };
 
+// An open network operation: one channel of a collective or message, to or from a member on another host.
+struct HangTransfer {
+  enum class Direction : uint8_t { kReceive, kSend };
+  // The reason why its oldest open step has not ended.
+  enum class Wait : uint8_t {
+    kNone,     // no step is open
+    kGpu,      // send: for the GPU's data. Receive: for the GPU to take the data
+    kPeer,     // send: for a buffer of the peer
+    kNetwork,  // send: for the network to complete it. Receive: for the peer's data
+    kFlush,    // receive: until the GPU can see the data
+  };
+  uint64_t communicator = 0;
+  uint64_t position = 0;  // of the operation among the communicator's on this rank; 0: not known
+  Direction direction = Direction::kReceive;
+  int32_t peer = 0;  // in the communicator
+  uint32_t channel = 0;
+  uint32_t steps = 0;  // 0: not known
+  uint32_t steps_done = 0;
+  Wait wait = Wait::kNone;
+  Nanos moved_ago;  // since any of its steps moved
+};
+
 struct HangFrame {
   std::string file;
   int32_t line = 0;  // 0: not known
@@ -87,6 +109,8 @@ struct HangRank {
   bool moved = false;                // the Python stack was another one at an earlier look
   std::vector<HangCommunicator> communicators;
   uint64_t unreadable = 0;  // operations that are missing in them
+  std::vector<HangTransfer> transfers;
+  uint64_t missing_transfers = 0;  // further open ones
 };
 
 struct HangJob {

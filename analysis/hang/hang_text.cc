@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -86,6 +87,22 @@ std::string PythonFrameText(const HangFrame& frame) {
 std::string NativeFrameText(const HangFrame& frame) {
   if (frame.function.empty()) return frame.file.empty() ? "generated code" : frame.file;
   return frame.file.empty() ? frame.function : absl::StrCat(frame.function, " (", frame.file, ")");
+}
+
+std::string MemberText(const HangJob& job, int32_t member, const std::optional<RankId>& rank) {
+  for (size_t i = 0; rank && i < job.ranks.size(); ++i) {
+    if (job.ranks[i].rank == *rank) return RanksText(job, {i});
+  }
+  return absl::StrCat("member ", member);
+}
+
+std::string StuckText(const HangJob& job, const std::vector<HangLink>& links) {
+  if (links.empty()) return ": the data does not arrive";
+  const HangLink& first = links.front();
+  return absl::StrCat(": the network does not carry its data from ",
+                      MemberText(job, first.from, first.from_rank), " to ",
+                      MemberText(job, first.to, first.to_rank),
+                      links.size() == 1 ? "" : absl::StrCat(", and on ", links.size() - 1, " further links"));
 }
 
 // Returns "rank 3", or "ranks 3-5".
@@ -245,6 +262,27 @@ std::string DoingText(const HangJob& job, const std::vector<Group>& groups, size
   return text;
 }
 
+std::string LinkText(const HangJob& job, const HangLink& link) {
+  const std::vector<int32_t> channels(link.channels.begin(), link.channels.end());
+  const std::string from = MemberText(job, link.from, link.from_rank);
+  const std::string to = MemberText(job, link.to, link.to_rank);
+  std::string text;
+  switch (link.wait) {
+    case HangLink::Wait::kNetwork:
+      text = absl::StrCat("the network has completed nothing from ", from, " to ", to);
+      break;
+    case HangLink::Wait::kBuffer:
+      text = absl::StrCat(from, " has waited for a buffer of ", to,
+                          link.to_rank ? ", which waits for its data," : "");
+      break;
+  }
+  absl::StrAppend(&text, " for ", AgeText(link.still), ", after ", WithCommas(link.steps_done));
+  if (link.steps != 0) absl::StrAppend(&text, " of ", WithCommas(link.steps));
+  absl::StrAppend(&text, link.steps_done == 1 && link.steps == 0 ? " step on " : " steps on ",
+                  channels.size() == 1 ? "channel " : "channels ", NumberRuns(channels, kShortestRun));
+  return text;
+}
+
 std::string SentenceOf(const HangJob& job, const Wait& found, const HangFinding& finding) {
   const HangWait& wait = finding.wait;
   const size_t waiting = wait.waiting.size();
@@ -291,7 +329,7 @@ std::string SentenceOf(const HangJob& job, const Wait& found, const HangFinding&
     case HangCause::kStuck:
       return absl::StrCat(WaitText(wait), " runs on the GPUs of all its ",
                           waiting == 1 ? "known ranks" : absl::StrCat(waiting, " ranks"),
-                          " and does not end, for ", AgeText(wait.waited), ": the data does not arrive");
+                          " and does not end, for ", AgeText(wait.waited), StuckText(job, finding.links));
   }
   return WaitText(wait);
 }

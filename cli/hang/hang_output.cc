@@ -185,6 +185,20 @@ void WriteRas(JsonOut& out, const RasReport& ras) {
   out.EndObject();
 }
 
+void WriteLink(JsonOut& out, const analysis::HangLink& link) {
+  out.BeginObject();
+  out.Member("from_member", link.from);
+  out.Member("from_rank", link.from_rank);
+  out.Member("to_member", link.to);
+  out.Member("to_rank", link.to_rank);
+  out.Member("waits_for", link.wait == analysis::HangLink::Wait::kNetwork ? "network" : "buffer");
+  out.Member("channels", link.channels);
+  out.Member("steps_done", link.steps_done);
+  out.Member("steps", link.steps);
+  out.Member("still_ns", link.still);
+  out.EndObject();
+}
+
 void WriteFinding(JsonOut& out, const HangFinding& finding) {
   out.BeginObject();
   out.Member("cause", analysis::HangCauseName(finding.cause));
@@ -199,6 +213,9 @@ void WriteFinding(JsonOut& out, const HangFinding& finding) {
   }
   out.EndArray();
   out.Member("reasons", finding.reasons);
+  out.Key("links").BeginArray();
+  for (const analysis::HangLink& link : finding.links) WriteLink(out, link);
+  out.EndArray();
   out.Key("stacks").BeginArray();
   for (const analysis::HangRankStacks& stacks : finding.stacks) WriteStacks(out, stacks);
   out.EndArray();

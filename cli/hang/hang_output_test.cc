@@ -85,6 +85,13 @@ TEST(HangOutput, RasIsTheVerdictOfAJobWithoutProgress) {
 TEST(HangOutput, TheDocumentHasEveryField) {
   ExplainedJob job = HangingJob();
   job.explanation.unreadable = 2;
+  job.explanation.findings[0].links = {{.from = 1,
+                                        .to = 2,
+                                        .from_rank = RankId(1),
+                                        .channels = {0, 3},
+                                        .steps_done = 24,
+                                        .steps = 80,
+                                        .still = Nanos::Seconds(90)}};
   job.explanation.findings[0].stacks = {
       {RankId(2),
        {.python = {.frames = {{"train.py", 7, "step"}, {"x.py", 0, "f"}}, .more = true},
@@ -126,6 +133,22 @@ TEST(HangOutput, TheDocumentHasEveryField) {
           "circle": [],
           "reasons": [
             "rank 2, pid 1002, sleeps"
+          ],
+          "links": [
+            {
+              "from_member": 1,
+              "from_rank": 1,
+              "to_member": 2,
+              "to_rank": null,
+              "waits_for": "network",
+              "channels": [
+                0,
+                3
+              ],
+              "steps_done": 24,
+              "steps": 80,
+              "still_ns": 90000000000
+            }
           ],
           "stacks": [
             {

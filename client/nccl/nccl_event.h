@@ -35,6 +35,8 @@ struct NcclEvent {
   int32_t root = 0;
   int32_t peer = -1;
   uint32_t channels = 0;
+  // ---- kEventProxyStep ----
+  uint32_t step = 0;  // in its operation
   // ---- kEventProxyOp, kEventKernelChannel ----
   uint32_t channel = 0;
   int32_t pid = 0;  // of the process that owns the parent
@@ -95,6 +97,8 @@ inline NcclEvent EventOf(const foreign::nccl::EventDescriptorV1& from) {
     event.peer = from.p2p.peer;
   } else if (event.type == nccl::kEventProxyOp) {
     TakeProxyOp(from.proxy_op, event);
+  } else if (event.type == nccl::kEventProxyStep) {
+    event.step = static_cast<uint32_t>(from.proxy_step);
   }
   return event;
 }
@@ -125,6 +129,8 @@ NcclEvent EventOfTexts(const Descriptor& from, Sequence sequence_of) {
     event.peer = from.p2p.peer;
   } else if (event.type == nccl::kEventProxyOp) {
     TakeProxyOp(from.proxy_op, event);
+  } else if (event.type == nccl::kEventProxyStep) {
+    event.step = static_cast<uint32_t>(from.proxy_step);
   }
   return event;
 }
@@ -164,6 +170,8 @@ inline void TakeDetail(const foreign::nccl::EventDetail& detail, NcclEvent& even
     event.channels = detail.p2p.channels;
   } else if (event.type == nccl::kEventProxyOp) {
     TakeProxyOp(detail.proxy_op, event);
+  } else if (event.type == nccl::kEventProxyStep) {
+    event.step = static_cast<uint32_t>(detail.proxy_step.step);
   } else if (event.type == nccl::kEventKernelChannel) {
     event.channel = detail.kernel_channel.channel;
     event.gpu_timer_ns = detail.kernel_channel.gpu_timer_ns;

@@ -236,7 +236,7 @@ void NcclProgress::NumberMessage(uint32_t slot, uint64_t position, const NcclEve
 void NcclProgress::ChannelStarts(uint64_t operation) {
   const uint32_t slot = operation & (ring::kProgressSlots - 1);
   const int64_t now = NowNs();
-  Change(slot, (operation & ~kMark) >> kSlotBits, [&](ProgressOperation& to) {
+  Change(slot, PositionOf(operation), [&](ProgressOperation& to) {
     const uint32_t channels = to.channels.load(kRelaxed);
     if (channels == 0) to.started_ns.store(now, kRelaxed);
     to.completed_ns.store(0, kRelaxed);
@@ -247,12 +247,11 @@ void NcclProgress::ChannelStarts(uint64_t operation) {
 
 void NcclProgress::ChannelEnds(uint64_t operation) {
   const int64_t now = NowNs();
-  Change(operation & (ring::kProgressSlots - 1), (operation & ~kMark) >> kSlotBits,
-         [&](ProgressOperation& to) {
-           const uint32_t channels = to.channels.load(kRelaxed) + 1;
-           to.channels.store(channels, kRelaxed);
-           if (channels >> 16 == (channels & 0xFFFF)) to.completed_ns.store(now, kRelaxed);
-         });
+  Change(operation & (ring::kProgressSlots - 1), PositionOf(operation), [&](ProgressOperation& to) {
+    const uint32_t channels = to.channels.load(kRelaxed) + 1;
+    to.channels.store(channels, kRelaxed);
+    if (channels >> 16 == (channels & 0xFFFF)) to.completed_ns.store(now, kRelaxed);
+  });
 }
 
 }  // namespace lockstep::client

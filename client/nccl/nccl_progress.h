@@ -47,6 +47,8 @@ class NcclProgress {
   // A channel of the operation's kernel begins or ends on the GPU.
   void ChannelStarts(uint64_t operation);
   void ChannelEnds(uint64_t operation);
+  // Returns the operation's position in its communicator; 0: Launch did not make this id.
+  static uint64_t PositionOf(uint64_t id) { return IsOperation(id) ? (id & ~kMark) >> kSlotBits : 0; }
   // Returns whether Launch made this id.
   static bool IsOperation(uint64_t id) { return (id & kMark) != 0; }
 

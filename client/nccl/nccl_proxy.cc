@@ -11,10 +11,8 @@ RecordKind KindOfType(uint64_t type) {
   return type == nccl::kEventKernelChannel ? RecordKind::kKernelChannel : RecordKind::kProxyOp;
 }
 
-// use = capture << 32
-// serial; handle = serial << 14
-// place << 2
-// tag.
+// A use is a capture in the high half and a serial in the low half. A handle has the serial from bit 14 on,
+// the place from bit 2 on, and its tag.
 constexpr uint32_t kPlaceBits = 12;
 constexpr uint64_t kSerialMask = 0xFFFFFFFFu;
 
@@ -40,7 +38,8 @@ NcclProxy::Open* NcclProxy::Take(uint32_t type, void** handle) {
     open.steps = open.chunk_bytes = open.steps_seen = 0;
     open.flags = 0;
     open.wait = kNone;
-    open.parent = nullptr;
+    open.parent = open.followed = nullptr;
+    for (void*& step : open.open_steps) step = nullptr;
     *handle = reinterpret_cast<void*>(uint64_t{serial} << (kPlaceBits + 2) | uint64_t{place} << 2 |
                                       static_cast<uintptr_t>(NcclHandle::kProxy));
     return &open;
@@ -63,9 +62,24 @@ void NcclProxy::Begin(uint64_t capture, int32_t pid) {
   capture_.store(capture);
 }
 
-void* NcclProxy::OnStart(uint64_t comm, const NcclEvent& event) {
+void* NcclProxy::FollowedBy(const void* handle) {
+  const Open* open = Find(handle);
+  return open == nullptr ? nullptr : open->followed;
+}
+
+void* NcclProxy::StartedAgain(const Open& op, const NcclEvent& event) {
+  void* const handle = op.open_steps[event.step % ring::kStepsAtOnce];
+  const Open* step = Find(handle);
+  return step != nullptr && step->step == event.step && step->wait == kNone ? handle : nullptr;
+}
+
+void* NcclProxy::OnStart(uint64_t comm, const NcclEvent& event, void* followed) {
   const bool step = event.type == nccl::kEventProxyStep;
-  if (step && Find(event.parent) == nullptr) return nullptr;
+  Open* const op = step ? Find(event.parent) : nullptr;
+  if (step) {
+    if (op == nullptr) return nullptr;
+    if (void* again = StartedAgain(*op, event)) return again;
+  }
   const HostTime now = clock_.now();
   void* handle = nullptr;
   Open* open = Take(static_cast<uint32_t>(event.type), &handle);
@@ -81,6 +95,9 @@ void* NcclProxy::OnStart(uint64_t comm, const NcclEvent& event) {
   open->since = now;
   open->channel = event.channel;
   open->parent = event.parent;
+  open->step = event.step;
+  open->followed = followed;
+  if (op != nullptr) op->open_steps[event.step % ring::kStepsAtOnce] = handle;
   // A parent of another process is a number of that process.
   const bool remote = event.type == nccl::kEventProxyOp && event.pid != pid_;
   open->operation = remote ? 0 : OperationOf(event.parent);

@@ -15,6 +15,7 @@
 #include "client/record/arena.h"
 #include "client/record/recorder.h"
 #include "client/record/timing.h"
+#include "wire/ring/network.h"
 
 namespace lockstep::client {
 
@@ -47,9 +48,12 @@ class NcclProxy {
       : recorder_(recorder), clock_(clock), window_(window) {}
 
   // ---- NCCL's threads; kEventProxyOp, kEventProxyStep, kEventKernelChannel ----
-  // Returns null if the event is not followed: there is no place (counted), or it is a step of an operation
-  // that is not followed.
-  void* OnStart(uint64_t comm, const NcclEvent& event);
+  // Returns null if the event is not recorded: there is no place (counted), or it is a step of an operation
+  // that is not recorded. NCCL may start a step several times before it begins to wait; these are one step.
+  // `followed` is the event's handle of NcclNetwork, or null.
+  void* OnStart(uint64_t comm, const NcclEvent& event, void* followed);
+  // Returns the handle of NcclNetwork that was passed with the event's start, or null.
+  void* FollowedBy(const void* handle);
   // `transferred` and `gpu_timer_ns` are 0 if the state does not provide them.
   void OnState(void* handle, uint32_t state, uint64_t transferred, uint64_t gpu_timer_ns);
   // Returns the operation of a channel that has ended; 0: it was another event.
@@ -70,8 +74,7 @@ class NcclProxy {
   enum Wait : uint8_t { kNone, kGpu, kPeer, kNetwork, kFlush, kWaits };
 
   struct Open {
-    // Capture << 32
-    // serial of the use; 0: free. A handle has the low half of the serial.
+    // In its high half the capture, in its low half the serial of the use, which a handle has too. 0: free.
     std::atomic<uint64_t> use{0};
     uint32_t type = 0;
     uint32_t channel = 0;
@@ -89,12 +92,18 @@ class NcclProxy {
     Wait wait = kNone;  // for a step: its current wait, which began at `since`
     HostTime since;
     void* parent = nullptr;  // for a step
+    uint32_t step = 0;       // for a step: its number
+    // For an operation: the handles of its open steps, by their numbers. NCCL has at most this many.
+    void* open_steps[ring::kStepsAtOnce] = {};
+    void* followed = nullptr;
     uint64_t gpu_start = 0;
     uint64_t gpu_end = 0;
   };
 
   Open* Take(uint32_t type, void** handle);
   Open* Find(const void* handle);
+  // Returns the handle of a step that has been started and does not wait yet; null: it is another step.
+  void* StartedAgain(const Open& op, const NcclEvent& event);
   void WriteChannel(ThreadSlot& slot, const Open& open, HostTime now);
   void WriteOp(ThreadSlot& slot, const Open& open, HostTime now);
 

@@ -98,6 +98,27 @@ TEST_F(NcclProxyTest, AChannelWithoutAStopTimeHasNoGpuTime) {
   EXPECT_EQ(channels[0].operation, 0u);
 }
 
+// NCCL starts a receive's step at each try, until the network has a request for it.
+TEST_F(NcclProxyTest, AStepThatIsStartedAgainIsOneStep) {
+  void* context = Init(0xABC);
+  Begin(kAll);
+  void* op = Start(context, nccl::kEventProxyOp, Op(false), Start(context, nccl::kEventP2p, Peer("Recv", 2)));
+  nccl::EventDetail detail{};
+  detail.proxy_step = {7};
+  void* step = Start(context, nccl::kEventProxyStep, detail, op);
+  for (int i = 0; i < 10'000; ++i) EXPECT_EQ(Start(context, nccl::kEventProxyStep, detail, op), step);
+  State(step, nccl::EventState::kProxyStepRecvWait);
+  Stop(step);
+  void* later = Start(context, nccl::kEventProxyStep, detail, op);
+  EXPECT_NE(later, step) << "its number is taken again";
+  Stop(later);
+  Stop(op);
+  End();
+  const auto ops = daemon_.DrainOnly<ring::ProxyOpRecord>(RecordKind::kProxyOp);
+  ASSERT_EQ(ops.size(), 1u);
+  EXPECT_EQ(ops[0].steps_seen, 2u);
+}
+
 TEST_F(NcclProxyTest, AnOperationSumsTheWaitsOfItsSteps) {
   void* context = Init(0xABC);
   Begin(kAll);

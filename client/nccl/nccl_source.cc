@@ -22,6 +22,9 @@ constexpr int32_t kProgressMask = nccl::kEventGroup | nccl::kEventColl | nccl::k
                                   nccl::kEventKernelChannel | nccl::kEventGroupApi | nccl::kEventCollApi |
                                   nccl::kEventP2pApi | nccl::kEventCeColl;
 
+// For the table of network operations.
+constexpr int32_t kNetworkMask = nccl::kEventProxyOp | nccl::kEventProxyStep;
+
 // A stop needs to know only the kind of its handle. These addresses are multiples of 4, so they count as
 // NcclHandle::kOther.
 alignas(4) char g_nothing_to_stop;
@@ -63,6 +66,7 @@ uint64_t ElementBytes(const char* datatype) {
 void NcclSource::Ask(int32_t bits) {
   captured_.store(bits);
   if (progress_.on()) bits |= kProgressMask;
+  if (network_.on()) bits |= kNetworkMask;
   int32_t* word = mask_.load(std::memory_order_acquire);
   if (word != nullptr) {
     const int32_t there = __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -229,7 +233,20 @@ uint64_t NcclSource::FollowStart(Communicator* communicator, const NcclEvent& ev
   }
 }
 
+void* NcclSource::FollowNetwork(uint64_t comm, const NcclEvent& event) {
+  if (event.type == nccl::kEventProxyStep) {
+    NcclEvent step = event;
+    if (!NcclNetwork::IsHandle(step.parent)) step.parent = proxy_.FollowedBy(step.parent);
+    return network_.OnStart(comm, 0, step);
+  }
+  // With PXN, the parent is a handle of another process.
+  const uint64_t operation = event.pid == ::getpid() ? OperationOf(event.parent) : 0;
+  return network_.OnStart(comm, NcclProgress::PositionOf(operation), event);
+}
+
 void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
+  if (event.type == nccl::kEventProxyOp || event.type == nccl::kEventProxyStep)
+    return OnProxyStart(communicator, event);
   const uint64_t operation = progress_.on() ? FollowStart(communicator, event) : 0;
   void* const followed = operation == 0                            ? &g_nothing_to_stop
                          : event.type == nccl::kEventKernelChannel ? ChannelHandle(operation)
@@ -238,18 +255,10 @@ void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
   const bool living =
       communicator != nullptr && communicator->state.load(std::memory_order_acquire) == Communicator::kLiving;
   const uint64_t comm = event.comm != 0 ? event.comm : living ? communicator->id : 0;
-  switch (event.type) {
-    case nccl::kEventProxyOp:
-    case nccl::kEventProxyStep:
-    case nccl::kEventKernelChannel: {
-      // NCCL emits an operation for each channel that it must time.
-      void* recorded = (static_cast<uint64_t>(captured_.load(std::memory_order_relaxed)) & event.type) != 0
-                           ? proxy_.OnStart(comm, event)
-                           : nullptr;
-      return recorded != nullptr ? recorded : followed;
-    }
-    default:
-      break;
+  if (event.type == nccl::kEventKernelChannel) {
+    // NCCL emits an operation for each channel that it must time.
+    void* recorded = Captures(event.type) ? proxy_.OnStart(comm, event, nullptr) : nullptr;
+    return recorded != nullptr ? recorded : followed;
   }
   ThreadSlot* slot = recorder_.Enter();
   if (slot == nullptr) {
@@ -263,6 +272,18 @@ void* NcclSource::OnStart(Communicator* communicator, const NcclEvent& event) {
   void* const recorded = Record(*slot, comm, event, operation);
   recorder_.Leave(*slot);
   return recorded != &g_nothing_to_stop ? recorded : followed;
+}
+
+void* NcclSource::OnProxyStart(const Communicator* communicator, const NcclEvent& event) {
+  const bool living =
+      communicator != nullptr && communicator->state.load(std::memory_order_acquire) == Communicator::kLiving;
+  const uint64_t comm = living ? communicator->id : 0;
+  void* const followed = network_.on() ? FollowNetwork(comm, event) : nullptr;
+  void* const recorded = flags_.nccl.load(std::memory_order_relaxed) != 0 && Captures(event.type)
+                             ? proxy_.OnStart(comm, event, followed)
+                             : nullptr;
+  if (recorded != nullptr) return recorded;
+  return followed != nullptr ? followed : &g_nothing_to_stop;
 }
 
 void* NcclSource::Record(ThreadSlot& slot, uint64_t comm, const NcclEvent& event, uint64_t operation) {
@@ -320,7 +341,9 @@ void* NcclSource::LaunchStarts(ThreadSlot& slot) {
 
 void NcclSource::OnStop(void* handle) {
   if (handle == &g_pushed_launch) return Unpush();
+  if (NcclNetwork::IsHandle(handle)) return network_.OnStop(handle);
   const NcclHandle kind = KindOfHandle(handle);
+  if (kind == NcclHandle::kProxy) network_.OnStop(proxy_.FollowedBy(handle));
   const uint64_t ended = kind == NcclHandle::kProxy     ? proxy_.OnStop(handle)
                          : kind == NcclHandle::kChannel ? OperationOf(handle)
                                                         : 0;

@@ -14,6 +14,7 @@
 
 #include "client/cupti/cupti_api.h"
 #include "client/nccl/nccl_event.h"
+#include "client/nccl/nccl_network.h"
 #include "client/nccl/nccl_progress.h"
 #include "client/nccl/nccl_proxy.h"
 #include "client/nccl/pair_counts.h"
@@ -63,7 +64,10 @@ class NcclSource {
   void* OnStart(Communicator* communicator, const NcclEvent& event);
   // `transferred` and `gpu_timer_ns` are 0 if the state does not provide them.
   void OnState(void* handle, uint32_t state, uint64_t transferred, uint64_t gpu_timer_ns) {
-    if (KindOfHandle(handle) == NcclHandle::kProxy) proxy_.OnState(handle, state, transferred, gpu_timer_ns);
+    if (KindOfHandle(handle) != NcclHandle::kProxy) return;
+    if (NcclNetwork::IsHandle(handle)) return network_.OnState(handle, state);
+    proxy_.OnState(handle, state, transferred, gpu_timer_ns);
+    network_.OnState(proxy_.FollowedBy(handle), state);
   }
   void OnStop(void* handle);
   // Returns whether `context` is a Communicator of ours.
@@ -88,6 +92,8 @@ class NcclSource {
 
   // The table of progress. Turn it on before NCCL can find the tables.
   NcclProgress& progress() { return progress_; }
+  // The table of network operations, with the same rule.
+  NcclNetwork& network() { return network_; }
 
   // ---- the agent's thread ----
   // Records events of NCCL's proxy thread. It needs memory: see NcclProxy.
@@ -121,6 +127,13 @@ class NcclSource {
   void Ask(int32_t bits);
   // Notes the event in the table of progress. Returns the operation of a launch or a channel; 0: none.
   uint64_t FollowStart(Communicator* communicator, const NcclEvent& event);
+  // Notes a network operation or a step in its table. Returns its handle; null: it is not followed.
+  void* FollowNetwork(uint64_t comm, const NcclEvent& event);
+  // kEventProxyOp, kEventProxyStep.
+  void* OnProxyStart(const Communicator* communicator, const NcclEvent& event);
+  bool Captures(uint64_t type) const {
+    return (static_cast<uint64_t>(captured_.load(std::memory_order_relaxed)) & type) != 0;
+  }
   void* Record(ThreadSlot& slot, uint64_t comm, const NcclEvent& event, uint64_t operation);
   void WriteCommunicator(ThreadSlot& slot, const Communicator& communicator);
   // `operation`: its number; 0: it receives a new one.
@@ -135,6 +148,7 @@ class NcclSource {
   const ActivityClock& clock_;
   const Window& window_;
   NcclProgress progress_;
+  NcclNetwork network_;
   NcclProxy proxy_;
   std::atomic<int32_t*> mask_{nullptr};  // NCCL's own word
   std::atomic<int32_t> asked_{0};        // our bits in it

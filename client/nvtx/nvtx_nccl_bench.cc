@@ -2,6 +2,7 @@
 // plugin, idle and capturing. The baseline is an empty handler in the same run. Only the ratios are
 // comparable; nanoseconds depend on the machine.
 #include <benchmark/benchmark.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -225,6 +226,8 @@ class ProgressCalls {
   explicit ProgressCalls(Rig& rig) : rig_(rig) {
     rig.nccl_source.progress().TurnOn(kSystemTiming);
     rig.nccl_source.progress().Attach(rig.client.progress(), rig.client.progress_slots());
+    rig.nccl_source.network().TurnOn(kSystemTiming);
+    rig.nccl_source.network().Attach(rig.client.network());
     rig.log.Attach(&rig.client);
     ncclProfiler_v5.init(&rig.context, 0xABC, &rig.mask, "world", 1, 8, 0, nullptr);
   }
@@ -252,6 +255,23 @@ class ProgressCalls {
     ncclProfiler_v5.record_event_state(channel, nccl::EventState::kKernelChannelStop, &end);
     Stop(channel);
   }
+  // NCCL's proxy thread, for each network operation and each of its steps.
+  void* StartNetwork(void* parent) {
+    nccl::EventDetail detail{};
+    detail.proxy_op = {getpid(), 0, 1, 64, 1 << 19, 1};
+    return Start(nccl::kEventProxyOp, detail, parent);
+  }
+  void Step(void* op) {
+    nccl::EventDetail detail{};
+    detail.proxy_step = {step_++};
+    void* step = Start(nccl::kEventProxyStep, detail, op);
+    nccl::EventStateArgs none{};
+    for (const auto wait : {nccl::EventState::kProxyStepSendGpuWait, nccl::EventState::kProxyStepSendPeerWait,
+                            nccl::EventState::kProxyStepSendWait})
+      ncclProfiler_v5.record_event_state(step, wait, &none);
+    Stop(step);
+  }
+  static void Stop(void* handle) { ncclProfiler_v5.stop_event(handle); }
 
  private:
   void* Start(uint64_t type, const nccl::EventDetail& detail = {}, void* parent = nullptr) {
@@ -260,10 +280,10 @@ class ProgressCalls {
     ncclProfiler_v5.start_event(rig_.context, &handle, &event);
     return handle;
   }
-  static void Stop(void* handle) { ncclProfiler_v5.stop_event(handle); }
 
   Rig& rig_;
   uint64_t sequence_ = 0;
+  int32_t step_ = 0;
 };
 
 void Progress(benchmark::State& state) {
@@ -273,6 +293,10 @@ void Progress(benchmark::State& state) {
   for (auto _ : state) {
     state.counters["launch_ns"] = NanosEach(*rig, [&] { parent = calls.Launch(); });
     state.counters["channel_ns"] = NanosEach(*rig, [&] { calls.Channel(parent); });
+    void* op = calls.StartNetwork(parent);
+    state.counters["network_step_ns"] = NanosEach(*rig, [&] { calls.Step(op); });
+    calls.Stop(op);
+    state.counters["network_operation_ns"] = NanosEach(*rig, [&] { calls.Stop(calls.StartNetwork(parent)); });
     state.counters["clock_ns"] = NanosEach(*rig, [] { benchmark::DoNotOptimize(ReadClock(CLOCK_REALTIME)); });
   }
 }

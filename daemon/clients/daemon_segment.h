@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "base/fd.h"
 #include "wire/ring/log_cursor.h"
+#include "wire/ring/network_reader.h"
 #include "wire/ring/progress_reader.h"
 #include "wire/ring/segment.h"
 
@@ -45,6 +46,7 @@ class DaemonSegment {
 
   // Returns the operations of the process's communicators. It needs no turn: any thread may call it.
   std::vector<ring::CommunicatorProgress> Progress() const { return ring::ReadProgress(segment_); }
+  std::vector<ring::NetworkProgress> Network() const { return ring::ReadNetwork(segment_); }
 
   // Returns true if the client has written to its operation log. Any thread, as for Log.
   bool HasLog() const { return segment_.header()->log_newest.load(std::memory_order_relaxed) != 0; }

@@ -23,6 +23,7 @@ constexpr uint64_t kEndedOperations = 16;
 // An answer is one message, so a process with a full table must not take the room of others.
 constexpr size_t kMostBytes = rpc::kMaxMessageBytes / 2;
 constexpr size_t kMostBytesOfProcess = 256u << 10;
+constexpr size_t kMostNetworkOperations = 256;
 
 // The texts come from a rank's memory.
 void ToProto(const ring::OperationProgress& from, v1::OperationProgress& to) {
@@ -81,6 +82,39 @@ void AddCommunicators(const std::vector<ring::CommunicatorProgress>& read, size_
   process.set_unreadable(missing);
 }
 
+v1::NetworkProgress::Wait ToProto(ring::NetworkWait wait) {
+  switch (wait) {
+    case ring::NetworkWait::kNone:
+      return v1::NetworkProgress::NONE;
+    case ring::NetworkWait::kGpu:
+      return v1::NetworkProgress::GPU;
+    case ring::NetworkWait::kPeer:
+      return v1::NetworkProgress::PEER;
+    case ring::NetworkWait::kNetwork:
+      return v1::NetworkProgress::NETWORK;
+    case ring::NetworkWait::kFlush:
+      return v1::NetworkProgress::FLUSH;
+  }
+  return v1::NetworkProgress::NONE;
+}
+
+void AddNetwork(const std::vector<ring::NetworkProgress>& read, v1::ProcessProgress& process) {
+  const size_t sent = std::min(read.size(), kMostNetworkOperations);
+  for (size_t i = 0; i < sent; ++i) {
+    v1::NetworkProgress& to = *process.add_network();
+    to.set_communicator(read[i].communicator);
+    to.set_position(read[i].position);
+    to.set_sends(read[i].direction == ring::NetworkDirection::kSend);
+    to.set_peer(read[i].peer);
+    to.set_channel(read[i].channel);
+    to.set_steps(read[i].steps);
+    to.set_steps_done(read[i].steps_done);
+    to.set_wait(ToProto(read[i].wait));
+    to.set_moved_unix_ns(read[i].moved.ns());
+  }
+  process.set_network_missing(read.size() - sent);
+}
+
 bool Selects(const std::string& job, const v1::Rank& rank) {
   return job.empty() || SelectsJob(job, {rank.job(), rank.job_source(), rank.scheduler_job()});
 }
@@ -104,8 +138,10 @@ v1::NodeProgress RankProgress::Read(const RankFilter& filter, const std::string&
     const ProcessId id = FromProto(rank.process());
     if (std::optional<v1::ProcessState> state = ReadActivity(access_, id))
       *process.mutable_state() = *std::move(state);
-    if (const std::shared_ptr<DaemonSegment> segment = clients_.SegmentOf(id))
+    if (const std::shared_ptr<DaemonSegment> segment = clients_.SegmentOf(id)) {
       AddCommunicators(segment->Progress(), share, process);
+      AddNetwork(segment->Network(), process);
+    }
     *process.mutable_rank() = std::move(rank);
   }
   for (const DepartedRank& gone : departed_.ranks()) {

@@ -79,6 +79,34 @@ TEST_F(RankProgressTest, TellsWhereARankIsAlsoAfterItHasLeft) {
   });
 }
 
+TEST_F(RankProgressTest, SendsTheNetworkOperationsThatStandStillForTheLongestTime) {
+  FakeClient client;
+  ASSERT_NO_FATAL_FAILURE(Connect(client, "3", "4"));
+  ASSERT_NE(client.segment().network(), nullptr);
+  for (uint32_t i = 0; i < 300; ++i) {
+    ring::NetworkEntry& entry = client.segment().network()[i];
+    entry.communicator = 0xABC;
+    entry.moved_ns = 1000 - i;
+    entry.waits = static_cast<uint64_t>(ring::NetworkWait::kNetwork);
+    entry.peer = 4;
+    entry.channel = 7 | ring::kNetworkSend;
+    entry.use = i + 1;
+  }
+  OnLoop([&] {
+    const v1::NodeProgress read = progress_->Read(RankFilter::All(), "");
+    ASSERT_EQ(read.processes_size(), 1);
+    const v1::ProcessProgress& process = read.processes(0);
+    ASSERT_EQ(process.network_size(), 256);
+    EXPECT_EQ(process.network_missing(), 44u);
+    const v1::NetworkProgress& longest = process.network(0);
+    EXPECT_EQ(longest.moved_unix_ns(), 1000 - 299);
+    EXPECT_EQ(longest.wait(), v1::NetworkProgress::NETWORK);
+    EXPECT_TRUE(longest.sends());
+    EXPECT_EQ(longest.channel(), 7u);
+    EXPECT_EQ(longest.peer(), 4);
+  });
+}
+
 TEST_F(RankProgressTest, SendsTheLastOperationThatHasEnded) {
   FakeClient client;
   ASSERT_NO_FATAL_FAILURE(Connect(client, "0", "1"));

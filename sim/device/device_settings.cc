@@ -114,6 +114,15 @@ DeviceSettings DeviceSettings::Read(const Environment& environment, std::vector<
     settings.stall_launch = static_cast<uint64_t>(values[0]);
     settings.stall_ns = static_cast<int64_t>(values[1] * 1e6);
   }
+  if (const char* cut = environment("SIMGPU_NETWORK_CUT")) {
+    double to[2] = {};
+    const std::string text = cut;
+    // The rank is the member that sends, on all ranks.
+    if (ParseForRank(text, 0, 2, to, &ours) && text[0] != '*')
+      settings.cut = {std::atoi(cut), static_cast<int>(to[0]), static_cast<uint64_t>(to[1])};
+    else
+      refuse("SIMGPU_NETWORK_CUT", text);
+  }
   return settings;
 }
 

@@ -9,6 +9,9 @@
 //   SIMGPU_SLOW_COPIES=RANK:FACTOR            its copies between host and device take FACTOR times as long
 //   SIMGPU_STALL=RANK:LAUNCH:MS               its host stalls for MS milliseconds before its LAUNCHth kernel,
 //                                             once
+//   SIMGPU_NETWORK_CUT=FROM:TO:N              in each communicator over several hosts, the network carries
+//   nothing
+//                                             from member FROM to member TO from the Nth operation on
 //   SIMGPU_DEVICES=8  SIMGPU_SEED=1  SIMGPU_COPY_GBPS=25  SIMGPU_LINK_GBPS=40
 //   SIMGPU_RANK=N                             this process's rank; without it, the launcher's variables count
 #ifndef LOCKSTEP_SIM_DEVICE_DEVICE_SETTINGS_H_
@@ -27,6 +30,13 @@ struct KernelRule {
   double deviation = 0;  // fraction of the mean
 };
 
+// Members of a communicator, and the number of its first operation, from 1; 0: no cut.
+struct NetworkCut {
+  int from = 0;
+  int to = 0;
+  uint64_t operation = 0;
+};
+
 struct DeviceSettings {
   int rank = 0;
   int devices = 8;
@@ -39,6 +49,7 @@ struct DeviceSettings {
   double copy_factor = 1;
   uint64_t stall_launch = 0;  // 0 means none
   int64_t stall_ns = 0;
+  NetworkCut cut;
 
   using Environment = std::function<const char*(const char* name)>;
   // `error` receives one sentence for each variable that cannot be parsed.

@@ -40,6 +40,17 @@ TEST(DeviceSettings, IgnoresSettingsOfOtherRanks) {
   EXPECT_TRUE(error.empty());
 }
 
+TEST(DeviceSettings, AllRanksKnowTheNetworksCut) {
+  std::vector<std::string> error;
+  const DeviceSettings settings = Read({{"SIMGPU_NETWORK_CUT", "1:2:21"}, {"RANK", "3"}}, &error);
+  EXPECT_EQ(settings.cut.from, 1);
+  EXPECT_EQ(settings.cut.to, 2);
+  EXPECT_EQ(settings.cut.operation, 21u);
+  EXPECT_TRUE(error.empty());
+  EXPECT_EQ(Read({{"SIMGPU_NETWORK_CUT", "1:2"}}, &error).cut.operation, 0u);
+  EXPECT_EQ(error.size(), 1u);
+}
+
 TEST(DeviceSettings, ReportsAndIgnoresInvalidValues) {
   std::vector<std::string> error;
   const DeviceSettings settings = Read({{"SIMGPU_SLOW_RANK", "three"},

@@ -65,6 +65,14 @@ struct NcclStep {
   bool data_done = false;
 };
 
+// A network operation of a kernel that has begun.
+struct NcclProxyOp {
+  void* handle = nullptr;
+  void* step = nullptr;  // the first one; null: steps are not wanted
+  int peer = 0;
+  bool sends = false;
+};
+
 // A plan that was launched. Its Progress guards the members below `mask`, except for what only the timeline
 // uses before the kernel begins.
 struct NcclKernel {
@@ -76,8 +84,11 @@ struct NcclKernel {
   bool begun = false;
   std::vector<void*> task_events;  // parents of the events of device and proxy
   bool has_task_events = false;    // task_events is set
-  // Used only by the thread of Progress: events of the channels that have started, one for each parent.
+  // Used only by the thread of Progress. `channel_events` are of the channels that have started, one for each
+  // parent.
+  bool start_reported = false;
   std::vector<void*> channel_events;
+  std::vector<NcclProxyOp> proxy_ops;
 };
 
 }  // namespace lockstep::sim

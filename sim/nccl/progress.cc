@@ -1,7 +1,6 @@
 #include "sim/nccl/progress.h"
 
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,7 +15,6 @@ namespace nccl = foreign::nccl;
 
 constexpr int64_t kLatencyNs = 8'000;       // the shortest collective's duration
 constexpr int64_t kGlobalTimerStepNs = 32;  // resolution of the device's clock
-constexpr int kProxySteps = 4;
 constexpr uint32_t kDeviceMask = nccl::kEventKernelChannel | nccl::kEventProxyOp | nccl::kEventProxyStep;
 
 // Returns the time on the device's clock.
@@ -189,6 +187,7 @@ bool Progress::Resolve(NcclKernel& kernel) {
     if (kernel.start_ns < 0 || kernel.end_ns >= 0) return false;
     now = kernel.start_ns;
   }
+  if (proxies_.IsCut(kernel)) return false;
   const bool transfers = IsTransfer(kernel.steps.front().task.op);
   int64_t end = now;
   for (const NcclStep& step : kernel.steps) {
@@ -280,13 +279,16 @@ void Progress::Exchange(const NcclTask& task) {
 
 // The proxy thread sees a channel's start before its end, so a kernel that never ends has a start.
 void Progress::ReportStart(NcclKernel& kernel) {
-  if ((kernel.mask & nccl::kEventKernelChannel) == 0 || !kernel.channel_events.empty()) return;
+  if ((kernel.mask & kDeviceMask) == 0 || kernel.start_reported) return;
   int64_t start_ns = 0;
   {
     MutexLock lock(&mutex_);
     if (!kernel.has_task_events || kernel.start_ns < 0 || kernel.start_ns > MonotonicNs()) return;
     start_ns = kernel.start_ns;
   }
+  kernel.start_reported = true;
+  proxies_.ReportStart(kernel);
+  if ((kernel.mask & nccl::kEventKernelChannel) == 0) return;
   for (void* parent : kernel.task_events) {
     ProfilerEvent event;
     event.descriptor.parent = parent;
@@ -298,8 +300,8 @@ void Progress::ReportStart(NcclKernel& kernel) {
   }
 }
 
-// Emits the remaining events of a kernel that has ended: each channel's end on the device's clock and, if the
-// communicator spans several hosts, the network's operations.
+// Emits the remaining events of a kernel that has ended: each channel's end on the device's clock, and the
+// ends of the network's operations.
 void Progress::DeviceEvents(NcclKernel& kernel) {
   ReportStart(kernel);
   for (size_t i = 0; i < kernel.task_events.size(); ++i) {
@@ -309,34 +311,8 @@ void Progress::DeviceEvents(NcclKernel& kernel) {
       profiler_.State(kernel.channel_events[i], nccl::EventState::kKernelChannelStop, stop);
       profiler_.Stop(kernel.channel_events[i]);
     }
-    if (profiled_.nodes >= 2) ProxyEvents(kernel.task_events[i], kernel.mask);
   }
-}
-
-void Progress::ProxyEvents(void* parent, uint32_t mask) {
-  if ((mask & (nccl::kEventProxyOp | nccl::kEventProxyStep)) == 0) return;
-  ProfilerEvent event;
-  event.descriptor.parent = parent;
-  event.descriptor.rank = profiled_.rank;
-  event.descriptor.type = nccl::kEventProxyOp;
-  event.descriptor.detail = {};
-  event.descriptor.detail.proxy_op = {getpid(),    0,       (world_.rank() + 1) % world_.ranks(),
-                                      kProxySteps, 1 << 19, 1};
-  void* const op = profiler_.Start(profiled_, event);
-  profiler_.State(op, nccl::EventState::kProxyOpInProgress);
-  for (int s = 0; s < kProxySteps && (mask & nccl::kEventProxyStep) != 0; ++s) {
-    ProfilerEvent step;
-    step.descriptor.type = nccl::kEventProxyStep;
-    step.descriptor.parent = op;
-    step.descriptor.rank = profiled_.rank;
-    step.descriptor.detail.proxy_step.step = s;
-    void* const handle = profiler_.Start(profiled_, step);
-    for (const auto state : {nccl::EventState::kProxyStepSendGpuWait,
-                             nccl::EventState::kProxyStepSendPeerWait, nccl::EventState::kProxyStepSendWait})
-      profiler_.State(handle, state);
-    profiler_.Stop(handle);
-  }
-  profiler_.Stop(op);
+  proxies_.ReportEnd(kernel);
 }
 
 }  // namespace lockstep::sim

@@ -17,6 +17,7 @@
 #include "sim/device/gpu.h"
 #include "sim/nccl/nccl_task.h"
 #include "sim/nccl/profiler.h"
+#include "sim/nccl/proxy_reports.h"
 #include "sim/nccl/shared_world.h"
 
 namespace lockstep::sim {
@@ -25,7 +26,11 @@ class Progress {
  public:
   // All must outlive it.
   Progress(Gpu& gpu, Profiler& profiler, SharedWorld& world, const ProfiledComm& profiled)
-      : gpu_(gpu), profiler_(profiler), world_(world), profiled_(profiled) {}
+      : gpu_(gpu),
+        profiler_(profiler),
+        world_(world),
+        profiled_(profiled),
+        proxies_(profiler, world, profiled, gpu.settings().cut) {}
   ~Progress() { Abort(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -58,12 +63,12 @@ class Progress {
   // Reports the start of the kernel's channels, once it has begun on the device.
   void ReportStart(NcclKernel& kernel);
   void DeviceEvents(NcclKernel& kernel);
-  void ProxyEvents(void* parent, uint32_t mask);
 
   Gpu& gpu_;
   Profiler& profiler_;
   SharedWorld& world_;
   const ProfiledComm& profiled_;
+  ProxyReports proxies_;  // used only by the thread
   std::atomic<bool> stop_{false};
   std::atomic<int> unreported_{0};  // kernels that were launched, and whose last event is not reported
 

@@ -37,7 +37,12 @@ HANGING = {
     "swap": ("--kind", "swap", "--rank", LATE, "--step", 20),
     "size": ("--kind", "size", "--rank", LATE, "--step", 20),
     "busy": ("--kind", "busy", "--rank", LATE, "--step", 20),
+    "network": ("--kind", "none"),
 }
+# Ranks 0 and 1 state that they are on another host than ranks 2 and 3, so these are the links of their ring that use the network.
+SENDER, RECEIVER = random.choice([(1, 2), (3, 0)])
+ENVIRONMENT = {"network": {"SIMGPU_NETWORK_CUT": f"{SENDER}:{RECEIVER}:21"}}
+ON_TWO_HOSTS = ["sh", "-c", 'NCCL_HOSTID=host$((OMPI_COMM_WORLD_RANK / 2)) exec "$@"', "sh"]
 
 
 class Job:
@@ -47,7 +52,7 @@ class Job:
         self.folder = tempfile.TemporaryDirectory(prefix="lockstep-e2e-")
         work = pathlib.Path(self.folder.name)
         program = [sys.executable, str(SUPPORT / "hang_job.py")] if python else [str(BIN / "lockstep_hang_loop"), "--id-file"]
-        command = [*program, str(work / "id"), *map(str, args)]
+        command = [*ON_TWO_HOSTS, *program, str(work / "id"), *map(str, args)]
         env = {"LD_LIBRARY_PATH": str(STACK), "SIMGPU_KERNELS": "*scale*=1000000ms", **(env or {})}
         self.live = LiveJob(BIN, work, ranks=RANKS, env=env, rank_command=command, run_args=mode)
         self.live.__enter__()
@@ -67,7 +72,7 @@ class Job:
 class Hang(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.jobs = {kind: Job(*args) for kind, args in HANGING.items()}
+        cls.jobs = {kind: Job(*args, env=ENVIRONMENT.get(kind)) for kind, args in HANGING.items()}
         for job in cls.jobs.values():
             cls.addClassCleanup(job.end)
 
@@ -133,6 +138,15 @@ class Hang(unittest.TestCase):
         self.assertRegex(text, rf"rank {LATE} .* never entered all_reduce #21 of world; 3 ranks wait in it for ")
         self.assertRegex(text, rf"rank {LATE}'s main thread is in \w*pause \(libc.so.6\), called from .*main \(lockstep_hang_loop\)")
         self.assertRegex(text, rf"pid {self.jobs['sleep'].pids()[LATE]}, uses 1?[0-9]% of a processor")
+
+    def test_a_network_that_carries_nothing(self):
+        self.use("network")
+        found, text = self.finding()
+        self.assertEqual((found["cause"], found["number"], found["late_ranks"], found["may_end"]), ("stuck", 21, [], False), text)
+        link, = found["links"]
+        self.assertEqual((link["from_rank"], link["to_rank"], link["waits_for"], link["steps_done"]), (SENDER, RECEIVER, "network", 0), text)
+        self.assertRegex(text, rf"the network does not carry its data from rank {SENDER} \(\S+, local rank {SENDER}\) to rank {RECEIVER} \(")
+        self.assertRegex(text, r"the network has completed nothing from .* after 0 of 4 steps on channel 0")
 
     def test_a_rank_that_computes_may_come(self):
         self.start("--kind", "spin", "--rank", LATE, "--step", 20)
@@ -223,5 +237,5 @@ class Hang(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    print(f"the late rank is {LATE}")
+    print(f"the late rank is {LATE}, the link that is cut {SENDER} to {RECEIVER}")
     unittest.main(verbosity=2)

@@ -46,6 +46,11 @@ class ClientSegment {
   LogEntry* log() const {
     return geometry_.log_offset == 0 ? nullptr : reinterpret_cast<LogEntry*>(base_ + geometry_.log_offset);
   }
+  // Returns the network table, or null if the daemon made none. It has kNetworkEntries entries.
+  NetworkEntry* network() const {
+    return geometry_.network_offset == 0 ? nullptr
+                                         : reinterpret_cast<NetworkEntry*>(base_ + geometry_.network_offset);
+  }
   // Call it on the thread that claimed ring `index`, which must be below ring_count().
   RingWriter Writer(uint32_t index) const {
     const RingPlace& place = geometry_.rings[index];

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "wire/ring/layout.h"
+#include "wire/ring/network.h"
 #include "wire/ring/operation_log.h"
 #include "wire/ring/progress.h"
 
@@ -32,9 +33,19 @@ struct SegmentGeometry {
   uint64_t progress_offset = 0;
   uint32_t progress_slots = 0;  // 0: no progress table
   uint64_t log_offset = 0;      // 0: no operation log
+  uint64_t network_offset = 0;  // 0: no network table
 };
 
-enum class GeometryError : uint8_t { kNone = 0, kTooSmall, kMagic, kLayout, kRings, kProgress, kLog };
+enum class GeometryError : uint8_t {
+  kNone = 0,
+  kTooSmall,
+  kMagic,
+  kLayout,
+  kRings,
+  kProgress,
+  kLog,
+  kNetwork
+};
 
 inline const char* Explain(GeometryError error) {
   switch (error) {
@@ -52,6 +63,8 @@ inline const char* Explain(GeometryError error) {
       return "the segment's progress table overlaps a ring or exceeds the segment";
     case GeometryError::kLog:
       return "the segment's operation log overlaps another part or exceeds the segment";
+    case GeometryError::kNetwork:
+      return "the segment's network table overlaps another part or exceeds the segment";
   }
   return "unknown error";
 }
@@ -91,6 +104,20 @@ inline GeometryError ReadLogPlace(const volatile SegmentHeader& header, uint64_t
   return GeometryError::kNone;
 }
 
+// Reads the place of the network table, which begins at `free_from` or later. A table with another size
+// counts as missing.
+inline GeometryError ReadNetworkPlace(const volatile SegmentHeader& header, uint64_t free_from,
+                                      SegmentGeometry* geometry) {
+  const uint64_t offset = header.network_offset;
+  if (header.network_entries != kNetworkEntries || header.network_entry_bytes != sizeof(NetworkEntry))
+    return GeometryError::kNone;
+  if (offset % kNetworkAlignment != 0 || offset < free_from || offset > geometry->segment_bytes ||
+      kNetworkBytes > geometry->segment_bytes - offset)
+    return GeometryError::kNetwork;
+  geometry->network_offset = offset;
+  return GeometryError::kNone;
+}
+
 // `bytes` is the size that the kernel reports for the mapped object, not a number from the peer.
 inline GeometryError ReadGeometry(std::byte* base, uint64_t bytes, SegmentGeometry* out) {
   if (bytes < RingHeadersEnd() || bytes > kMaxSegmentBytes) return GeometryError::kTooSmall;
@@ -120,6 +147,8 @@ inline GeometryError ReadGeometry(std::byte* base, uint64_t bytes, SegmentGeomet
   if (geometry.progress_slots != 0)
     free_from = geometry.progress_offset + geometry.progress_slots * sizeof(ProgressSlot);
   if (error == GeometryError::kNone) error = ReadLogPlace(*header, free_from, &geometry);
+  if (geometry.log_offset != 0) free_from = geometry.log_offset + kLogBytes;
+  if (error == GeometryError::kNone) error = ReadNetworkPlace(*header, free_from, &geometry);
   if (error == GeometryError::kNone) *out = geometry;
   return error;
 }

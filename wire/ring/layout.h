@@ -5,8 +5,8 @@
 //   │ Segment-   │ RingHeader[64]     │ ring 0 (CUPTI's worker)     │ ring 1        │ ring N-1│
 //   │ Header     │ head, tail, state  │ 8 MiB unless set otherwise  │ 256 KiB       │         │
 //   └────────────┴────────────────────┴─────────────────────────────┴───────────────┴─── … ───┘
-// The progress table (progress.h) follows the last ring, and the operation log (operation_log.h) follows the
-// table.
+// The progress table (progress.h) follows the last ring, then come the operation log (operation_log.h) and
+// the network table (network.h).
 //
 // The daemon makes the memfd, sizes it, seals GROW|SHRINK|SEAL and passes it. The client checks seals and
 // size. Each ring has one writer (the thread that claimed it) and one reader (the daemon's drain thread):
@@ -35,8 +35,9 @@ inline constexpr uint64_t kMagic = 0x31504554534B434Cull;  // "LCKSTEP1" in memo
 inline constexpr uint32_t kLayoutMajor = 1;
 // Minor versions: 1 adds triggers in handshake.h, and kinds and counters after the first ones. 2 adds
 // devices, contexts, streams and memory. 3 adds the holder of CUPTI in handshake.h. 4 adds Python profiles,
-// 5 the Cut of a window, and 6 Presence, in handshake.h. 7 adds the progress table, and 8 the operation log.
-inline constexpr uint32_t kLayoutMinor = 8;
+// 5 the Cut of a window, and 6 Presence, in handshake.h. 7 adds the progress table, 8 the operation log, and
+// 9 the network table.
+inline constexpr uint32_t kLayoutMinor = 9;
 inline constexpr uint32_t kMinorWithObjects = 2;
 inline constexpr uint32_t kMinorWithPythonProfiles = 4;
 inline constexpr uint32_t kMaxRings = 64;
@@ -76,6 +77,10 @@ struct SegmentHeader {
   uint32_t log_entries;  // 0: none
   uint32_t log_entry_bytes;
   std::atomic<uint64_t> log_newest;  // position of an entry that is about the newest
+  // The network table, since minor version 9, with the same rule.
+  uint64_t network_offset;
+  uint32_t network_entries;  // 0: none
+  uint32_t network_entry_bytes;
 };
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);

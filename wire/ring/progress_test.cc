@@ -237,8 +237,8 @@ TEST_F(OperationLogTest, RefusesALogOutsideTheSegment) {
   const uint64_t offset = header.log_offset;
   SegmentGeometry geometry;
   auto* base = reinterpret_cast<std::byte*>(&header);
-  for (const uint64_t lie :
-       {uint64_t{0}, header.progress_offset, offset + 64, segment_.bytes(), ~uint64_t{0} << 6}) {
+  for (const uint64_t lie : {uint64_t{0}, header.progress_offset, segment_.bytes() - kLogBytes + 64,
+                             segment_.bytes(), ~uint64_t{0} << 6}) {
     header.log_offset = lie;
     EXPECT_EQ(ReadGeometry(base, segment_.bytes(), &geometry), GeometryError::kLog) << lie;
   }

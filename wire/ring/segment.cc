@@ -40,6 +40,9 @@ void WriteHeaders(std::byte* base, const SegmentOptions& options, uint64_t segme
   header->log_offset = offset + kProgressBytes;
   header->log_entries = kLogEntries;
   header->log_entry_bytes = sizeof(LogEntry);
+  header->network_offset = header->log_offset + kLogBytes;
+  header->network_entries = kNetworkEntries;
+  header->network_entry_bytes = sizeof(NetworkEntry);
 }
 
 }  // namespace
@@ -83,7 +86,7 @@ SegmentError Segment::Create(const SegmentOptions& options, Segment* out) {
   }
   const uint64_t bytes = RingHeadersEnd() + RingBytes(options.main_ring_bytes) +
                          (options.ring_count - 1) * RingBytes(options.thread_ring_bytes) + kProgressBytes +
-                         kLogBytes;
+                         kLogBytes + kNetworkBytes;
   if (bytes > kMaxSegmentBytes) return SegmentError::kOptions;
   Segment made;
   made.memfd_.reset(::memfd_create("lockstep-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));

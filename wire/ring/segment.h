@@ -55,6 +55,10 @@ class Segment {
   uint32_t progress_slots() const { return geometry_.progress_slots; }
   // The client writes it: read it through ReadLog. It has kLogEntries entries.
   const LogEntry* log() const { return reinterpret_cast<const LogEntry*>(base_ + geometry_.log_offset); }
+  // The client writes it: read it through ReadNetwork. It has kNetworkEntries entries.
+  const NetworkEntry* network() const {
+    return reinterpret_cast<const NetworkEntry*>(base_ + geometry_.network_offset);
+  }
   // The reader refers to this segment, which must outlive it.
   RingReader Reader(uint32_t index) const;
 

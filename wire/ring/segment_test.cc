@@ -30,8 +30,8 @@ Segment Make(const SegmentOptions& options) {
 TEST(SegmentTest, HasTheRequestedSizes) {
   Segment segment = Make({.main_ring_bytes = 64 << 10, .incarnation = 42, .epoch = 3});
   EXPECT_EQ(segment.ring_count(), kMaxRings);
-  EXPECT_EQ(segment.bytes(),
-            RingHeadersEnd() + (64 << 10) + 63 * kDefaultThreadRingBytes + kProgressBytes + kLogBytes);
+  EXPECT_EQ(segment.bytes(), RingHeadersEnd() + (64 << 10) + 63 * kDefaultThreadRingBytes + kProgressBytes +
+                                 kLogBytes + kNetworkBytes);
   EXPECT_EQ(segment.incarnation(), 42u);
   EXPECT_EQ(segment.header()->epoch.load(), 3u);
   EXPECT_EQ(segment.header()->magic, kMagic);
@@ -40,7 +40,8 @@ TEST(SegmentTest, HasTheRequestedSizes) {
 
 TEST(SegmentTest, RoundsRingSizesUpToHoldTheLargestRecord) {
   Segment segment = Make({.main_ring_bytes = 65537, .thread_ring_bytes = 1, .ring_count = 2});
-  EXPECT_EQ(segment.bytes(), RingHeadersEnd() + (128 << 10) + kMinRingBytes + kProgressBytes + kLogBytes);
+  EXPECT_EQ(segment.bytes(),
+            RingHeadersEnd() + (128 << 10) + kMinRingBytes + kProgressBytes + kLogBytes + kNetworkBytes);
 }
 
 TEST(SegmentTest, RefusesImpossibleSizes) {
