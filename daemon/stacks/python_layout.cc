@@ -92,8 +92,30 @@ struct DebugOffsets313 {
   uint64_t string_size, string_state, string_length, ascii_size;
 };
 
-std::optional<PythonLayout> Read313(const Memory& memory, uint64_t runtime) {
-  const std::optional<DebugOffsets313> read = memory.Get<DebugOffsets313>(runtime);
+// That of 3.14.
+struct DebugOffsets314 {
+  char cookie[8];
+  uint64_t version, free_threaded;
+  uint64_t runtime_size, finalizing, interpreters_head;
+  uint64_t interpreter_size, id, next_interpreter, threads_head, of_interpreter[12];
+  uint64_t thread_size, previous_thread, next_thread, interpreter, current_frame, of_thread[4];
+  uint64_t frame_size, caller, code, instruction, locals, owner, of_frame[2];
+  uint64_t code_size, file, name, qualified_name, line_table, first_line, of_code[3], bytes, local_bytes;
+  uint64_t object_size, type;
+  uint64_t type_size, of_type[3];
+  uint64_t tuple_size, of_tuple[2];
+  uint64_t list_size, of_list[2];
+  uint64_t set_size, of_set[3];
+  uint64_t dict_size, of_dict[2];
+  uint64_t float_size, of_float;
+  uint64_t long_size, of_long[2];
+  uint64_t bytes_size, byte_count, byte_text;
+  uint64_t string_size, string_state, string_length, ascii_size;
+};
+
+template <typename DebugOffsets>
+std::optional<PythonLayout> ReadOffsets(const Memory& memory, uint64_t runtime) {
+  const std::optional<DebugOffsets> read = memory.Get<DebugOffsets>(runtime);
   if (!read || std::memcmp(read->cookie, "xdebugpy", sizeof(read->cookie)) != 0) return std::nullopt;
   return PythonLayout{
       .main_interpreter = read->interpreters_head + sizeof(uint64_t),
@@ -135,7 +157,13 @@ std::optional<PythonLayout> LayoutOf(PythonVersion version, const Memory& memory
     case 12:
       return Make312();
     case 13:
-      return Read313(memory, runtime);
+      return ReadOffsets<DebugOffsets313>(memory, runtime);
+    case 14: {
+      const std::optional<DebugOffsets314> read = memory.Get<DebugOffsets314>(runtime);
+      // Without the global lock, each thread has its own copy of the instructions.
+      if (!read || read->free_threaded != 0) return std::nullopt;
+      return ReadOffsets<DebugOffsets314>(memory, runtime);
+    }
     default:
       return std::nullopt;
   }

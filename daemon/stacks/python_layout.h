@@ -44,7 +44,7 @@ struct PythonLayout {
   Lines lines;
 };
 
-// The owner of a frame that only marks an entry from C.
+// Owners of frames from this one on: the frame only marks an entry from C, or the interpreter's own.
 inline constexpr uint8_t kPythonFrameOfC = 3;
 
 // Returns nothing if the version is not known. `runtime`: address of _PyRuntime.

@@ -100,7 +100,7 @@ class Reader {
  private:
   void AddFrame(uint64_t frame, v1::PythonStack& stack) const {
     if (layout_.owner != PythonLayout::kAbsent &&
-        memory_.Get<uint8_t>(frame + layout_.owner).value_or(kPythonFrameOfC) == kPythonFrameOfC)
+        memory_.Get<uint8_t>(frame + layout_.owner).value_or(kPythonFrameOfC) >= kPythonFrameOfC)
       return;
     const uint64_t code = memory_.Pointer(frame + layout_.code) & ~kTagBits;
     if (code == 0) return;

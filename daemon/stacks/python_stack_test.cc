@@ -139,7 +139,7 @@ TEST_P(PythonStackTest, EndsADeepStack) {
 
 INSTANTIATE_TEST_SUITE_P(Interpreters, PythonStackTest,
                          ::testing::Values("python3", "python3.8", "python3.9", "python3.10", "python3.11",
-                                           "python3.12", "python3.13"),
+                                           "python3.12", "python3.13", "python3.14"),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::erase(name, '.');
