@@ -89,7 +89,7 @@ function(lockstep_test name)
   endif()
   # One ctest entry per program, because hundreds of entries would spend more time on starting than on testing.
   add_test(NAME ${name} COMMAND ${name})
-  # The evaluation runs code that the other tests run, only more often.
+  # Evaluations run code that other tests run, on more data.
   if(NOT arg_LABELS MATCHES "inject|e2e|abi|evaluation" AND NOT (arg_ONE_THREAD AND LOCKSTEP_SANITIZE STREQUAL "thread"))
     list(APPEND arg_LABELS sanitized)
     set_property(GLOBAL APPEND PROPERTY lockstep_sanitized ${name})
@@ -123,6 +123,7 @@ function(lockstep_check_orphan_tests)
     ${CMAKE_SOURCE_DIR}/client/*_test.cc ${CMAKE_SOURCE_DIR}/sim/*_test.cc ${CMAKE_SOURCE_DIR}/daemon/*_test.cc
     ${CMAKE_SOURCE_DIR}/capture/*_test.cc ${CMAKE_SOURCE_DIR}/analysis/*_test.cc ${CMAKE_SOURCE_DIR}/formats/*_test.cc
     ${CMAKE_SOURCE_DIR}/report/*_test.cc ${CMAKE_SOURCE_DIR}/views/*_test.cc ${CMAKE_SOURCE_DIR}/web/*_test.cc
+    ${CMAKE_SOURCE_DIR}/history/*_test.cc
     ${CMAKE_SOURCE_DIR}/aggregator/*_test.cc ${CMAKE_SOURCE_DIR}/cli/*_test.cc ${CMAKE_SOURCE_DIR}/tests/*_test.cc
     ${CMAKE_SOURCE_DIR}/bench/*_test.cc)
   foreach(file ${all})

@@ -3,6 +3,7 @@
 //
 // It runs on a GPU or on the simulated stack, under mpiexec, srun or torchrun. It reads its rank from the
 // environment and shares NCCL's unique id through a file.
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -173,9 +174,12 @@ int main(int count, char** arguments) {
   ChooseDevice(place);
   Training training(options, place);
   training.Connect(ShareId(options.id_file, place));
+  const auto begin = std::chrono::steady_clock::now();
   for (long step = 0; options.steps == 0 || step < options.steps; ++step) training.Step(step);
+  const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
   training.Disconnect();
   if (place.rank == 0)
-    std::printf("train_loop: %d ranks, %ld steps, every sum is right\n", place.ranks, options.steps);
+    std::printf("train_loop: %d ranks, %ld steps of %.1f us, every sum is right\n", place.ranks,
+                options.steps, time.count() / static_cast<double>(options.steps));
   return 0;
 }
