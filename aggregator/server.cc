@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "aggregator/capture_reports.h"
 #include "aggregator/captures/selection.h"
 #include "aggregator/housekeeper.h"
 #include "aggregator/ingest/control_service.h"
@@ -37,7 +37,6 @@
 #include "aggregator/site/sign_in.h"
 #include "aggregator/site/site.h"
 #include "base/clock.h"
-#include "base/files/file_sink.h"
 #include "base/files/own_folder.h"
 #include "base/files/read_files.h"
 #include "base/log/audit_log.h"
@@ -48,7 +47,6 @@
 #include "base/rpc/server.h"
 #include "base/rpc/status_macros.h"
 #include "base/tls/certificate_watch.h"
-#include "capture/store/records_manifest.h"
 
 namespace lockstep::aggregator {
 namespace {
@@ -98,28 +96,6 @@ rpc::GivenSettings GivenTo(const ServerOptions& options) {
           .token = !options.security.token.empty(),
           .munge = options.credentials != nullptr,
           .plaintext = options.security.plaintext == rpc::SecuritySettings::Plaintext::kYes};
-}
-
-// Keeps the reason beside the records, for the pages.
-absl::Status KeepReason(const std::string& folder, const std::string& reason) {
-  LOCKSTEP_ASSIGN_OR_RETURN(std::unique_ptr<ByteSink> sink,
-                            OpenAtomicFile(absl::StrCat(folder, "/", kNoReportFile)));
-  LOCKSTEP_RETURN_IF_ERROR(sink->Append(reason));
-  LOCKSTEP_RETURN_IF_ERROR(sink->Append("\n"));
-  return sink->Finish();
-}
-
-// The records may show more than the states of the ranks: a stepped clock, or a rank without records.
-void NoteIncomplete(const std::vector<IncompleteReason>& ranks, v1::TraceFinished& finished) {
-  if (ranks.empty() || finished.outcome() != v1::TraceFinished::COMPLETE) return;
-  finished.set_outcome(v1::TraceFinished::PARTIAL);
-  std::map<std::string, std::vector<int32_t>> by_reason;
-  for (const IncompleteReason& row : ranks) by_reason[row.reason].push_back(row.rank.value());
-  std::string text;
-  for (const auto& [reason, listed] : by_reason)
-    absl::StrAppend(&text, text.empty() ? "" : "; ", listed.size() == 1 ? "rank " : "ranks ",
-                    aggregator::RankList(listed), ": ", reason);
-  finished.set_text(text);
 }
 
 class GrpcServer final : public Server {
@@ -411,42 +387,14 @@ class GrpcServer final : public Server {
   }
 
   void AfterCapture(const std::string& folder, v1::TraceFinished& finished) {
-    Analyse(folder, finished);
     if (options_.analysis != ServerAnalysis::kHere) return;
+    if (finished.t0_ns() != 0) reports_.Make(folder, finished);
     housekeeper_.Tidy();
     // libc keeps the memory of a large capture's records otherwise.
     ::malloc_trim(0);
   }
 
-  void Analyse(const std::string& folder, v1::TraceFinished& finished) {
-    if (options_.analysis != ServerAnalysis::kHere || finished.t0_ns() == 0) return;
-    const std::string id = std::filesystem::path(folder).filename().string();
-    const std::unique_ptr<aggregator::CaptureUse::Hold> hold = use_.Read(id);
-    const MonoTime begun = aggregator::MonoNow();
-    const absl::StatusOr<capture::Manifest> manifest = capture::ParseManifest(
-        FileText(absl::StrCat(folder, "/records/", capture::kManifestName)).value_or(""));
-    const absl::StatusOr<ReportFacts> report =
-        manifest.ok() ? options_.analyst->Report({folder, manifest->uid}, writes_page_) : manifest.status();
-    if (report.ok()) {
-      NoteIncomplete(report->incomplete, finished);
-    } else {
-      NoteNoReport(folder, report.status(), finished);
-    }
-    metrics_.NoteReport(manifest.ok() ? manifest->job : "", report, aggregator::MonoNow() - begun,
-                        clock_.Now() - JobTime());
-  }
-
-  // This does not fail the capture, because the report can be made again from the records.
-  void NoteNoReport(const std::string& folder, const absl::Status& why, v1::TraceFinished& finished) {
-    options_.log(LogLevel::kError, "report_failed", {{"folder", folder}, {"reason", why.message()}});
-    finished.set_text(absl::StrCat(finished.text(), finished.text().empty() ? "" : "; ",
-                                   "the aggregator made no report: ", why.message()));
-    if (const absl::Status kept = KeepReason(folder, std::string(why.message())); !kept.ok())
-      options_.log(LogLevel::kError, "reason_not_kept", {{"folder", folder}, {"reason", kept.message()}});
-  }
-
   const ServerOptions options_;
-  const WritesPage writes_page_ = options_.http.empty() ? WritesPage::kNo : WritesPage::kYes;
   const aggregator::SystemJobClock clock_;
   const std::shared_ptr<const Clock> host_clock_ = std::make_shared<SystemClock>();
   AuditLog audit_;
@@ -458,6 +406,9 @@ class GrpcServer final : public Server {
   aggregator::RpcCounts calls_;
   aggregator::CaptureUse use_;
   ServerMetrics metrics_;
+  CaptureReports reports_{
+      *options_.analyst, use_, metrics_, clock_, options_.http.empty() ? WritesPage::kNo : WritesPage::kYes,
+      options_.log};
   Housekeeper housekeeper_;
   rpc::ConnectionGate gate_;
   const std::shared_ptr<rpc::Security> security_;
