@@ -90,8 +90,8 @@ void AddKeeping(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
 void AddAnalysis(CLI::App& app, AggregatorOptions& options, OptionTexts& texts) {
   app.add_option(
          "--analysis-memory", options.analysis.memory_bytes,
-         "Memory for the analysis of one capture; beyond it, the capture is kept without a report. One "
-         "GiB suffices for some 900,000 kernels")
+         "Memory for the analysis of one capture. If it does not suffice, the report is about the last "
+         "steps, or there is none. One GiB suffices for some 900,000 kernels")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("4 GiB");
   app.add_option(

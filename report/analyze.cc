@@ -16,9 +16,9 @@
 namespace lockstep::report {
 namespace {
 
-Analysis AnalyzeFinished(const capture::Capture& capture, unsigned asked) {
-  const unsigned threads = ThreadCount(asked);
-  analysis::Prepared p(capture, threads);
+Analysis AnalyzeFinished(const capture::Capture& capture, const AnalyzeOptions& options) {
+  const unsigned threads = ThreadCount(options.threads);
+  analysis::Prepared p(capture, threads, options.disk);
   // The verdict takes most of the time. It shares only read-only data with the rest, so it runs on its own
   // thread. With one thread, it runs when get() is called.
   const auto policy = threads > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
@@ -94,15 +94,16 @@ capture::Capture WithCommunication(const capture::Capture& capture, const std::r
 }  // namespace
 
 Analysis Analyze(const capture::Capture& capture, const AnalyzeOptions& options) {
-  if (options.communication_pattern.empty()) return AnalyzeFinished(capture, options.threads);
+  if (options.communication_pattern.empty()) return AnalyzeFinished(capture, options);
   try {
     auto copy = std::make_shared<const capture::Capture>(
         WithCommunication(capture, std::regex(options.communication_pattern)));
-    Analysis out = AnalyzeFinished(*copy, options.threads);
+    if (options.disk != nullptr) options.disk->Take(*copy);
+    Analysis out = AnalyzeFinished(*copy, options);
     out.reclassified = std::move(copy);
     return out;
   } catch (const std::regex_error&) {
-    Analysis out = AnalyzeFinished(capture, options.threads);
+    Analysis out = AnalyzeFinished(capture, options);
     out.report.capture.notes.push_back(
         "'" + options.communication_pattern +
         "' is not a regular expression; the rule for communication kernels was left out");

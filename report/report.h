@@ -15,6 +15,7 @@
 #include "capture/align/clock_model.h"
 #include "capture/align/match.h"
 #include "capture/model/capture.h"
+#include "capture/model/disk_rows.h"
 #include "report/model.h"
 
 namespace lockstep::report {
@@ -23,7 +24,8 @@ struct AnalyzeOptions {
   // Regular expression on kernel names. Matching kernels count as communication, in addition to the known
   // ones.
   std::string communication_pattern;
-  unsigned threads = 0;  // 0: one per core; the bytes of the report are the same for any number
+  unsigned threads = 0;               // 0: one per core; the bytes of the report are the same for any number
+  capture::DiskRows* disk = nullptr;  // takes large tables; null: they stay in memory
 };
 
 // The results of the analysis of a capture: those that the report prints, and those that only the trace

@@ -1,5 +1,6 @@
 #include "aggregator/reports/analysis.h"
 
+#include "analysis/gains/fit_memory.h"
 #include "base/rpc/status_macros.h"
 #include "formats/common/read_options.h"
 #include "formats/input/read_input.h"
@@ -22,13 +23,19 @@ ReportFacts FactsOf(const report::Report& report) {
 
 }  // namespace
 
-absl::StatusOr<ReportFacts> AnalyseCapture(const std::string& folder, unsigned threads,
+absl::StatusOr<ReportFacts> AnalyseCapture(const std::string& folder, const ReportResources& resources,
                                            const ReportSinks& sinks) {
   formats::ReadOptions options;
   // The page also shows operators.
   if (sinks.page != nullptr) options.host = formats::HostDetail::kFrames;
-  LOCKSTEP_ASSIGN_OR_RETURN(const capture::Capture capture, formats::LoadCapture(folder, options));
-  const report::Analysis analysis = report::Analyze(capture, {.threads = threads});
+  LOCKSTEP_ASSIGN_OR_RETURN(capture::Capture capture, formats::LoadCapture(folder, options));
+  LOCKSTEP_ASSIGN_OR_RETURN(const analysis::MemoryFit fit,
+                            analysis::FitIntoMemory({.bytes = resources.memory_bytes,
+                                                     .option = "--analysis-memory",
+                                                     .threads = resources.threads,
+                                                     .with_page = sinks.page != nullptr},
+                                                    capture));
+  const report::Analysis analysis = report::Analyze(capture, {.threads = fit.threads});
   const report::Report& report = analysis.report;
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(report, sinks.json));
   LOCKSTEP_RETURN_IF_ERROR(sinks.json.Finish());

@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_AGGREGATOR_REPORTS_ANALYSIS_H_
 #define LOCKSTEP_AGGREGATOR_REPORTS_ANALYSIS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,10 +21,15 @@ struct ReportSinks {
   ByteSink* page = nullptr;  // null: no page is written
 };
 
-// Reads the capture, analyses it on at most `threads` threads (0: one per core), and writes and finishes the
-// sinks. The bytes do not depend on `threads`. Fails with the errors of formats::LoadCapture and of the
-// sinks.
-absl::StatusOr<ReportFacts> AnalyseCapture(const std::string& folder, unsigned threads,
+struct ReportResources {
+  unsigned threads = 0;       // most; 0: one per core. The bytes of the report do not depend on it.
+  uint64_t memory_bytes = 0;  // most, of the whole process; 0: no limit
+};
+
+// Reads the capture, analyses it with these resources, and writes and finishes the sinks. If the memory does
+// not suffice, the report is about the last steps, and says so (analysis/gains/fit_memory.h). Fails with the
+// errors of formats::LoadCapture, of analysis::FitIntoMemory and of the sinks.
+absl::StatusOr<ReportFacts> AnalyseCapture(const std::string& folder, const ReportResources& resources,
                                            const ReportSinks& sinks);
 
 }  // namespace lockstep::aggregator

@@ -32,6 +32,13 @@ void ExitWithoutMemory() { ::_exit(kOutOfMemory); }
 
 unsigned Threads() { return std::min(ThreadCount(0), kAnalysisThreads); }
 
+// The limit of the process counts address space, which the threads' stacks take without using it.
+ReportResources ResourcesOf(const v1::AnalysisOrder& order) {
+  constexpr uint64_t kStackBytes = uint64_t{8} << 20;
+  const uint64_t stacks = std::min(order.memory_bytes() / 4, Threads() * kStackBytes);
+  return {.threads = Threads(), .memory_bytes = order.memory_bytes() - stacks};
+}
+
 void FillReport(const ReportFacts& facts, v1::AnalysedReport& report) {
   for (const IncompleteReason& rank : facts.incomplete) {
     v1::AnalysedReport::Incomplete& row = *report.add_incomplete();
@@ -59,7 +66,7 @@ absl::Status MakeReport(const v1::AnalysisOrder& order, v1::AnalysedReport& repo
   for (const char* name : names) sinks.push_back(FdSink(kFirstFileFd + static_cast<int>(sinks.size()), name));
   LOCKSTEP_ASSIGN_OR_RETURN(
       const ReportFacts facts,
-      AnalyseCapture(order.folder(), Threads(),
+      AnalyseCapture(order.folder(), ResourcesOf(order),
                      {.json = *sinks[0], .text = *sinks[1], .page = page ? sinks[2].get() : nullptr}));
   FillReport(facts, report);
   return absl::OkStatus();

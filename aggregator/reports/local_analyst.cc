@@ -15,7 +15,7 @@ absl::StatusOr<ReportFacts> LocalAnalyst::Report(const StoredCapture& capture, W
   std::vector<std::unique_ptr<ByteSink>> sinks;
   for (const ReportFile& file : files.files()) sinks.push_back(FdSink(file.fd.get(), file.path));
   LOCKSTEP_ASSIGN_OR_RETURN(ReportFacts facts,
-                            AnalyseCapture(capture.folder, 0,
+                            AnalyseCapture(capture.folder, {},
                                            {.json = *sinks[0],
                                             .text = *sinks[1],
                                             .page = page == WritesPage::kYes ? sinks[2].get() : nullptr}));

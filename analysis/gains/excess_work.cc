@@ -33,6 +33,10 @@ ExcessWork::ExcessWork(const GraphInput& input, const Gains& gains)
       host_[u] = launched;
     }
   }
+  if (input.disk != nullptr) {
+    input.disk->Take(host_);
+    input.disk->Take(device_);
+  }
 }
 
 double ExcessWork::MoreThan(uint32_t causer, double causer_from, double causer_to, uint32_t victim,

@@ -9,6 +9,7 @@
 namespace lockstep::analysis {
 namespace {
 
+using capture::DiskRows;
 using capture::kNone;
 
 // In a large job, this many ranks without a notable gain are replayed too, spread evenly. They show what
@@ -40,6 +41,10 @@ Gains::Gains(const GraphInput& input)
   workers_.resize(std::min<size_t>(ThreadCount(input.threads), fit));
   if (empty()) return;
   schedule_.emplace(graph_, steps_, FirstEnd(graph_, input));
+  if (in_.disk != nullptr) {
+    in_.disk->Take(classes_.units);
+    schedule_->MoveTo(*in_.disk);
+  }
   Worker& worker = WorkerOf(0);
   worker.replay.Rerun(worker.timing, {});
   step_durations_ = worker.replay.StepDurations();
@@ -53,8 +58,13 @@ unsigned Gains::Threads() const { return static_cast<unsigned>(workers_.size());
 // Created on first use, by the thread that uses it.
 Gains::Worker& Gains::WorkerOf(unsigned thread) {
   std::unique_ptr<Worker>& worker = workers_[thread];
-  if (!worker)
-    worker.reset(new Worker{Replay(*schedule_), ContentionPlacer(*schedule_), ObservedTiming(graph_), {}});
+  if (worker) return *worker;
+  worker.reset(new Worker{Replay(*schedule_), ContentionPlacer(*schedule_), ObservedTiming(graph_), {}});
+  if (in_.disk != nullptr) {
+    const Timing& timing = worker->timing;
+    worker->on_disk =
+        in_.disk->Take(timing.lag) && in_.disk->Take(timing.work) && in_.disk->Take(timing.contention);
+  }
   return *worker;
 }
 
@@ -66,6 +76,10 @@ void Gains::Measure() {
   if (empty()) return;
   ideal_ = typical_.Ideal();
   std::vector<double>().swap(ideal_.contention);
+  if (in_.disk != nullptr) {
+    in_.disk->Take(ideal_.lag);
+    in_.disk->Take(ideal_.work);
+  }
   const std::vector<uint32_t> ranks = RanksToReplay();
   rank_gains_.resize(in_.capture.ranks.size());
   // The split takes longest, so it goes first.
@@ -73,7 +87,14 @@ void Gains::Measure() {
     if (piece == 0) {
       const AttributionLimits limits{.replays = graph_.units.size() > kLargeGraph ? kSplitReplaysOfLarge
                                                                                   : kSplitReplays};
-      split_ = Attribute(*schedule_, ideal(), limits, &ideal_times_);
+      split_ = Attribute(*schedule_, ideal(), limits, [this](std::vector<double> times) {
+        ideal_times_ = std::move(times);
+        if (in_.disk != nullptr) in_.disk->Take(ideal_times_);
+      });
+      if (in_.disk != nullptr) {
+        in_.disk->Take(split_.cost);
+        in_.disk->Take(split_.weight);
+      }
     } else if (piece <= kVariants) {
       MeasureVariant(static_cast<Variant>(piece - 1), WorkerOf(thread));
     } else {
@@ -97,11 +118,21 @@ std::vector<uint32_t> Gains::RanksToReplay() const {
   return ranks;
 }
 
-// Copies into the memory that the timing has.
-void Gains::Observe(Timing& timing) const {
-  timing.lag = graph_.lag;
-  timing.work = graph_.work;
-  timing.contention = graph_.contention;
+void Gains::Observe(Worker& worker) const {
+  const auto observe = [&worker](std::vector<double>& values, const std::vector<double>& observed) {
+    if (!worker.on_disk) {
+      values = observed;  // into the memory that it has
+      return;
+    }
+    DiskRows::Forget(values, 0, values.size());
+    // Only a change takes memory.
+    for (size_t u = 0; u < values.size(); ++u) {
+      if (values[u] != observed[u]) values[u] = observed[u];
+    }
+  };
+  observe(worker.timing.lag, graph_.lag);
+  observe(worker.timing.work, graph_.work);
+  observe(worker.timing.contention, graph_.contention);
 }
 
 // Calls use(unit) for every unit that the fix may change, for some of them twice.
@@ -114,11 +145,17 @@ void Gains::ForEachUnit(const Fix& fix, const Use& use) const {
   for (const Piece& p : fix.pieces) use(UnitOf(p.node));
 }
 
-void Gains::Restore(const Fix& fix, Timing& timing) const {
+void Gains::Restore(const Fix& fix, Worker& worker) const {
+  Timing& timing = worker.timing;
   ForEachUnit(fix, [&](uint32_t u) {
     timing.lag[u] = graph_.lag[u];
     timing.work[u] = graph_.work[u];
   });
+  if (!worker.on_disk) return;
+  for (uint32_t r : fix.rank_indices) {
+    DiskRows::Forget(timing.lag, graph_.rank_begin[r], graph_.rank_begin[r + 1]);
+    DiskRows::Forget(timing.work, graph_.rank_begin[r], graph_.rank_begin[r + 1]);
+  }
 }
 
 // Replays the worker's timing, which contains `fix`. Units that the previous fix changed have their observed
@@ -163,7 +200,7 @@ std::vector<double> Gains::GainNow(const Replay& replay) const {
 std::vector<double> Gains::Gain(Worker& worker, const Fix& fix) const {
   typical_.MakeTypical(fix, worker.timing);
   ReplayFix(worker, fix);
-  Restore(fix, worker.timing);
+  Restore(fix, worker);
   return GainNow(worker.replay);
 }
 
@@ -192,7 +229,7 @@ std::vector<double> Gains::OfTiming(const std::function<void(Timing&)>& change) 
   change(worker.timing);
   worker.replay.Run(worker.timing);
   SettleContention(worker, Sweeps::kWhole);
-  Observe(worker.timing);
+  Observe(worker);
   return GainNow(worker.replay);
 }
 
@@ -232,7 +269,7 @@ void Gains::MeasureVariant(Variant variant, Worker& worker) {
     (variant == kTransferFree ? transfer_free_step_ns_ : ideal_transfer_free_step_ns_) =
         worker.replay.StepTime();
   }
-  Observe(worker.timing);
+  Observe(worker);
 }
 
 // Sums the additive split per rank and kind of unit, per rank and step, and per group for transfers.

@@ -110,13 +110,14 @@ class Gains {
     ContentionPlacer contention;
     Timing timing;
     std::vector<uint32_t> touched;  // units that the last fix changed
+    bool on_disk = false;           // the file has the observed timing; memory only what a fix changes in it
   };
 
   double PerStep(double total) const { return total / static_cast<double>(steps_); }
   unsigned Threads() const;
   Worker& WorkerOf(unsigned thread);
-  void Observe(Timing& timing) const;
-  void Restore(const Fix& fix, Timing& timing) const;
+  void Observe(Worker& worker) const;
+  void Restore(const Fix& fix, Worker& worker) const;
   template <typename Use>
   void ForEachUnit(const Fix& fix, const Use& use) const;
   void ReplayFix(Worker& worker, const Fix& fix) const;

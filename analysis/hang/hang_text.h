@@ -27,8 +27,8 @@ std::string DoingText(const HangJob& job, const std::vector<Group>& groups, size
 std::vector<std::string> StackTexts(RankId rank, const HangStacks& stacks);
 // Returns "all_reduce of 1,024 float32", with the peer of a message or the root.
 std::string ShapeText(const HangOperation& operation);
-// Returns "the network has completed nothing from rank 1 (node1, local rank 1) to rank 2 (node2, local rank
-// 0) for 94 s, after 12 of 40 steps on channels 0-3".
+// Returns a sentence as "the network has completed nothing from rank 1 (node1, local rank 1) to member 2 for
+// 94 s, after 12 of 40 steps on channels 0-3".
 std::string LinkText(const HangJob& job, const HangLink& link);
 std::string SentenceOf(const HangJob& job, const Wait& found, const HangFinding& finding);
 

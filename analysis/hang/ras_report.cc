@@ -227,7 +227,7 @@ LateMembers LateMembersOf(const HangWait& wait, const HangJob& job) {
   return late;
 }
 
-// What RAS says about members that are late by the progress tables.
+// RAS's statements about members that are late by the progress tables.
 struct RasView {
   std::vector<std::string> missing, fewer;  // sentences
   size_t counted = 0;                       // members whose calls RAS gives

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "analysis/replay/critical_path.h"
 #include "analysis/replay/line_replay.h"
@@ -13,6 +15,8 @@ namespace {
 
 // Differences of a step's length below a nanosecond are not real.
 constexpr double kExactNs = 1;
+// Intervals that are refined together. The result depends on it.
+constexpr size_t kRefinedTogether = 4;
 
 class Splitter {
  public:
@@ -20,24 +24,18 @@ class Splitter {
       : schedule_(schedule),
         graph_(schedule.graph()),
         ideal_(ideal),
-        line_(schedule, ideal, Observed(graph_, ideal)),
-        paths_(schedule) {
-    out_.cost.assign(graph_.units.size(), 0.0);
-    out_.weight.assign(2 * graph_.units.size(), 0.0f);
-  }
+        line_(std::in_place, schedule, ideal, Observed(graph_, ideal)),
+        paths_(schedule) {}
 
-  Attribution Run(const AttributionLimits& limits, std::vector<double>* at_ideal) {
+  Attribution Run(const AttributionLimits& limits, const UseIdealTimes& use_ideal) {
     Evaluate(std::array{0.0, 1.0});
-    if (at_ideal != nullptr) {
-      at_ideal->resize(schedule_.nodes());
-      for (uint32_t node = 0; node < schedule_.nodes(); ++node) (*at_ideal)[node] = line_.TimeAt(0, node);
-    }
+    if (use_ideal) use_ideal(IdealTimes());
     out_.lost = points_[1].total - points_[0].total;
     Open(0, 1);
     const double enough = std::max(kExactNs, limits.tolerance * std::fabs(out_.lost));
     while (out_.replays < limits.replays) {
       const std::vector<Interval> worst = TakeWorst(
-          enough, std::min<size_t>(LineReplay::kPoints, static_cast<size_t>(limits.replays - out_.replays)));
+          enough, std::min<size_t>(kRefinedTogether, static_cast<size_t>(limits.replays - out_.replays)));
       if (worst.empty()) break;
       Refine(worst);
     }
@@ -45,6 +43,8 @@ class Splitter {
       out_.unrefined = std::max(out_.unrefined, i.height);
       Charge(i);
     }
+    line_.reset();
+    PayCharges();
     return std::move(out_);
   }
 
@@ -62,6 +62,12 @@ class Splitter {
     double height;
   };
 
+  std::vector<double> IdealTimes() const {
+    std::vector<double> times(schedule_.nodes());
+    for (uint32_t node = 0; node < times.size(); ++node) times[node] = line_->TimeAt(0, node);
+    return times;
+  }
+
   double Difference(NodeRef node) const {
     const uint32_t u = UnitOf(node);
     return node % 2 == 0 ? graph_.lag[u] - ideal_.lag[u] : graph_.work[u] - ideal_.work[u];
@@ -76,11 +82,19 @@ class Splitter {
 
   // Appends one point for each value.
   void Evaluate(std::span<const double> at) {
-    line_.Run(at);
+    while (!at.empty()) {
+      const size_t count = std::min(at.size(), LineReplay::kPoints);
+      EvaluateTogether(at.first(count));
+      at = at.subspan(count);
+    }
+  }
+
+  void EvaluateTogether(std::span<const double> at) {
+    line_->Run(at);
     out_.replays += static_cast<int>(at.size());
     for (size_t i = 0; i < at.size(); ++i) {
-      Point point{.at = at[i], .total = line_.TotalTime(i)};
-      for (const PathNode& node : paths_.Find(line_.MomentsOf(i), line_.End(i))) {
+      Point point{.at = at[i], .total = line_->TotalTime(i)};
+      for (const PathNode& node : paths_.Find(line_->MomentsOf(i), line_->End(i))) {
         const double difference = Difference(node.node);
         if (difference == 0) continue;
         point.slope += node.weight * difference;
@@ -136,11 +150,18 @@ class Splitter {
   }
 
   void Charge(const Interval& i) {
-    Charge(points_[i.low], i.meet - points_[i.low].at);
-    Charge(points_[i.high], points_[i.high].at - i.meet);
+    charges_.push_back({i.low, i.meet - points_[i.low].at});
+    charges_.push_back({i.high, points_[i.high].at - i.meet});
   }
 
-  void Charge(const Point& point, double width) {
+  // The sums need memory, so they begin when the replay has given back its own.
+  void PayCharges() {
+    out_.cost.assign(graph_.units.size(), 0.0);
+    out_.weight.assign(2 * graph_.units.size(), 0.0f);
+    for (const auto& [point, width] : charges_) Pay(points_[point], width);
+  }
+
+  void Pay(const Point& point, double width) {
     for (const PathNode& node : point.path) {
       out_.cost[UnitOf(node.node)] += width * node.weight * Difference(node.node);
       out_.weight[node.node] += static_cast<float>(width * node.weight);
@@ -150,18 +171,23 @@ class Splitter {
   const Schedule& schedule_;
   const Graph& graph_;
   const Durations ideal_;
-  LineReplay line_;
+  std::optional<LineReplay> line_;  // until the charges are paid
   PathFinder paths_;
   std::vector<Point> points_;
   std::vector<Interval> open_;
+  struct PointCharge {
+    uint32_t point;
+    double width;
+  };
+  std::vector<PointCharge> charges_;
   Attribution out_;
 };
 
 }  // namespace
 
 Attribution Attribute(const Schedule& schedule, const Durations& ideal, const AttributionLimits& limits,
-                      std::vector<double>* at_ideal) {
-  return Splitter(schedule, ideal).Run(limits, at_ideal);
+                      const UseIdealTimes& use_ideal) {
+  return Splitter(schedule, ideal).Run(limits, use_ideal);
 }
 
 }  // namespace lockstep::analysis

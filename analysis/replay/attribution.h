@@ -9,6 +9,7 @@
 #define LOCKSTEP_ANALYSIS_REPLAY_ATTRIBUTION_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "analysis/replay/replay.h"
@@ -33,10 +34,11 @@ struct AttributionLimits {
 };
 
 // Splits the difference between `ideal` and the observed lags and works of the schedule's graph. The time
-// that collectives add stays that of `ideal`. `at_ideal`, if given, receives the times of the replay of
-// `ideal`, by node.
+// that collectives add stays that of `ideal`. `use_ideal`, if given, receives the times of the replay of
+// `ideal`, by node, before the split needs most of its memory.
+using UseIdealTimes = std::function<void(std::vector<double> times)>;
 Attribution Attribute(const Schedule& schedule, const Durations& ideal, const AttributionLimits& limits,
-                      std::vector<double>* at_ideal = nullptr);
+                      const UseIdealTimes& use_ideal = {});
 
 }  // namespace lockstep::analysis
 

@@ -30,21 +30,32 @@ class Assembler {
   Graph Run() {
     FindOrigin();
     JoinRanks();
+    MoveToDisk(g_.start, g_.end);
     ShareFollows(in_.capture, follows_, g_);
     FollowLostMembers(in_, ranks_, g_);
     FollowHiddenBarriers(in_, ranks_, g_);
+    MoveToDisk(g_.start_begin, g_.start_preds);
     barrier_of_.assign(g_.units.size(), kNone);
     JoinCollectives();
     PlaceAwaits();
     PlaceAnchors();
     MeasureLags();
+    MoveToDisk(g_.anchor, g_.units);
     SeparateContention(in_.capture, g_);
+    MoveToDisk(g_.lag, g_.work, g_.contention, g_.contention_share);
     OrderNodes();
     PlacePreds();
+    MoveToDisk(g_.order, g_.place, g_.first_pred, g_.preds);
     return std::move(g_);
   }
 
  private:
+  // The tables are complete, apart from a few units that a cycle of contradictions changes.
+  template <typename... Tables>
+  void MoveToDisk(const Tables&... complete) {
+    if (in_.disk != nullptr) (in_.disk->Take(complete), ...);
+  }
+
   void FindOrigin() {
     g_.origin = JobTime::Max();
     for (const capture::RankData& rank : in_.capture.ranks) {

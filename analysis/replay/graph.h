@@ -23,6 +23,7 @@
 #include "capture/align/clock_model.h"
 #include "capture/align/match.h"
 #include "capture/model/capture.h"
+#include "capture/model/disk_rows.h"
 
 namespace lockstep::analysis {
 
@@ -130,6 +131,8 @@ struct GraphInput {
   const std::vector<CallIndex>& calls;
   const CallNames* names;
   unsigned threads = 0;  // 0: as many as the machine has; the result does not depend on the number
+  // Takes large tables once they are complete. Null: they stay in memory.
+  capture::DiskRows* disk = nullptr;
 };
 Graph BuildGraph(const GraphInput& input);
 

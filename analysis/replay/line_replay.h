@@ -17,7 +17,7 @@ namespace lockstep::analysis {
 // For one thread. Each point is what Replay::Run() gives for its timing, except for rounding.
 class LineReplay {
  public:
-  static constexpr size_t kPoints = 4;  // points per run
+  static constexpr size_t kPoints = 2;  // points per run; more need less time and more memory
 
   // All must outlive it.
   LineReplay(const Schedule& schedule, const Durations& from, const Durations& to);

@@ -20,9 +20,10 @@ std::vector<CallIndex> IndexCalls(const capture::Capture& capture, unsigned thre
 
 }  // namespace
 
-Prepared::Prepared(const capture::Capture& of, unsigned with_threads)
+Prepared::Prepared(const capture::Capture& of, unsigned with_threads, capture::DiskRows* on_disk)
     : capture(of),
       threads(with_threads),
+      disk(on_disk),
       matches(capture::Match(of)),
       clock(capture::EstimateClocks(of, matches)),
       calls(IndexCalls(of, with_threads)),

@@ -17,11 +17,13 @@ namespace lockstep::analysis {
 // Read-only after construction; any thread. `capture` must be Finish()ed and must outlive it.
 class Prepared {
  public:
-  // `threads`: 0 for as many as the machine has. The result does not depend on the number.
-  explicit Prepared(const capture::Capture& capture, unsigned threads = 0);
+  // `threads`: 0 for as many as the machine has. `disk` takes large tables and outlives this; null: they stay
+  // in memory. The result depends on neither.
+  explicit Prepared(const capture::Capture& capture, unsigned threads = 0, capture::DiskRows* disk = nullptr);
 
   const capture::Capture& capture;
   unsigned threads;
+  capture::DiskRows* disk;
   capture::Matches matches;
   capture::ClockModel clock;
   std::vector<CallIndex> calls;  // by rank index
@@ -30,7 +32,7 @@ class Prepared {
   CallNames names;
 
   // The result points into this object.
-  GraphInput input() const { return {capture, matches, clock, times, steps, calls, &names, threads}; }
+  GraphInput input() const { return {capture, matches, clock, times, steps, calls, &names, threads, disk}; }
 };
 
 }  // namespace lockstep::analysis

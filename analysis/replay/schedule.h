@@ -35,6 +35,13 @@ class Schedule {
     return {ends_.data() + first_of_step_[step], first_of_step_[step + 1] - first_of_step_[step]};
   }
 
+  // Moves the large tables to the disk.
+  void MoveTo(capture::DiskRows& disk) const {
+    disk.Take(first_follower_);
+    disk.Take(followers_);
+    disk.Take(ends_);
+  }
+
  private:
   void FindFollowers();
   void SortEnds();

@@ -2,6 +2,8 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/gains/fit_memory.h"
+#include "cli/commands/memory_limit.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_span.h"
 #include "cli/common/command.h"
@@ -27,17 +29,27 @@ constexpr char kAnalyzeAbout[] =
 struct AnalyzeFlags {
   std::vector<std::string> paths;
   std::string communication, span;
+  uint64_t memory_bytes = 0;
   ReportFlags report;
 };
 
 ExitCode Analyze(const AnalyzeFlags& flags) {
   if (absl::Status s = CheckReportFlags(flags.report); !s.ok()) return Fail(s);
+  const uint64_t memory = MemoryLimitOf(flags.memory_bytes);
+  LimitMemory(memory);
   Progress progress;
   auto capture = ReadPaths(flags.paths, progress, DetailFor(flags.report), flags.span);
   // Every error is an error of the input, hence kUsage.
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
+  const auto fit = FitAnalysis({.bytes = memory,
+                                .with_page = flags.report.format == "html",
+                                .with_copy = !flags.communication.empty()},
+                               *capture, progress);
+  if (!fit.ok()) return Fail(fit.status());
   report::AnalyzeOptions options;
   options.communication_pattern = flags.communication;
+  options.threads = fit->threads;
+  options.disk = fit->disk.get();
   ReportFlags print = flags.report;
   // Set only for one path, because `lockstep whatif` takes one path.
   if (flags.paths.size() == 1) print.source = flags.paths[0];
@@ -56,6 +68,7 @@ void AddAnalyze(CLI::App& app, Chosen& chosen) {
   sub->add_option("--communication", flags->communication,
                   "Regular expression of further kernel names that are communication");
   AddSpanFlag(*sub, flags->span);
+  AddMemoryFlag(*sub, flags->memory_bytes);
   AddReportFlags(*sub, flags->report);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Analyze(*flags); }; });
 }

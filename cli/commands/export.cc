@@ -6,8 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analysis/gains/fit_memory.h"
 #include "base/files/open_file_limit.h"
 #include "base/rpc/status_macros.h"
+#include "cli/commands/memory_limit.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_ranks.h"
 #include "cli/common/choose_span.h"
@@ -40,6 +42,7 @@ struct ExportFlags {
   bool merged = false;
   bool partition = false;
   bool force = false;
+  uint64_t memory_bytes = 0;
 };
 
 absl::StatusOr<const ExportFormat*> CheckFlags(const ExportFlags& flags) {
@@ -80,6 +83,8 @@ ExitCode Export(const ExportFlags& flags) {
   if (!format.ok()) return Fail(format.status());
   auto input = FindCapture(flags.input);
   if (!input.ok()) return Fail(input.status());
+  const uint64_t memory = MemoryLimitOf(flags.memory_bytes);
+  LimitMemory(memory);
   Progress progress;
   auto capture = ReadPaths({*input}, progress, formats::HostDetail::kUnions, flags.span);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
@@ -96,7 +101,12 @@ ExitCode Export(const ExportFlags& flags) {
     ranks->resize(capture->ranks.size());
     std::iota(ranks->begin(), ranks->end(), 0u);
   }
-  const report::Analysis analysis = report::Analyze(*capture);
+  // A part of the rows would not be the capture.
+  const auto fit =
+      FitAnalysis({.bytes = memory, .may_shorten = analysis::MayShorten::kNo}, *capture, progress);
+  if (!fit.ok()) return Fail(fit.status());
+  const report::Analysis analysis =
+      report::Analyze(*capture, {.threads = fit->threads, .disk = fit->disk.get()});
   if (absl::Status s = PrepareOutput(flags, capture->id); !s.ok()) {
     progress.Clear();
     return Fail(s);
@@ -130,6 +140,7 @@ void AddExport(CLI::App& app, Chosen& chosen) {
       ->type_name(OneOf(FormatNames()));
   sub->add_option("--ranks", flags->ranks, "Only these ranks, as in 0-7,12");
   AddSpanFlag(*sub, flags->span);
+  AddMemoryFlag(*sub, flags->memory_bytes);
   sub->add_flag("--merged", flags->merged, "Fail unless the format has all ranks in one file");
   sub->add_flag("--partition", flags->partition,
                 "parquet: one folder for many captures, TABLE/capture=ID/rank=N/data.parquet");

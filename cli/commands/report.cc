@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "analysis/gains/fit_memory.h"
+#include "cli/commands/memory_limit.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_span.h"
@@ -27,6 +29,7 @@ constexpr char kReportAbout[] =
 struct ReportCommandFlags {
   std::string capture, span;
   bool open = false;
+  uint64_t memory_bytes = 0;
   AggregatorFlags aggregator;
   ReportFlags report;
 };
@@ -66,14 +69,20 @@ ExitCode Report(const ReportCommandFlags& flags) {
   std::unique_ptr<TemporaryFolder> fetched;
   auto folder = FindOrFetchCapture(flags.capture, flags.aggregator, fetched);
   if (!folder.ok()) return Fail(folder.status());
+  const uint64_t memory = MemoryLimitOf(flags.memory_bytes);
+  if (!flags.open) LimitMemory(memory);  // a browser would inherit the limit
   Progress progress;
   auto capture = ReadPaths({*folder}, progress,
                            flags.open ? formats::HostDetail::kFrames : DetailFor(flags.report), flags.span);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
+  const auto fit = FitAnalysis({.bytes = memory, .with_page = flags.open || flags.report.format == "html"},
+                               *capture, progress);
+  if (!fit.ok()) return Fail(fit.status());
   ReportFlags print = flags.report;
   print.source = flags.capture;
   print.has_traces = HasTraces(print.source);
-  const report::Analysis analysis = report::Analyze(*capture);
+  const report::Analysis analysis =
+      report::Analyze(*capture, {.threads = fit->threads, .disk = fit->disk.get()});
   progress.Clear();
   if (flags.open) return OpenPage(*capture, analysis, print.source);
   return PrintReport(*capture, analysis, print);
@@ -87,6 +96,7 @@ void AddReport(CLI::App& app, Chosen& chosen) {
   sub->add_option("CAPTURE", flags->capture, "A capture's folder or id")->required();
   AddAggregatorFlags(*sub, flags->aggregator);
   AddSpanFlag(*sub, flags->span);
+  AddMemoryFlag(*sub, flags->memory_bytes);
   AddReportFlags(*sub, flags->report);
   sub->add_flag("--open", flags->open,
                 "Show it in a browser ($BROWSER or xdg-open), from a port of this machine, until Ctrl-C")

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/rpc/channel.h"
 #include "base/rpc/status_macros.h"
+#include "cli/commands/memory_limit.h"
 #include "cli/common/command.h"
 #include "cli/common/daemon_socket.h"
 #include "cli/common/values.h"
@@ -70,6 +71,7 @@ void AddOutputFlags(CLI::App& sub, CaptureFlags& flags) {
       ->capture_default_str();
   sub.add_flag("--exit-code", flags.exit_code,
                "Exit with code 3 if there is a straggler with verdict sure or likely");
+  AddMemoryFlag(sub, flags.memory_bytes);
   sub.add_option("--daemon", flags.daemon, "Client socket of the daemon")->type_name(kSocketValue);
   AddAggregatorFlags(sub, flags.aggregator);
 }
@@ -89,6 +91,7 @@ absl::StatusOr<TraceOutput> OutputOf(const CaptureFlags& flags) {
   output.overwrite = flags.force ? Overwrite::kForce : Overwrite::kNever;
   LOCKSTEP_ASSIGN_OR_RETURN(output.formats, ParseFormats(flags.formats));
   output.exit_code = flags.exit_code;
+  output.memory_bytes = MemoryLimitOf(flags.memory_bytes);
   // Checked before the capture if no token in the name depends on the job.
   if (flags.output.find('%') == std::string::npos && !flags.output.empty())
     LOCKSTEP_RETURN_IF_ERROR(CheckOutput(flags.output, output.overwrite));

@@ -23,6 +23,7 @@ struct CaptureFlags {
   std::string ranks;
   std::string output, formats = "kineto,perfetto";
   bool force = false, exit_code = false;
+  uint64_t memory_bytes = 0;
   AggregatorFlags aggregator;
   // Client socket of this node's daemon, if the flags name no aggregator; empty: the usual ones.
   std::string daemon;

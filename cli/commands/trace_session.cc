@@ -179,7 +179,11 @@ absl::Status TraceSession::FillFolder(CaptureFolder& folder, ExitCode& code) {
   // The page also shows operators.
   LOCKSTEP_ASSIGN_OR_RETURN(capture::Capture capture,
                             formats::LoadCapture(folder.partial(), {.host = formats::HostDetail::kFrames}));
-  const report::Analysis analysis = report::Analyze(capture);
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      const analysis::MemoryFit fit,
+      FitAnalysis({.bytes = output_.memory_bytes, .with_page = true}, capture, progress_));
+  const report::Analysis analysis =
+      report::Analyze(capture, {.threads = fit.threads, .disk = fit.disk.get()});
   progress_.Show("writing traces");
   LOCKSTEP_RETURN_IF_ERROR(folder.WriteTraces(capture, analysis, output_.formats));
   LOCKSTEP_RETURN_IF_ERROR(folder.WriteProfiles());

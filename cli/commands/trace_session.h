@@ -27,6 +27,7 @@ struct TraceOutput {
   Overwrite overwrite = Overwrite::kNever;
   std::vector<const ExportFormat*> formats = *ParseFormats("kineto,perfetto");
   bool exit_code = false;
+  uint64_t memory_bytes = 0;  // for the analysis, with the program; 0: no limit
   // Time to wait for an aggregator that restarts, or is stopped, during the capture.
   Nanos patience = Nanos::Seconds(45);
   // Called once the capture has started, with its folder.

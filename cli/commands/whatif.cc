@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/gains/fit_memory.h"
+#include "cli/commands/memory_limit.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_span.h"
@@ -41,6 +43,7 @@ struct WhatifFlags {
   std::string capture, fix, span;
   double scale = 0;
   double strength = 1;
+  uint64_t memory_bytes = 0;
   ReportFlags report;
   AggregatorFlags aggregator;
   CLI::Option* scale_given = nullptr;
@@ -66,13 +69,18 @@ ExitCode WhatIf(const WhatifFlags& flags) {
   std::unique_ptr<TemporaryFolder> fetched;
   auto folder = FindOrFetchCapture(flags.capture, flags.aggregator, fetched);
   if (!folder.ok()) return Fail(folder.status());
+  const uint64_t memory = MemoryLimitOf(flags.memory_bytes);
+  LimitMemory(memory);
   Progress progress;
   auto capture = ReadPaths({*folder}, progress, formats::HostDetail::kUnions, flags.span);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
-  const analysis::Prepared prepared(*capture);
-  const auto result = analysis::WhatIf(prepared, *request);
+  const auto fit = FitAnalysis({.bytes = memory}, *capture, progress);
+  if (!fit.ok()) return Fail(fit.status());
+  const analysis::Prepared prepared(*capture, fit->threads, fit->disk.get());
+  auto result = analysis::WhatIf(prepared, *request);
   progress.Clear();
   if (!result.ok()) return Fail(ExitCode::kUsage, std::string(result.status().message()));
+  if (!fit->note.empty()) result->notes.push_back(fit->note);
   const std::string text = flags.report.format == "json"
                                ? report::WhatIfJson(*request, *result)
                                : report::RenderWhatIf(*request, *result, TextFor(flags.report));
@@ -94,6 +102,7 @@ void AddWhatIf(CLI::App& app, Chosen& chosen) {
       sub->add_option("--strength", flags->strength, "Fraction of the way to typical, up to 1")
           ->capture_default_str();
   AddSpanFlag(*sub, flags->span);
+  AddMemoryFlag(*sub, flags->memory_bytes);
   sub->add_option("--format", flags->report.format, "Format of the prediction")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

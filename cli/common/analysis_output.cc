@@ -153,6 +153,16 @@ absl::StatusOr<capture::Capture> ReadPaths(const std::vector<std::string>& paths
   return capture;
 }
 
+absl::StatusOr<analysis::MemoryFit> FitAnalysis(analysis::MemoryLimit limit, capture::Capture& capture,
+                                                Progress& progress) {
+  const char* const folder = std::getenv("TMPDIR");
+  if (folder != nullptr && *folder != '\0') limit.disk_folders.emplace_back(folder);
+  limit.disk_folders.insert(limit.disk_folders.end(), {"/tmp", "/var/tmp"});
+  auto fit = analysis::FitIntoMemory(limit, capture);
+  if (!fit.ok()) progress.Clear();
+  return fit;
+}
+
 absl::StatusOr<std::string> FindCapture(const std::string& name) {
   std::error_code error;
   if (std::filesystem::exists(name, error)) return name;

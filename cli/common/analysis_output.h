@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
+#include "analysis/gains/fit_memory.h"
 #include "capture/model/capture.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/exit_code.h"
@@ -54,6 +55,10 @@ const report::StragglerRow* CostliestStraggler(const report::Report& report);
 // `span` is the text of --span (choose_span.h). If the input has several spans, a message says which is read.
 absl::StatusOr<capture::Capture> ReadPaths(const std::vector<std::string>& paths, Progress& progress,
                                            formats::HostDetail host, const std::string& span);
+// Fits the analysis of the capture into memory, right before report::Analyze(). Large tables go to $TMPDIR,
+// /tmp or /var/tmp if they must. Clears `progress` on an error.
+absl::StatusOr<analysis::MemoryFit> FitAnalysis(analysis::MemoryLimit limit, capture::Capture& capture,
+                                                Progress& progress);
 // Returns a path for each name: an existing folder or file, or the result of FindCapture().
 absl::StatusOr<std::vector<std::string>> FindCaptures(const std::vector<std::string>& names);
 // Accepts a folder, or the id of a capture that this user's aggregator keeps on this machine.

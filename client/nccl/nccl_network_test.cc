@@ -90,7 +90,7 @@ TEST_F(NetworkOfNcclTest, FollowsAnOperationUntilItsEnd) {
   EXPECT_EQ(OpenOnes(), 0u);
 }
 
-TEST_F(NetworkOfNcclTest, ARepeatedWaitIsNoMovement) {
+TEST_F(NetworkOfNcclTest, ARepeatedWaitDoesNotCountAsMovement) {
   void* context = Init(1);
   void* op = StartOp(context, Start(context, nccl::kEventColl, AllReduce(1, 10)), 1);
   void* step = StartStep(context, op, 9);

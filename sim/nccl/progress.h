@@ -68,7 +68,7 @@ class Progress {
   Profiler& profiler_;
   SharedWorld& world_;
   const ProfiledComm& profiled_;
-  ProxyReports proxies_;  // used only by the thread
+  ProxyReports proxies_;  // thread: NCCL Progress
   std::atomic<bool> stop_{false};
   std::atomic<int> unreported_{0};  // kernels that were launched, and whose last event is not reported
 

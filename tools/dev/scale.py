@@ -2,7 +2,8 @@
 """Measures the analysis at scale, and stores all its outputs for a comparison of two builds.
 
   scale.py jobs FOLDER                     writes a small and a large job of 64 ranks
-  scale.py measure LOCKSTEP FILE...        prints time and peak memory of `lockstep analyze`
+  scale.py measure LOCKSTEP FILE...        prints time and peak memory of `lockstep analyze`; with --memory
+                                           SIZE, under that limit
   scale.py outputs LOCKSTEP FOLDER         stores reports, what-ifs and exports of many jobs
 
 `diff -r` of two folders of `outputs` shows if two builds give the same bytes. The jobs are those of
@@ -23,6 +24,7 @@ SIZES = {"small": 40, "large": 375}  # steps; a step of 64 ranks has 25,000 reco
 TOPOLOGIES = ("dp", "fsdp", "hybrid", "pipeline", "interleaved", "experts", "context")
 FAULTS = ("slow_gpu", "host_gap", "link", "pause", "contention", "copies", "common")
 FORMATS = ("kineto", "perfetto", "nsys-sqlite", "scenario", "otf2", "csv", "parquet")
+POLL_S = 0.004  # between two looks at anonymous memory
 ROWS = b"kczmar"  # kernels, copies, calls and ranges of a timeline
 
 
@@ -41,24 +43,39 @@ def count_rows(path):
         return sum(1 for line in file if line[0] in ROWS and line[1:2] == b" ")
 
 
+def anonymous_bytes(pid):
+    """Memory of the process that is in no file. 0 if it has ended."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            return 1024 * sum(int(line.split()[1]) for line in status if line.startswith("RssAnon:"))
+    except OSError:
+        return 0
+
+
 def run(command):
-    """Returns wall seconds, processor seconds and peak memory in bytes."""
+    """Returns wall seconds, processor seconds, and the peaks of all memory and of anonymous memory in bytes."""
     begin = time.monotonic()
     pid = os.posix_spawn(command[0], command, os.environ)
-    _, status, usage = os.wait4(pid, 0)
+    anonymous, ended = 0, 0
+    while not ended:
+        anonymous = max(anonymous, anonymous_bytes(pid))
+        time.sleep(POLL_S)
+        ended, status, usage = os.wait4(pid, os.WNOHANG)
     if status != 0:
         sys.exit(f"{' '.join(command)}: status {status}")
-    return time.monotonic() - begin, usage.ru_utime + usage.ru_stime, 1024 * usage.ru_maxrss
+    return time.monotonic() - begin, usage.ru_utime + usage.ru_stime, 1024 * usage.ru_maxrss, anonymous
 
 
-def measure(lockstep, files):
+def measure(lockstep, files, options):
     with tempfile.TemporaryDirectory() as folder:
         out = f"{folder}/report.json"
-        empty = run([lockstep, "analyze", str(ROOT / "tests/golden/timeline/every_statement_v1.timeline"), "--format", "json", "-o", out])[2]
+        command = [lockstep, "analyze", "--format", "json", "-o", out]
+        empty = run(command + [str(ROOT / "tests/golden/timeline/every_statement_v1.timeline")])
         for file in files:
             rows = count_rows(file)
-            wall, processor, peak = run([lockstep, "analyze", file, "--format", "json", "-o", out])
-            print(f"{file}: {rows} rows, {wall:.2f} s, {processor:.2f} s of processor time, {peak >> 20} MiB, {(peak - empty) / rows:.1f} bytes per row")
+            wall, processor, peak, anonymous = run(command + options + [file])
+            print(f"{file}: {rows} rows, {wall:.2f} s, {processor:.2f} s of processor time, {peak >> 20} MiB, {(peak - empty[2]) / rows:.1f} bytes per row; "
+                  f"anonymous {anonymous >> 20} MiB, {(anonymous - empty[3]) / rows:.1f} bytes per row")
 
 
 def jobs_of(folder):
@@ -118,6 +135,7 @@ def main():
     of = verbs.add_parser("measure")
     of.add_argument("lockstep")
     of.add_argument("files", nargs="+")
+    of.add_argument("--memory", help="limit of the analysis, as in 512MiB")
     of = verbs.add_parser("outputs")
     of.add_argument("lockstep")
     of.add_argument("folder", type=pathlib.Path)
@@ -126,7 +144,7 @@ def main():
     if args.verb == "jobs":
         write_jobs(args.folder)
     elif args.verb == "measure":
-        measure(os.path.abspath(args.lockstep), args.files)
+        measure(os.path.abspath(args.lockstep), args.files, ["--memory", args.memory] if args.memory else [])
     else:
         store_outputs(os.path.abspath(args.lockstep), args.folder, args.formats)
 

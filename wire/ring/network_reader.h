@@ -23,8 +23,8 @@ struct NetworkProgress {
   uint32_t channel = 0;
   uint32_t steps = 0;  // 0: not known
   uint32_t steps_done = 0;
-  // Of its oldest open step. Steps end in the order of their begin, so this is the wait that is furthest on.
-  // kNone: no step is open, so the operation waits for its begin or for steps of other operations.
+  // Of its oldest open step; kNone: no step is open. Steps end in the order of their begin, so this is the
+  // wait that is furthest on.
   NetworkWait wait = NetworkWait::kNone;
 };
 
