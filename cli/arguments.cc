@@ -64,6 +64,7 @@ void AddCommands(CLI::App& app, Chosen& chosen) {
   AddExport(app, chosen);
   AddViews(app, chosen);
   AddDiff(app, chosen);
+  AddHistory(app, chosen);
   AddFlame(app, chosen);
   AddProfile(app, chosen);
   AddDoctor(app, chosen);

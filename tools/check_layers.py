@@ -17,7 +17,7 @@ import sys
 
 PROTO = "lockstep/v1"  # generated from proto/
 FOLDERS = [
-    ("base", ["base", "base/files", "base/json", "base/access", "base/log", "base/settings", "base/tls", "base/rpc", "base/http", "base/metrics"], []),
+    ("base", ["base", "base/files", "base/json", "base/access", "base/log", "base/settings", "base/tls", "base/rpc", "base/http", "base/sqlite", "base/metrics"], []),
     ("wire", ["wire/foreign", "wire/fields", "wire/ring", "wire/columns", "wire/losses"], ["base"]),
     ("scenario", ["scenario"], ["base"]),
     # The client runs in users' processes. It may therefore use only the header-only part of base.
@@ -35,10 +35,11 @@ FOLDERS = [
     ("report", ["report/fields", "report", "report/text"], ["analysis", "capture", "base"]),
     ("views", ["views/host", "views/device", "views/tables", "views/catalog"], ["report", "formats/common", "analysis", "capture", "wire/fields", "base"]),
     ("web", ["web/page"], ["views", "report", "analysis", "capture", "base"]),
+    ("history", ["history/database", "history", "history/output"], ["views/tables", "base"]),
     ("aggregator", ["aggregator/nodes", "aggregator/captures", "aggregator/ingest", "aggregator/live", "aggregator/reports", "aggregator/notice", "aggregator/site", "aggregator"],
      ["web", "formats", "report", "analysis", "capture", "wire/columns", "wire/losses", PROTO, "base"]),
     ("cli", ["cli/common", "cli/commands", "cli/launch", "cli/doctor", "cli/top", "cli/hang", "cli"],
-     ["aggregator", "web", "views", "formats", "report", "analysis", "capture", "scenario", PROTO, "base"]),
+     ["aggregator", "history", "web", "views", "formats", "report", "analysis", "capture", "scenario", PROTO, "base"]),
 ]
 ROOMS = [room for _, rooms, _ in FOLDERS for room in rooms]
 LARGEST_ROOM = 40  # files

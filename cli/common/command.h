@@ -52,6 +52,7 @@ void AddWhatIf(CLI::App& app, Chosen& chosen);
 void AddExport(CLI::App& app, Chosen& chosen);
 void AddViews(CLI::App& app, Chosen& chosen);
 void AddDiff(CLI::App& app, Chosen& chosen);
+void AddHistory(CLI::App& app, Chosen& chosen);
 void AddFlame(CLI::App& app, Chosen& chosen);
 void AddProfile(CLI::App& app, Chosen& chosen);
 void AddDoctor(CLI::App& app, Chosen& chosen);

@@ -10,6 +10,7 @@ enum class ExitCode : int {
   kUsage = 2,      // or unusable input
   kStraggler = 3,  // with --exit-code: a straggler with verdict sure or likely
   kHang = 3,       // `lockstep hang`: the job does not move
+  kWorse = 3,      // `lockstep history trend --exit-code`: the newest change is for the worse
   kNotFound = 4,   // the job or capture does not exist
   kDenied = 5,
   kTimedOut = 6,

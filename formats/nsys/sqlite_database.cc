@@ -55,23 +55,6 @@ bool IsSqlite(std::string_view first_bytes) {
   return first_bytes.substr(0, kSqliteMagicBytes) == std::string_view("SQLite format 3\0", kSqliteMagicBytes);
 }
 
-void SqliteCloser::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
-void SqliteCloser::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-
-absl::StatusOr<SqliteStatement> PrepareSqlite(sqlite3* database, const std::string& sql) {
-  sqlite3_stmt* statement = nullptr;
-  if (sqlite3_prepare_v2(database, sql.data(), static_cast<int>(sql.size()), &statement, nullptr) !=
-      SQLITE_OK) {
-    return absl::InvalidArgumentError(sqlite3_errmsg(database));
-  }
-  return SqliteStatement(statement);
-}
-
-absl::Status ExecuteSqlite(sqlite3* database, const std::string& sql) {
-  if (sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK) return absl::OkStatus();
-  return absl::InvalidArgumentError(sqlite3_errmsg(database));
-}
-
 std::string SqlName(std::string_view name) {
   std::string out = "\"";
   for (const char c : name) {

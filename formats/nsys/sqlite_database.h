@@ -13,9 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-
-struct sqlite3;
-struct sqlite3_stmt;
+#include "base/sqlite/sqlite_handle.h"
 
 namespace lockstep::formats {
 
@@ -23,16 +21,10 @@ namespace lockstep::formats {
 inline constexpr size_t kSqliteMagicBytes = 16;
 bool IsSqlite(std::string_view first_bytes);
 
-struct SqliteCloser {
-  void operator()(sqlite3* database) const;
-  void operator()(sqlite3_stmt* statement) const;
-};
-using SqliteHandle = std::unique_ptr<sqlite3, SqliteCloser>;
-using SqliteStatement = std::unique_ptr<sqlite3_stmt, SqliteCloser>;
-
-// Fail with kInvalidArgument and SQLite's message.
-absl::StatusOr<SqliteStatement> PrepareSqlite(sqlite3* database, const std::string& sql);
-absl::Status ExecuteSqlite(sqlite3* database, const std::string& sql);
+using sqlite::ExecuteSqlite;
+using sqlite::PrepareSqlite;
+using sqlite::SqliteHandle;
+using sqlite::SqliteStatement;
 
 // Returns a name quoted for SQL; the name may hold any characters.
 std::string SqlName(std::string_view name);

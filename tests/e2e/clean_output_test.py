@@ -20,7 +20,7 @@ LOCKSTEP = str(BIN / "lockstep")
 EVIL = "A\x1b[31mB\x1b]0;title\x07C\x9b2JD\rE\nF\x7fG\u202eH\u2066I\u2069J\u2028K"
 BAD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 # Commands that read no capture.
-OTHER = {"run", "trace", "status", "top", "hang", "record", "doctor", "health", "config", "job", "node", "token", "audit", "completion", "man", "export"}
+OTHER = {"run", "trace", "status", "top", "hang", "record", "doctor", "health", "config", "job", "node", "token", "audit", "history", "completion", "man", "export"}
 
 
 def kineto(rank):

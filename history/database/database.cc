@@ -1,0 +1,22 @@
+#include "history/database/database.h"
+
+#include "base/rpc/status_macros.h"
+
+namespace lockstep::history {
+
+absl::StatusOr<Writing> Writing::Begin(Database& database) {
+  LOCKSTEP_RETURN_IF_ERROR(database.BeginWriting());
+  return Writing(database);
+}
+
+Writing::~Writing() {
+  if (database_ != nullptr) database_->Rollback();
+}
+
+absl::Status Writing::Commit() {
+  LOCKSTEP_RETURN_IF_ERROR(database_->Commit());
+  database_ = nullptr;
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep::history
