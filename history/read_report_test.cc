@@ -59,7 +59,7 @@ TEST(ReadReportTest, ReadsTheSummary) {
   EXPECT_EQ(read->findings[1].list, kSharedLosses);
 }
 
-std::string With(std::string from, const std::string& to) {
+std::string With(const std::string& from, const std::string& to) {
   std::string text = kReport;
   text.replace(text.find(from), from.size(), to);
   return text;

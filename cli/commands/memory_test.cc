@@ -32,7 +32,7 @@ class MemoryTest : public ProgramTest {
   // Writes a job of 790,000 rows. Rank 5's kernels take half as long again. Every step ends with an
   // all-reduce.
   std::string WriteJob() const {
-    const std::string path = folder_ + "/job.timeline";
+    std::string path = folder_ + "/job.timeline";
     std::ofstream out(path);
     out << "lockstep-timeline 1\njob test\nworld " << kJobRanks << "\nhost node-a\ngroup dp.0 dp 0-"
         << kJobRanks - 1

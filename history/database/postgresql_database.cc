@@ -56,9 +56,9 @@ absl::Status CheckUrl(const Libpq& pq, const std::string& url) {
 std::string NameOfConnection(const Libpq& pq, pg_conn* connection) {
   LibpqOption* options = pq.conninfo(connection);
   if (options == nullptr) return "postgresql://";
-  const std::string name = absl::StrCat("postgresql://", ServerText(OptionValue(options, "host").data()), ":",
-                                        ServerText(OptionValue(options, "port").data()), "/",
-                                        ServerText(OptionValue(options, "dbname").data()));
+  std::string name = absl::StrCat("postgresql://", ServerText(OptionValue(options, "host").data()), ":",
+                                  ServerText(OptionValue(options, "port").data()), "/",
+                                  ServerText(OptionValue(options, "dbname").data()));
   pq.conninfoFree(options);
   return name;
 }

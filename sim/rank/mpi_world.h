@@ -86,7 +86,7 @@ class StepVote {
 class MpiResolver final : public CollectiveResolver {
  public:
   // All ranks must construct it, because it creates a communicator per group.
-  MpiResolver(const Program& program);
+  explicit MpiResolver(const Program& program);
   ~MpiResolver() override;
   void Enter(OpRun run, uint32_t message, VirtualTime entry) override;
   // Passes completed operations from MPI to the engine. Returns whether one had completed.
