@@ -34,7 +34,7 @@ constexpr char kHistoryAbout[] =
     "Keep summaries of captures, and find since when a job is slower.\n"
     "\n"
     "The history is an SQLite file of this user, or a PostgreSQL server that a site shares. --db or\n"
-    "LOCKSTEP_HISTORY names it: a path, or postgresql://USER@HOST/DATABASE. Passwords belong into "
+    "LOCKSTEP_HISTORY names it: a path, or postgresql://USER@HOST/DATABASE. Passwords belong in "
     "~/.pgpass.\n"
     "\n"
     "Examples:\n"

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cli/commands/memory_limit.h"
 #include "cli/common/program_fixture.h"
 #include "gmock/gmock.h"
 
@@ -154,6 +156,18 @@ TEST_F(MemoryTest, AWhatIfSaysWhichStepsItReplayed) {
   const Result part = Run("lockstep whatif " + job + " --fix rank=5 --memory 140MiB");
   EXPECT_EQ(part.code, 0) << part.err;
   EXPECT_THAT(part.out, HasSubstr("whole steps were analysed"));
+}
+
+// Here and not in memory_limit_test.cc, because sanitizers have allocators of their own.
+TEST(MemoryLimitDeathTest, EndsWithAnErrorThatNamesTheFlag) {
+  EXPECT_EXIT(
+      {
+        LimitMemory(256 * kMiB);
+        std::vector<std::unique_ptr<char[]>> taken;
+        for (int i = 0; i < 64; ++i) taken.push_back(std::make_unique<char[]>(16 << 20));
+        ::_exit(0);
+      },
+      testing::ExitedWithCode(1), "the input needs more than 256 MiB of memory \\(--memory\\)");
 }
 
 }  // namespace
