@@ -142,7 +142,10 @@ class Session:
                     cli.kill()  # a background process of an interrupted section
             self.stop_daemon()
             for pid in self.stray_daemons():
-                os.kill(pid, signal.SIGKILL)
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass  # it ended with its parent
             for log in self.sockets.glob("*.log"):
                 shutil.copy(log, self.folder / log.name)
             shutil.rmtree(self.sockets, ignore_errors=True)
@@ -176,12 +179,13 @@ class Session:
         self.daemon = None
 
     def stray_daemons(self):
-        """Returns the daemons that `lockstep run` started here and that still run."""
+        """Returns the daemons that `lockstep run` started here and that still run, and one whose start a signal interrupted. The bundle's
+        loader runs them, so their own name is the loader's."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and (entry / "comm").read_text().strip() == "lockstepd" and \
-                        str(self.socket).encode() in (entry / "cmdline").read_bytes():
+                words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+                if str(self.socket).encode() in words and any(word.rsplit(b"/", 1)[-1] == b"lockstepd" for word in words):
                     found.append(int(entry.name))
             except OSError:
                 continue
