@@ -154,8 +154,9 @@ def main():
     errors = [r["error"] for r in faulty if r["error"] is not None]
     for q, label in ((0.5, "median"), (0.9, "p90")):
         if errors:
-            low, high = quantile_interval(errors, q) or (None, None)
-            print(f"{'predicted gain, relative error, ' + label:52} {quantile(errors, q):8.3f}  {low:.3f}..{high:.3f}  n {len(errors)}")
+            interval = quantile_interval(errors, q)
+            between = f"{interval[0]:.3f}..{interval[1]:.3f}" if interval and None not in interval else "too few for an interval"
+            print(f"{'predicted gain, relative error, ' + label:52} {quantile(errors, q):8.3f}  {between}  n {len(errors)}")
     if args.o:
         pathlib.Path(args.o).write_text(json.dumps(rows, indent=1) + "\n")
 
