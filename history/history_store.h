@@ -56,7 +56,7 @@ class HistoryStore {
   // Returns the captures of the filter, oldest first.
   absl::StatusOr<std::vector<CaptureHead>> Captures(const CaptureFilter& filter);
   absl::StatusOr<std::vector<CaptureContext>> Contexts(const CaptureFilter& filter);
-  // kNotFound: there is no capture of this id.
+  // kNotFound: the history does not have this id.
   absl::StatusOr<CaptureSummary> Capture(const std::string& id);
   // Returns the id of the capture that `name` is or begins. kNotFound: none; kInvalidArgument: several.
   absl::StatusOr<std::string> FindId(const std::string& name);

@@ -112,10 +112,7 @@ absl::Status PrepareSchema(Database& database, Purpose purpose, const Clock& clo
   LOCKSTEP_RETURN_IF_ERROR(CheckNotNewer(database, version, newest));
   if (version == newest) return absl::OkStatus();
   if (purpose == Purpose::kRead) {
-    if (version == 0) {
-      return absl::NotFoundError(absl::StrCat("there is no history in ", database.name(),
-                                              ": `lockstep history add CAPTURE` begins one"));
-    }
+    if (version == 0) return NoHistoryIn(database.name());
     return absl::FailedPreconditionError(
         absl::StrCat(database.name(), " has version ", version,
                      " of the history's tables: `lockstep history add` of this version "

@@ -25,6 +25,7 @@ void ExpectFile(const std::string& path, const std::string& text) {
 class SchemaTest : public HistoryTest {};
 
 TEST_F(SchemaTest, TheTablesAreThoseOfTheGoldenFile) {
+  // The statements are the same for both engines, so one golden file shows them.
   if (on_server_) GTEST_SKIP() << "SQLite keeps the text of the statements, PostgreSQL does not";
   const std::unique_ptr<Database> database = Opened();
   ASSERT_TRUE(PrepareSchema(*database, Purpose::kWrite, FixedClock()).ok());

@@ -122,7 +122,8 @@ TEST(FitMemory, RefusesIfNotTwoStepsFit) {
 TEST(FitMemory, MovesTablesToADiskBeforeItLeavesOutSteps) {
   capture::Capture capture = SlowRank2();
   MemoryLimit limit = LimitFor(capture, 0.7);
-  limit.disk_folders = {testing::TempDir(), "/var/tmp"};
+  limit.disk_folders = {testing::TempDir(), "/var/tmp", "."};
+  // In some containers all folders are in memory.
   if (!capture::DiskRows::Create(limit.disk_folders).ok()) GTEST_SKIP() << "no folder is on a disk";
   const auto fit = FitIntoMemory(limit, capture);
   ASSERT_TRUE(fit.ok()) << fit.status();

@@ -33,7 +33,8 @@ std::vector<uint64_t> Numbers(size_t count) {
 class DiskRowsTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto disk = DiskRows::Create({testing::TempDir(), "/var/tmp"});
+    auto disk = DiskRows::Create({testing::TempDir(), "/var/tmp", "."});
+    // In some containers all folders are in memory, where such a file would save nothing.
     if (!disk.ok()) GTEST_SKIP() << disk.status();
     disk_ = *std::move(disk);
   }

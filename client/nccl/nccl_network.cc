@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include "client/nccl/copy_field.h"
+
 namespace lockstep::client {
 namespace {
 
@@ -11,25 +13,20 @@ using ring::NetworkWait;
 
 constexpr auto kUnordered = std::memory_order_relaxed;
 
-template <typename T>
-void CopyValue(const std::atomic<T>& from, std::atomic<T>& to) {
-  to.store(from.load(kUnordered), kUnordered);
-}
-
 // The writer of `from` may run at the same time.
 void CopyEntry(const NetworkEntry& from, NetworkEntry& to) {
   const uint64_t use = from.use.load(std::memory_order_acquire);
   to.use.store(0, kUnordered);
   std::atomic_thread_fence(std::memory_order_release);
-  CopyValue(from.communicator, to.communicator);
-  CopyValue(from.position, to.position);
-  CopyValue(from.started_ns, to.started_ns);
-  CopyValue(from.moved_ns, to.moved_ns);
-  CopyValue(from.waits, to.waits);
-  CopyValue(from.peer, to.peer);
-  CopyValue(from.channel, to.channel);
-  CopyValue(from.steps, to.steps);
-  CopyValue(from.steps_done, to.steps_done);
+  CopyField(from.communicator, to.communicator);
+  CopyField(from.position, to.position);
+  CopyField(from.started_ns, to.started_ns);
+  CopyField(from.moved_ns, to.moved_ns);
+  CopyField(from.waits, to.waits);
+  CopyField(from.peer, to.peer);
+  CopyField(from.channel, to.channel);
+  CopyField(from.steps, to.steps);
+  CopyField(from.steps_done, to.steps_done);
   // An entry that was given to another operation meanwhile is written by that operation's start.
   if (from.use.load(std::memory_order_acquire) == use) to.use.store(use, std::memory_order_release);
 }

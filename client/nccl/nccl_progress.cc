@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "client/nccl/copy_field.h"
 #include "wire/ring/record.h"
 
 namespace lockstep::client {
@@ -28,11 +29,6 @@ bool HasText(const ring::ProgressText<words>& text, const char* wanted) {
     if (text.word[i].load(kRelaxed) != other.word[i].load(kRelaxed)) return false;
   }
   return true;
-}
-
-template <typename T>
-void CopyField(const std::atomic<T>& from, std::atomic<T>& to) {
-  to.store(from.load(kRelaxed), kRelaxed);
 }
 
 // The writer of `from` may run at the same time. The position is read before and after the fields.

@@ -48,8 +48,9 @@ class NcclProxy {
       : recorder_(recorder), clock_(clock), window_(window) {}
 
   // ---- NCCL's threads; kEventProxyOp, kEventProxyStep, kEventKernelChannel ----
-  // Returns null if the event is not recorded: there is no place (counted), or it is a step of an operation
-  // that is not recorded. NCCL may start a step several times before it begins to wait; these are one step.
+  // Returns null if the event is not recorded. This happens if all places are taken, which is counted, and to
+  // the steps of an operation that is not recorded. NCCL may start a step several times before it begins to
+  // wait; these are one step.
   // `followed` is the event's handle of NcclNetwork, or null.
   void* OnStart(uint64_t comm, const NcclEvent& event, void* followed);
   // Returns the handle of NcclNetwork that was passed with the event's start, or null.

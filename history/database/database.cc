@@ -1,8 +1,14 @@
 #include "history/database/database.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/rpc/status_macros.h"
 
 namespace lockstep::history {
+
+absl::Status NoHistoryIn(const std::string& place) {
+  return absl::NotFoundError(
+      absl::StrCat(place, " has no history yet: `lockstep history add CAPTURE` creates it"));
+}
 
 absl::StatusOr<Writing> Writing::Begin(Database& database) {
   LOCKSTEP_RETURN_IF_ERROR(database.BeginWriting());

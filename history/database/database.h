@@ -43,6 +43,9 @@ class Database {
   virtual const std::string& name() const = 0;
 };
 
+// Returns kNotFound, for a database that has not been created and is only read. `place` names it.
+absl::Status NoHistoryIn(const std::string& place);
+
 // A transaction. Without Commit(), the destructor undoes it. The database outlives it.
 class Writing {
  public:

@@ -106,6 +106,7 @@ TEST_F(DatabasesTest, AMissingLibpqIsNamedWithItsPackage) {
 }
 
 TEST_F(DatabasesTest, APasswordInAUrlIsRefusedAndNotRepeated) {
+  // Only users of PostgreSQL need libpq. CI installs it.
   const auto pq = Libpq::Load();
   if (!pq.ok()) GTEST_SKIP() << pq.status();
   for (const char* url :
@@ -118,6 +119,7 @@ TEST_F(DatabasesTest, APasswordInAUrlIsRefusedAndNotRepeated) {
 }
 
 TEST_F(DatabasesTest, AServerThatDoesNotAnswerIsNamed) {
+  // Only users of PostgreSQL need libpq. CI installs it.
   const auto pq = Libpq::Load();
   if (!pq.ok()) GTEST_SKIP() << pq.status();
   const absl::Status status =

@@ -110,10 +110,7 @@ absl::StatusOr<std::unique_ptr<Database>> PostgresqlDatabase::Open(const Libpq& 
 absl::Status PostgresqlDatabase::UseSchema(Purpose purpose) {
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<Row> found,
                             Run("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = 'lockstep'", {}));
-  if (found.empty() && purpose == Purpose::kRead) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no history in ", name_, ": `lockstep history add CAPTURE` begins one"));
-  }
+  if (found.empty() && purpose == Purpose::kRead) return NoHistoryIn(name_);
   if (found.empty()) {
     LOCKSTEP_ASSIGN_OR_RETURN(Writing writing, Writing::Begin(*this));
     LOCKSTEP_RETURN_IF_ERROR(Run("CREATE SCHEMA IF NOT EXISTS lockstep", {}).status());

@@ -24,7 +24,8 @@ class PostgresqlDatabase final : public Database {
   // `lockstep` is created if it is missing.
   //
   // kInvalidArgument: the URL cannot be read, or has a password, which other users see in the list of
-  // processes. kNotFound: with kRead, there is no schema. kUnavailable: no server answers.
+  // processes. kNotFound: the schema is missing, with kRead. kUnavailable: the server does not
+  // answer.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const Libpq& pq, const std::string& url,
                                                         Purpose purpose);
 

@@ -39,8 +39,7 @@ absl::Status CheckSqliteFile(const std::string& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.ok()) return absl::OkStatus();
   if (errno != ENOENT) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  return absl::NotFoundError(
-      absl::StrCat("there is no history in ", path, ": `lockstep history add CAPTURE` begins one"));
+  return NoHistoryIn(path);
 }
 
 void BindSqlite(sqlite3_stmt* statement, int place, const Value& value) {

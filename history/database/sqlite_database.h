@@ -22,8 +22,8 @@ class SqliteDatabase final : public Database {
   // Opens the file. With kWrite, a missing file is created with mode 0600, and its folders with mode 0700. A
   // statement waits up to `patience` for other writers.
   //
-  // kNotFound: with kRead, there is no file. kInvalidArgument: it is not an SQLite database. Other errors
-  // have the system's reason.
+  // With kRead, a missing file is kNotFound. A file that is not an SQLite database is kInvalidArgument. Other
+  // errors have the system's reason.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path, Purpose purpose,
                                                         Nanos patience = Nanos::Seconds(30));
 

@@ -182,7 +182,7 @@ class History:
 
     def test_a_history_that_does_not_exist_is_not_created_by_a_reader(self):
         for words in (("list",), ("show", "x"), ("trend", "x"), ("compare", "a", "b"), ("prune", "--keep-days", "1")):
-            self.assertIn("there is no history", self.run_cli(*words, code=4))
+            self.assertIn("has no history yet", self.run_cli(*words, code=4))
 
 
 class Sqlite(History, unittest.TestCase):
