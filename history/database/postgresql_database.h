@@ -23,9 +23,8 @@ class PostgresqlDatabase final : public Database {
   // leaves out from its variables and files: PGHOST, PGSERVICE, PGPASSFILE. With kWrite, the schema
   // `lockstep` is created if it is missing.
   //
-  // kInvalidArgument: the URL cannot be read, or has a password, which other users see in the list of
-  // processes. kNotFound: the schema is missing, with kRead. kUnavailable: the server does not
-  // answer.
+  // kInvalidArgument: the URL cannot be read, or has a password. Other users see a password in the list of
+  // processes. kNotFound: the schema is missing, with kRead. kUnavailable: the server does not answer.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const Libpq& pq, const std::string& url,
                                                         Purpose purpose);
 
