@@ -22,8 +22,8 @@ FOLDERS = [
     ("scenario", ["scenario"], ["base"]),
     # The client runs in users' processes. It may therefore use only the header-only part of base.
     ("client", ["client/record", "client/cupti", "client/nccl", "client/nvtx", "client/python", "client"], ["wire/ring", "wire/foreign", "base/*.h"]),
-    ("sim", ["sim/cupti", "sim/device", "sim/driver", "sim/cudart", "sim/nccl", "sim/nccl/testing", "sim/engine", "sim/rank", "sim/rank/testing"],
-     ["wire/foreign", "scenario", "base"]),
+    ("sim", ["sim/cupti", "sim/device", "sim/driver", "sim/cudart", "sim/nccl", "sim/nccl/testing", "sim/engine", "sim/rank", "sim/rank/testing", "sim/fleet"],
+     ["wire/foreign", "wire/columns", "scenario", PROTO, "base"]),
     ("daemon", ["daemon/stacks", "daemon/loop", "daemon/node", "daemon/kineto", "daemon/broker", "daemon/ras", "daemon/clients", "daemon/drain", "daemon/captures", "daemon/watch", "daemon/uplink", "daemon"],
      ["wire/fields", "wire/ring", "wire/columns", "wire/losses", PROTO, "base"]),
     ("capture", ["capture/model", "capture/store", "capture/align", "capture/infer"], ["wire/fields", "wire/columns", "base"]),

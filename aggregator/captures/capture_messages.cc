@@ -60,7 +60,8 @@ v1::FromAggregator ArmMessage(const std::string& capture, Purpose purpose, const
   arm.set_timeout_ns(ArmTimeout(request, limits).ns());
   arm.set_framework(request.framework());
   arm.set_sample(purpose == Purpose::kSample);
-  for (const CaptureRank& rank : ranks.all()) {
+  for (const size_t i : ranks.OnNode(daemon.node_id)) {
+    const CaptureRank& rank = ranks.at(i);
     if (rank.seen.daemon != daemon || !rank.refused.empty()) continue;
     *arm.add_processes() = rank.seen.rank.process();
     if (rank.kineto) *arm.add_kineto() = rank.seen.rank.process();

@@ -1,6 +1,7 @@
 #include "aggregator/captures/capture_ranks.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "aggregator/nodes/clock.h"
@@ -35,16 +36,22 @@ CaptureRanks::CaptureRanks(const Selection& selection, const v1::TraceRequest& r
       rank.state.set_state(v1::RankState::FAILED);
       rank.state.set_text(rank.refused);
     }
+    on_node_[seen.daemon.node_id].push_back(ranks_.size());
     ranks_.push_back(std::move(rank));
   }
+}
+
+const std::vector<size_t>& CaptureRanks::OnNode(const std::string& node_id) const {
+  static const auto& none = *new std::vector<size_t>();
+  const auto found = on_node_.find(node_id);
+  return found == on_node_.end() ? none : found->second;
 }
 
 size_t CaptureRanks::Find(const std::string& node_id, const v1::ProcessKey& process) const {
   // Compares the node, not the daemon, because a restarted daemon continues with the processes of its
   // predecessor.
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (ranks_[i].seen.daemon.node_id == node_id && IsProcess(ranks_[i].seen.rank.process(), process))
-      return i;
+  for (const size_t i : OnNode(node_id)) {
+    if (IsProcess(ranks_[i].seen.rank.process(), process)) return i;
   }
   return ranks_.size();
 }
@@ -151,9 +158,10 @@ bool CaptureRanks::AnyKineto() const {
 
 std::vector<DaemonKey> CaptureRanks::Daemons(Of ranks) const {
   std::vector<DaemonKey> out;
+  std::set<DaemonKey> seen;
   for (const CaptureRank& rank : ranks_) {
     if (ranks == Of::kArmed && !rank.armed) continue;
-    if (std::find(out.begin(), out.end(), rank.seen.daemon) == out.end()) out.push_back(rank.seen.daemon);
+    if (seen.insert(rank.seen.daemon).second) out.push_back(rank.seen.daemon);
   }
   return out;
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "aggregator/captures/selection.h"
 #include "aggregator/captures/session_limits.h"
 #include "aggregator/nodes/seen_rank.h"
@@ -47,6 +48,8 @@ class CaptureRanks {
   CaptureRanks(const Selection& selection, const v1::TraceRequest& request, const SessionLimits& limits);
 
   const std::vector<CaptureRank>& all() const { return ranks_; }
+  // Returns the ranks of a node in ascending order. The nodes are indexed, because a job may have thousands.
+  const std::vector<size_t>& OnNode(const std::string& node_id) const;
   const CaptureRank& at(size_t rank) const { return ranks_[rank]; }
   // Returns the number of ranks if the process is not in this capture on that node.
   size_t Find(const std::string& node_id, const v1::ProcessKey& process) const;
@@ -86,6 +89,7 @@ class CaptureRanks {
  private:
   const Nanos gone_wait_;
   std::vector<CaptureRank> ranks_;  // never resized
+  absl::flat_hash_map<std::string, std::vector<size_t>> on_node_;
 };
 
 }  // namespace lockstep::aggregator

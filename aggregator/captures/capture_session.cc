@@ -1,6 +1,7 @@
 #include "aggregator/captures/capture_session.h"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,8 @@ namespace {
 
 // A start that is nearer gets no phase of its own.
 constexpr Nanos kReportedDelay = Nanos::Seconds(1);
+// Clients arm within some milliseconds, and thousands of daemons need some hundred.
+constexpr Nanos kSoon = Nanos::Millis(300);
 
 }  // namespace
 
@@ -37,18 +40,21 @@ absl::StatusOr<std::unique_ptr<CaptureSession>> CaptureSession::Create(std::stri
       new CaptureSession(std::move(id), purpose, std::move(selection), request, env, env.clock.Now()));
   MutexLock lock(&session->mutex_);
   if (absl::Status made = MakeOwnFolder(folder, OwnFolder::kStoredCapture); !made.ok()) return made;
+  // Both wait for the disk, and the ranks are armed afterwards. Together they wait once.
+  std::future<absl::StatusOr<std::unique_ptr<CaptureJournal>>> journal_made =
+      std::async(std::launch::async, [&s = *session, &folder] { return s.MakeJournal(folder); });
   auto writer = capture::RecordsWriter::Create(folder, MakeManifest(session->Facts(), {}));
+  absl::StatusOr<std::unique_ptr<CaptureJournal>> journal = journal_made.get();
   if (!writer.ok()) return writer.status();
-  absl::StatusOr<std::unique_ptr<CaptureJournal>> journal = CaptureJournal::None();
-  if (purpose == Purpose::kCapture) {
-    const CaptureSession& s = *session;
-    journal =
-        CaptureJournal::Create(folder, {MakeJournalBegin(s.id_, s.selection_, s.request_, s.made_at_), {}});
-  }
   if (!journal.ok()) return journal.status();
   session->data_ = std::make_unique<CaptureData>(*std::move(writer), *std::move(journal), session->selection_,
                                                  env.limits.store, env.lost);
   return session;
+}
+
+absl::StatusOr<std::unique_ptr<CaptureJournal>> CaptureSession::MakeJournal(const std::string& folder) const {
+  if (purpose_ != Purpose::kCapture) return CaptureJournal::None();
+  return CaptureJournal::Create(folder, {MakeJournalBegin(id_, selection_, request_, made_at_), {}});
 }
 
 CaptureFacts CaptureSession::Facts() const {
@@ -58,6 +64,7 @@ CaptureFacts CaptureSession::Facts() const {
 }
 
 v1::TraceFinished CaptureSession::Run(const Emit& emit) {
+  SendArms();
   emit(AcceptedEvent(id_, selection_));
   Arm(emit);
   Start();
@@ -100,13 +107,10 @@ bool CaptureSession::Holds(const std::string& node_id, const v1::ProcessKey& pro
 
 bool CaptureSession::RunsOn(const std::string& node_id) const {
   MutexLock lock(&mutex_);
-  return phase_ != CapturePhase::kClosed &&
-         std::any_of(selection_.ranks.begin(), selection_.ranks.end(),
-                     [&](const SeenRank& seen) { return seen.daemon.node_id == node_id; });
+  return phase_ != CapturePhase::kClosed && !ranks_.OnNode(node_id).empty();
 }
 
-void CaptureSession::Arm(const Emit& emit) {
-  emit(PhaseEvent(PhaseName(CapturePhase::kArming)));
+void CaptureSession::SendArms() {
   std::vector<std::pair<DaemonKey, v1::FromAggregator>> arms;
   {
     MutexLock lock(&mutex_);
@@ -115,8 +119,24 @@ void CaptureSession::Arm(const Emit& emit) {
       arms.emplace_back(daemon, ArmMessage(id_, purpose_, request_, env_.limits, ranks_, daemon));
   }
   for (const auto& [daemon, arm] : arms) env_.daemons.Send(daemon, arm);
+}
+
+bool CaptureSession::AllArmSoon() {
+  MutexLock lock(&mutex_);
+  changed_.WaitFor(&mutex_, kSoon, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || ranks_.AllSettled(phase_);
+  });
+  return !stopping_ && std::all_of(ranks_.all().begin(), ranks_.all().end(),
+                                   [](const CaptureRank& rank) { return rank.armed; });
+}
+
+void CaptureSession::Arm(const Emit& emit) {
+  emit(PhaseEvent(PhaseName(CapturePhase::kArming)));
   const Nanos timeout = ArmTimeout(request_, env_.limits);
-  WaitFor(emit, MonoNow() + timeout,
+  const MonoTime until = MonoNow() + timeout;
+  // The events wait, because writing thousands of them to the caller would delay the start.
+  if (AllArmSoon()) return;
+  WaitFor(emit, until,
           [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || ranks_.AllSettled(phase_); });
   MutexLock lock(&mutex_);
   for (size_t i = 0; i < ranks_.all().size(); ++i) {
@@ -150,6 +170,7 @@ void CaptureSession::AwaitStart(const Emit& emit) {
     if (plan_.t0() == JobTime()) return;
     triggered = plan_.triggered();
     ahead = plan_.t0() - env_.clock.Now();
+    EmitPending(emit, MonoTime());
   }
   if (ahead > kReportedDelay) {
     v1::TraceEvent event = PhaseEvent(PhaseName(CapturePhase::kStarting));

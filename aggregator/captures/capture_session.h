@@ -113,7 +113,11 @@ class CaptureSession {
   CaptureSession(std::string id, Purpose purpose, Selection selection, const v1::TraceRequest& request,
                  const SessionEnvironment& env, JobTime made_at);
 
+  // Creates the journal in `folder`, or none for a sample. Uses only constant members.
+  absl::StatusOr<std::unique_ptr<CaptureJournal>> MakeJournal(const std::string& folder) const;
+
   // The phases of Run(), in order.
+  void SendArms();
   void Arm(const Emit& emit);
   void Start();
   // Waits until T0; reports the time left if it is long.
@@ -123,6 +127,8 @@ class CaptureSession {
   void Drain(const Emit& emit);
   v1::TraceFinished Close(const Emit& emit);
 
+  // Waits a moment without emitting events. Returns true if all ranks are armed.
+  bool AllArmSoon();
   // Waits until `done` returns true or until `until`, and emits events meanwhile. `done` is called with the
   // lock held.
   void WaitFor(const Emit& emit, MonoTime until, const std::function<bool()>& done);

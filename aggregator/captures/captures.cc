@@ -149,6 +149,7 @@ v1::TraceFinished Captures::Trace(const v1::TraceRequest& request, const Caller&
   v1::TraceFinished finished;
   finished.set_outcome(v1::TraceFinished::FAILED);
   const MonoTime begun = MonoNow();
+  const JobTime received = clock_.Now();
   auto session = Begin(request, caller, Purpose::kCapture);
   if (!session.ok()) {
     if (absl::IsNotFound(session.status())) finished.set_outcome(v1::TraceFinished::NO_SUCH_JOB);
@@ -163,7 +164,8 @@ v1::TraceFinished Captures::Trace(const v1::TraceRequest& request, const Caller&
                {{"capture", session->session->id()},
                 {"job", selection.job},
                 {"uid", selection.uid},
-                {"ranks", selection.ranks.size()}});
+                {"ranks", selection.ranks.size()},
+                {"received_unix_ns", received.ns()}});
   const auto emit_to_all = [&](const v1::TraceEvent& event) {
     session->feed->Add(event);
     emit(event);

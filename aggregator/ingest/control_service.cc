@@ -1,6 +1,7 @@
 #include "aggregator/ingest/control_service.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,12 +49,16 @@ absl::Status SendFile(const std::string& folder, const std::string& name,
                       grpc::internal::WriterInterface<v1::FetchChunk>& writer, uint64_t& bytes) {
   const std::string path = absl::StrCat(folder, "/", name);
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+  struct stat file {};
+  if (!fd.ok() || ::fstat(fd.get(), &file) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+  // A capture has a small file for each of its thousands of ranks, so a chunk is not larger than the file.
+  const auto piece_bytes = std::clamp<size_t>(static_cast<size_t>(file.st_size), 1, kChunkBytes);
   v1::FetchChunk chunk;
   chunk.set_name(name);
   while (true) {
     std::string& data = *chunk.mutable_data();
-    data.resize(kChunkBytes);
+    data.resize(piece_bytes);
     const ssize_t n = ::read(fd.get(), data.data(), data.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));

@@ -1,9 +1,16 @@
-# ./dev bench [NAME-PART]: runs all micro-benchmarks, each of which prints its floor, and then an import as a user runs it.
+# ./dev bench [NAME-PART]: runs all micro-benchmarks, each of which prints its floor, then an import as a user runs it, and captures of
+# many simulated nodes.
 . tools/dev/lib.sh
-if [ "${1:-}" = --help ]; then echo "usage: ./dev bench [part of a name]"; exit; fi
+if [ "${1:-}" = --help ]; then
+  echo "usage: ./dev bench [part of a name]"
+  echo "  import  reads a recorded trace as a user does"
+  echo "  fleet   captures up to 1,024 simulated nodes: trigger and verdict, with goals and floors (docs/performance.md)"
+  echo "  others  micro-benchmarks beside their sources (docs/measurements.md)"
+  exit
+fi
 install build
 say "building (release)"
-configure_and_build release benches lockstep
+configure_and_build release benches lockstep lockstep-aggregator lockstep-sim-fleet
 part=${1:-}
 for program in build/release/bench/*; do
   [ -x "$program" ] && [ -f "$program" ] || continue
@@ -19,4 +26,8 @@ case import in *"$part"*)
   else
     echo "import: $traces does not exist, so the import benchmark was skipped" >&2
   fi ;;
+esac
+case fleet in *"$part"*)
+  say "fleet"
+  python3 tools/dev/fleet_bench.py build/release/bin ;;
 esac
