@@ -178,13 +178,15 @@ class Parser {
 
   absl::Status Index(char letter, std::string_view word, Op* op) {
     uint32_t* target = letter == 't'   ? &op->thread
+                       : letter == 'f' ? &op->follows
                        : letter == 's' ? &op->stream
                        : letter == 'n' ? &op->name
                        : letter == 'g' ? &op->group
                                        : &op->event;
-    if (word.size() < 2 || word[0] != letter || !ToNumber(word.substr(1), target)) {
+    const char prefix = letter == 'f' ? 't' : letter;
+    if (word.size() < 2 || word[0] != prefix || !ToNumber(word.substr(1), target)) {
       return Fail(fmt::format("expected an index like `{1}0`, got `{0}`", word.substr(0, 40),
-                              std::string(1, letter)));
+                              std::string(1, prefix)));
     }
     return absl::OkStatus();
   }
@@ -219,6 +221,7 @@ class Parser {
     if (key == "own") return Time(value, &op->service_time);
     if (key == "tail") return Time(value, &op->tail);
     if (key == "more") return More(value, op);
+    if (key == "follows") return Index('f', value, op);
     if (key == "unlaunched")
       op->launched = false;
     else if (key == "wait")

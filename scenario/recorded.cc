@@ -180,10 +180,17 @@ class ProgramWriter {
     }
   }
 
-  Nanos HostGap(uint32_t thread, Nanos at, Nanos end) {
-    const Nanos base = std::max(Nanos(), thread_end_[thread].value_or(Nanos()));
-    thread_end_[thread] = end;
-    return at - base;
+  // Sets the gap of a host op. Threads of one process hand work to each other, as PyTorch's backward thread
+  // does, so the op also follows the op of another thread that ended last before it.
+  void PlaceHost(Nanos at, Nanos end, Op& op) {
+    Nanos base = std::max(Nanos(), thread_end_[op.thread].value_or(Nanos()));
+    for (uint32_t t = 0; t < thread_end_.size(); ++t) {
+      if (t == op.thread || !thread_end_[t] || *thread_end_[t] > at || *thread_end_[t] <= base) continue;
+      base = *thread_end_[t];
+      op.follows = t;
+    }
+    thread_end_[op.thread] = end;
+    op.gap = at - base;
   }
 
   void EmitMark(OpKind kind, const RecordedRange& range, Nanos at) {
@@ -191,7 +198,7 @@ class ProgramWriter {
     op.kind = kind;
     op.thread = range.thread;
     op.name = kind == OpKind::kPush ? range.name : kNoIndex;
-    op.gap = HostGap(range.thread, at, at);
+    PlaceHost(at, at, op);
     out_.program.push_back(op);
   }
 
@@ -203,7 +210,7 @@ class ProgramWriter {
     op.thread = call.thread;
     op.cbid = call.cbid;
     op.driver = call.driver;
-    op.gap = HostGap(call.thread, call.start, call.end);
+    PlaceHost(call.start, call.end, op);
     op.service_time = call.end - call.start;
     op.wait = wait.wait;
     if (wait.wait == Wait::kStreams) op.wait_streams = wait.streams;

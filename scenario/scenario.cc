@@ -73,6 +73,8 @@ absl::Status CheckOp(const Scenario& s, size_t r, const Op& op) {
         r, op,
         op.IsHost() ? "its thread is not declared in this rank" : "its stream is not declared in this rank");
   }
+  if (op.IsHost() && op.follows != kNoIndex && op.follows >= rank.threads.size())
+    return Invalid(r, op, "follows= names a thread that is not declared in this rank");
   const bool named = op.kind == OpKind::kKernel || op.kind == OpKind::kCollective || op.kind == OpKind::kPush;
   if (named && op.name >= s.names.size()) return Invalid(r, op, "its name is not declared");
   for (uint32_t stream : op.wait_streams) {

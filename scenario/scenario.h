@@ -5,7 +5,8 @@
 // reproduces the recorded stamps to the nanosecond. With a fault, all later operations move as they would in
 // the job.
 //
-//   call        start = max(end of the thread's previous host op, iteration origin) + gap
+//   call        start = max(end of the thread's previous host op, end of the last host op above of the thread
+//                           that it follows, iteration origin) + gap
 //               end   = max(start + service time, ends of the device work it waits for) + tail
 //   device op   start = max(end of the stream's previous op, start of its call,
 //                           ends of the events it waits for, iteration origin) + gap
@@ -89,6 +90,8 @@ struct Op {
   OpKind kind = OpKind::kCall;
   uint32_t line = 0;    // line in the source file, 0 = made in memory; not compared
   uint32_t thread = 0;  // host ops: index into Rank::threads
+  // host ops: another thread, which hands over to this one with its last host op above; kNoIndex: none
+  uint32_t follows = kNoIndex;
   uint32_t stream = 0;  // device and event ops: index into Rank::streams
   bool launched =
       true;            // device ops: true if the last call above launched it, false if the launch is unknown

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "scenario/generator.h"
+#include "scenario/recorded.h"
 
 namespace lockstep::scenario {
 namespace {
@@ -41,6 +42,25 @@ TEST(Scenario, RoundTrips) {
   ASSERT_EQ(back->ranks.size(), 8u);
   EXPECT_EQ(back->ranks[7].program.size(), s.ranks[7].program.size());
   EXPECT_EQ(back->names, s.names);
+}
+
+TEST(Scenario, HandoversBetweenThreadsRoundTrip) {
+  const std::string head = "lockstep-scenario 1\nname k\nrank host=a device=0\nstream id=7\nthread id=0\n";
+  const std::string text = head +
+                           "thread id=1\ncall t0 r211 gap=0 own=1\npush t1 n0 gap=2 follows=t0\n"
+                           "call t1 r211 gap=0 own=1 follows=t0\npop t1 gap=0 follows=t0\n";
+  const absl::StatusOr<Scenario> s = Parse(text, "f");
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_EQ(s->ranks[0].program[0].follows, kNoIndex);
+  EXPECT_EQ(s->ranks[0].program[1].follows, 0u);
+  const absl::StatusOr<Scenario> back = Parse(Text(*s), "f");
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(Text(*back), Text(*s));
+  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(back->ranks[0].program[i].follows, 0u) << i;
+  EXPECT_EQ(ErrorOf(head + "call t0 r211 gap=0 own=1 follows=t1\n"),
+            "f: scenario, rank 0, line 6: follows= names a thread that is not declared in this rank");
+  EXPECT_EQ(ErrorOf(head + "call t0 r211 gap=0 own=1 follows=1\n"),
+            "f:6: expected an index like `t0`, got `1`");
 }
 
 TEST(Scenario, NamesOfAnyTextRoundTrip) {
@@ -178,6 +198,33 @@ TEST(Scenario, DamagedTextNeverCrashesTheReader) {
 TEST(Scenario, NamesAMissingFile) {
   EXPECT_THAT(std::string(ReadFile("/nonexistent/x.scenario").status().message()),
               HasSubstr("/nonexistent/x.scenario"));
+}
+
+TEST(Recorded, AThreadFollowsTheOneThatHandedOverToIt) {
+  RecordedRank recorded;
+  recorded.host = "a";
+  recorded.streams = {7};
+  recorded.threads = {0, 1};
+  const auto call = [&](int64_t start, int64_t end, uint32_t thread) {
+    RecordedCall c;
+    c.start = Nanos(start);
+    c.end = Nanos(end);
+    c.thread = thread;
+    recorded.calls.push_back(c);
+  };
+  call(0, 10, 0);
+  call(12, 20, 1);
+  call(25, 30, 0);
+  call(28, 32, 1);  // while the other thread is inside its call
+  recorded.ranges.push_back({Nanos(40), Nanos(50), 0, 0});
+  const Rank rank = ToProgram(recorded);
+  const std::vector<std::pair<uint32_t, int64_t>> expected = {{kNoIndex, 0}, {0, 2}, {1, 5},
+                                                              {kNoIndex, 8}, {1, 8}, {kNoIndex, 10}};
+  ASSERT_EQ(rank.program.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(rank.program[i].follows, expected[i].first) << i;
+    EXPECT_EQ(rank.program[i].gap.ns(), expected[i].second) << i;
+  }
 }
 
 TEST(Generator, AcceptsUsualShapesAndRefusesAbsurdOnes) {

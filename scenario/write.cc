@@ -26,6 +26,10 @@ void AppendGeometry(const Geometry& g, std::string* out) {
   if (g.dynamic_shared_bytes != 0) fmt::format_to(Into(out), " dsmem={}", g.dynamic_shared_bytes);
 }
 
+void AppendFollows(const Op& op, std::string* out) {
+  if (op.follows != kNoIndex) fmt::format_to(Into(out), " follows=t{}", op.follows);
+}
+
 void AppendCall(const Op& op, std::string* out) {
   fmt::format_to(Into(out), "call t{} {}{} gap={} own={}", op.thread, op.driver ? "d" : "r", op.cbid,
                  op.gap.ns(), op.service_time.ns());
@@ -38,6 +42,7 @@ void AppendCall(const Op& op, std::string* out) {
     }
   }
   if (op.tail != Nanos()) fmt::format_to(Into(out), " tail={}", op.tail.ns());
+  AppendFollows(op, out);
 }
 
 void AppendCollective(const Op& op, std::string* out) {
@@ -62,9 +67,11 @@ void AppendOp(const Op& op, std::string* out) {
       break;
     case OpKind::kPush:
       fmt::format_to(Into(out), "push t{} n{} gap={}", op.thread, op.name, op.gap.ns());
+      AppendFollows(op, out);
       break;
     case OpKind::kPop:
       fmt::format_to(Into(out), "pop t{} gap={}", op.thread, op.gap.ns());
+      AppendFollows(op, out);
       break;
     case OpKind::kKernel:
       fmt::format_to(Into(out), "kernel s{} n{}", op.stream, op.name);

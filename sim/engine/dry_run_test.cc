@@ -199,6 +199,22 @@ TEST(DryRun, ACallAfterASyncStartsAfterTheDeviceIsDone) {
   EXPECT_EQ(Record(w, 0, 1, 0).start.ns(), 1020);
 }
 
+// The main thread launches, then the backward thread, then the main thread again.
+TEST(DryRun, AThreadThatFollowsAnotherIsDelayedWithIt) {
+  for (const int64_t own : {5, 100}) {
+    const Scenario s = Parsed(
+        "rank host=a device=0\nstream id=7\nthread id=0\nthread id=1\n"
+        "call t0 r17 gap=10 own=" +
+        std::to_string(own) +
+        "\ncall t1 r17 gap=1 own=7 follows=t0\ncall t0 r17 gap=2 own=3 follows=t1\n"
+        "call t1 r17 gap=1 own=1\n");
+    const WorldHistory w = DryRun(s, {}, 1);
+    EXPECT_EQ(Record(w, 0, 0, 1).start.ns(), 11 + own);
+    EXPECT_EQ(Record(w, 0, 0, 2).start.ns(), 20 + own);
+    EXPECT_EQ(Record(w, 0, 0, 3).start.ns(), 19 + own) << "it follows its own thread alone";
+  }
+}
+
 TEST(DryRun, AnEventDelaysTheOtherStream) {
   const Scenario s = Parsed(
       "name k\nrank host=a device=0\nstream id=7\nstream id=8\nthread id=0\n"

@@ -116,6 +116,8 @@ class Compiler {
       Link(thread_last_[op.thread], node);
     else
       thread_first_[op.thread] = node;
+    if (op.follows != kNoIndex && op.follows != op.thread && thread_last_[op.follows] != kNoIndex)
+      Link(thread_last_[op.follows], node);
     thread_last_[op.thread] = node;
     if (op.kind != OpKind::kCall) return;
     call_op_ = i;
