@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "analysis/explain/causes.h"
 #include "analysis/time/collective_table.h"
 #include "analysis/time/step_breakdown.h"
@@ -110,6 +111,15 @@ void AddClocks(const RowInput& in, const std::vector<std::string>& hosts, Captur
   }
 }
 
+// `steps` are the numbers of the last steps of the window.
+std::string UnfinishedText(const std::vector<int64_t>& steps) {
+  const std::string which = steps.size() == 1
+                                ? absl::StrCat("step ", steps.front(), " is")
+                                : absl::StrCat("steps ", steps.front(), " to ", steps.back(), " are");
+  return absl::StrCat(which, " not used: the host had launched ", steps.size() == 1 ? "it" : "them",
+                      ", but the window ended before the devices had finished");
+}
+
 // Adds remarks that a reader of the numbers needs.
 void AddNotes(const RowInput& in, const std::vector<std::string>& hosts, CaptureRow& row) {
   row.notes = in.capture.notes;
@@ -117,6 +127,7 @@ void AddNotes(const RowInput& in, const std::vector<std::string>& hosts, Capture
   if (in.steps.begin_unknown)
     row.notes.push_back("step " + std::to_string(*in.steps.begin_unknown) +
                         " is not used: nothing was recorded before it, so its begin is uncertain");
+  if (!in.steps.unfinished.empty()) row.notes.push_back(UnfinishedText(in.steps.unfinished));
   for (std::string& note : DeviceNotes(in.capture, hosts)) row.notes.push_back(std::move(note));
   for (size_t h = 0; h < in.clock.hosts().size(); ++h) {
     if (!in.clock.hosts()[h].step_noticed) continue;

@@ -18,7 +18,8 @@ namespace lockstep::analysis {
 struct StepMark {
   HostInterval host;
   std::optional<int64_t> number;  // the number in its name
-  bool whole = false;             // begin and end were recorded
+  bool whole = false;             // begin, end and all device work were recorded
+  bool unfinished = false;        // the window ended before its device work
   uint32_t activities = 0;        // device work launched in it; the caller fills it in
 };
 

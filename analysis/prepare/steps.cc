@@ -7,23 +7,14 @@
 
 #include "analysis/prepare/stats.h"
 #include "analysis/prepare/step_marks.h"
+#include "analysis/prepare/unfinished_steps.h"
 
 namespace lockstep::analysis {
 namespace {
 
-// A step with less device work than this share of the median is a fragment at the edge of the window
-// (tb_plugin's rule).
-constexpr double kStub = 0.8;
 constexpr size_t kStepsToSpare = 3;
 // Communication that ends this soon after a step's end still belongs to that step.
 constexpr Nanos kEndsWith = Nanos::Micros(20);
-
-// Index of the range that contains `t`, or else of the last range before it; -1 before the first.
-int32_t LastStarted(const std::vector<StepMark>& seen, HostTime t) {
-  const auto after = std::upper_bound(seen.begin(), seen.end(), t,
-                                      [](HostTime at, const StepMark& s) { return at < s.host.start; });
-  return static_cast<int32_t>(after - seen.begin()) - 1;
-}
 
 // Without launch records, work across a step's end belongs to the step that contains most of it.
 // Communication may be posted long before, so it belongs to the step in which it ends.
@@ -86,7 +77,11 @@ class StepFinder {
     std::vector<double> counts;
     for (const StepMark& s : seen_[r]) counts.push_back(s.activities);
     const double least = kStub * Median(counts);
-    for (StepMark* edge : {&seen_[r].front(), &seen_[r].back()}) edge->whole &= edge->activities >= least;
+    seen_[r].front().whole &= seen_[r].front().activities >= least;
+    for (size_t k = FirstUnfinished(rank, calls_[r], seen_[r]); k < seen_[r].size(); ++k) {
+      seen_[r][k].whole = false;
+      seen_[r][k].unfinished = true;
+    }
   }
 
   // Gives each step a name that is the same on all ranks, and selects the used steps.
@@ -129,7 +124,8 @@ class StepFinder {
       --best_length;
     }
     out_.partial = static_cast<uint32_t>(by_name.size() - best_length);
-    for (Row it = best_first; out_.names.size() < best_length; ++it) {
+    Row it = best_first;
+    for (; out_.names.size() < best_length; ++it) {
       out_.names.push_back(it->first);
       for (size_t r = 0; r < n; ++r) {
         RankStep step{.device_end = HostTime::Min()};
@@ -141,7 +137,17 @@ class StepFinder {
       }
     }
     if (out_.names.empty()) return;
+    for (; it != by_name.end(); ++it) {
+      if (Unfinished(it->second)) out_.unfinished.push_back(it->first);
+    }
     for (size_t r = 0; r < n; ++r) Number(r, used[r]);
+  }
+
+  bool Unfinished(const std::vector<uint32_t>& places) const {
+    for (size_t r = 0; r < places.size(); ++r) {
+      if (places[r] != capture::kNone && !seen_[r].empty() && seen_[r][places[r]].unfinished) return true;
+    }
+    return false;
   }
 
   bool Whole(const std::vector<uint32_t>& places) const {

@@ -43,8 +43,9 @@ struct Steps {
   std::vector<int64_t> names;  // number of each step, or its index from 0 if numbers repeat
   std::vector<RankSteps> ranks;
   std::optional<int64_t>
-      begin_unknown;     // the first step, if it was left out because nothing was recorded before it
-  uint32_t partial = 0;  // steps that were left out because a rank did not record them whole
+      begin_unknown;  // the first step, if it was left out because nothing was recorded before it
+  std::vector<int64_t> unfinished;  // steps at the end whose device work the window did not hold whole
+  uint32_t partial = 0;             // steps that were left out because a rank did not record them whole
   size_t count() const { return names.size(); }
   bool found() const { return source != StepSource::kWindow; }
   bool marked() const { return source == StepSource::kRanges || source == StepSource::kNamedRanges; }

@@ -128,6 +128,52 @@ TEST(Steps, AStubAtTheEndIsNotAStep) {
   EXPECT_THAT(StepsOf(t.Build()).names, ElementsAre(0, 1, 2, 3));
 }
 
+// The host has launched the work of ten steps when the window ends. Its device has run that of six and a
+// part.
+TEST(Steps, LeavesOutStepsThatTheDeviceHasNotRunYet) {
+  for (const bool with_calls : {true, false}) {
+    TimelineBuilder t;
+    t.Rank(0).Api("cudaMalloc", -50, 1);
+    for (int k = 0; k < 10; ++k) {
+      t.Rank(0).Step(k, 20.0 * k, 20);
+      for (int i = 0; i < 100; ++i) {
+        const double launch = 20.0 * k + 0.1 * i;
+        if (k < 6 || (k == 6 && i < 90))
+          t.Rank(0).Kernel("k", 20 + 30.0 * k + 0.3 * i, 0.3, 7, launch);
+        else if (with_calls)
+          t.Rank(0).Api("cudaLaunchKernel", launch, 0.05);
+      }
+      t.Rank(0).Api("cudaEventQuery", 20.0 * k + 15, 1);
+    }
+    const Steps steps = StepsOf(t.Build());
+    if (with_calls) {
+      EXPECT_THAT(steps.names, ElementsAre(0, 1, 2, 3, 4, 5));
+      EXPECT_THAT(steps.unfinished, ElementsAre(6, 7, 8, 9));
+    } else {
+      EXPECT_THAT(steps.names, ElementsAre(0, 1, 2, 3, 4, 5, 6)) << "nine tenths of a step are no fragment";
+      EXPECT_THAT(steps.unfinished, ElementsAre(7, 8, 9));
+    }
+  }
+}
+
+// Two percent of the records are lost everywhere, so the last step is as whole as the others.
+TEST(Steps, RandomLossesDoNotShortenTheWindow) {
+  TimelineBuilder t;
+  t.Rank(0).Api("cudaMalloc", -50, 1);
+  for (int k = 0; k < 8; ++k) {
+    t.Rank(0).Step(k, 200.0 * k, 200);
+    for (int i = 0; i < 100; ++i) {
+      if ((7 * k + i) % 50 != 0)
+        t.Rank(0).Kernel("k", 200.0 * k + 10 + i, 1, 7, 200.0 * k + 5 + i);
+      else
+        t.Rank(0).Api("cudaLaunchKernel", 200.0 * k + 5 + i, 0.5);
+    }
+  }
+  const Steps steps = StepsOf(t.Build());
+  EXPECT_EQ(steps.count(), 8u);
+  EXPECT_TRUE(steps.unfinished.empty());
+}
+
 TEST(Steps, LeavesOutABeginWithoutAPredecessorIfOtherStepsRemain) {
   for (const int count : {3, 6}) {
     TimelineBuilder t;
