@@ -49,6 +49,7 @@ Gains::Gains(const GraphInput& input)
   worker.replay.Rerun(worker.timing, {});
   step_durations_ = worker.replay.StepDurations();
   step_ns_ = worker.replay.StepTime();
+  host_pace_ = HostPace(graph_, worker.replay);
   rank_gain_bounds_ = Bounds(worker.replay.CriticalPath());
   Rest();  // the split needs much memory and no worker
 }
@@ -194,6 +195,7 @@ void Gains::SettleContention(Worker& worker, Sweeps sweeps) const {
 std::vector<double> Gains::GainNow(const Replay& replay) const {
   std::vector<double> gain = replay.StepDurations();
   for (size_t k = 0; k < gain.size(); ++k) gain[k] = step_durations_[k] - gain[k];
+  host_pace_.Limit(replay, gain);
   return gain;
 }
 

@@ -17,6 +17,7 @@
 
 #include "analysis/compare/classes.h"
 #include "analysis/compare/typical.h"
+#include "analysis/gains/host_pace.h"
 #include "analysis/prepare/stages.h"
 #include "analysis/replay/attribution.h"
 #include "analysis/replay/contention.h"
@@ -50,7 +51,8 @@ class Gains {
   // Frees the memory of the replays. The next what-if takes it again.
   void Rest();
 
-  // The time by which each step gets shorter with `fix`, by used step. Call after Measure().
+  // The time by which each step gets shorter with `fix`, by used step, as far as the hosts keep up
+  // (host_pace.h). Call after Measure().
   std::vector<double> Of(const Fix& fix);
   std::vector<std::vector<double>> OfEach(std::span<const Fix> fixes);
   // The same for any timing: `change` turns the observed timing into the one to replay.
@@ -144,6 +146,7 @@ class Gains {
   double step_ns_ = 0, ideal_step_ns_ = 0, lost_ns_ = 0, straggler_free_step_ns_ = 0,
          transfer_free_step_ns_ = 0, ideal_transfer_free_step_ns_ = 0;
   std::vector<double> step_durations_;
+  HostPace host_pace_;
   std::vector<RankCost> rank_costs_;
   std::vector<double> owner_costs_;
   std::vector<std::vector<double>> rank_step_costs_;
