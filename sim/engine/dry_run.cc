@@ -221,12 +221,16 @@ Nanos MeanStep(const scenario::Scenario& scenario, const WorldHistory& history) 
 }
 
 Nanos MeanIteration(const scenario::Scenario& scenario, const WorldHistory& history) {
-  if (scenario.pacing == scenario::Pacing::kChain) return MeanStep(scenario, history);
   std::vector<VirtualTime> ends(history.ranks[0].step_starts.size());
   for (const RankHistory& rank : history.ranks) {
     for (const TrueRecord& r : rank.records) {
       if (r.step < ends.size()) ends[r.step] = std::max(ends[r.step], r.end);
     }
+  }
+  if (scenario.pacing == scenario::Pacing::kChain) {
+    if (ends.size() < 2) return history.ranks[0].end - VirtualTime();
+    const size_t first = ends.size() > 4 ? 2 : 0;
+    return (ends.back() - ends[first]) / static_cast<int64_t>(ends.size() - 1 - first);
   }
   Nanos sum;
   VirtualTime before;  // the latest end of an earlier iteration

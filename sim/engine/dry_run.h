@@ -46,9 +46,11 @@ WorldHistory DryRun(const scenario::Scenario& scenario, const ModelSettings& set
 // four iterations, because they fill the launch queue. For a loop it returns the period.
 Nanos MeanStep(const scenario::Scenario& scenario, const WorldHistory& history);
 
-// Returns the mean duration of an iteration. For a chain this is MeanStep. For a loop it is the mean time to
-// the iteration's latest end on any rank. It counts from the iteration's origin, or from the end of the
-// iterations before, if that is later: an iteration is not charged for the delay of those before it.
+// Returns the mean duration of an iteration. For a chain it is the mean distance between the iterations'
+// latest ends on any rank, without the first two of more than four iterations. Hosts may run ahead of it. For
+// a loop it is the mean time to the iteration's latest end on any rank. It counts from the iteration's
+// origin, or from the end of the iterations before, if that is later: an iteration is not charged for the
+// delay of those before it.
 Nanos MeanIteration(const scenario::Scenario& scenario, const WorldHistory& history);
 
 }  // namespace lockstep::sim

@@ -215,6 +215,22 @@ TEST(DryRun, AThreadThatFollowsAnotherIsDelayedWithIt) {
   }
 }
 
+// No host waits for a device, so the hosts run ahead.
+TEST(DryRun, AnIterationLastsAsLongAsTheSlowestRankNeeds) {
+  const auto iteration = [](const std::string& kernel) {
+    const std::string rest =
+        "\nstream id=7\nthread id=0\ncall t0 r211 gap=10 own=5\nkernel s0 n0 gap=0 own=100\n"
+        "call t0 r211 gap=5 own=5\ncoll s0 n0 g0 all_reduce gap=0 own=20 bytes=4\n";
+    std::string slow = rest;
+    slow.replace(slow.find("own=100"), 7, "own=" + kernel);
+    const Scenario s = Parsed("name k\ngroup comm=1 name=g members=0,1\nrank host=a device=0" + rest +
+                              "rank host=a device=1" + slow);
+    return MeanIteration(s, DryRun(s, {}, 8)).ns();
+  };
+  EXPECT_EQ(iteration("100"), 120);
+  EXPECT_EQ(iteration("300"), 320);
+}
+
 TEST(DryRun, AnEventDelaysTheOtherStream) {
   const Scenario s = Parsed(
       "name k\nrank host=a device=0\nstream id=7\nstream id=8\nthread id=0\n"
