@@ -113,11 +113,12 @@ void AddClocks(const RowInput& in, const std::vector<std::string>& hosts, Captur
 
 // `steps` are the numbers of the last steps of the window.
 std::string UnfinishedText(const std::vector<int64_t>& steps) {
-  const std::string which = steps.size() == 1
-                                ? absl::StrCat("step ", steps.front(), " is")
-                                : absl::StrCat("steps ", steps.front(), " to ", steps.back(), " are");
-  return absl::StrCat(which, " not used: the host had launched ", steps.size() == 1 ? "it" : "them",
-                      ", but the window ended before the devices had finished");
+  if (steps.size() == 1) {
+    return absl::StrCat("step ", steps.front(),
+                        " is not used: the window ended before all of its device work was done");
+  }
+  return absl::StrCat("steps ", steps.front(), " to ", steps.back(),
+                      " are not used: the window ended before all of their device work was done");
 }
 
 // Adds remarks that a reader of the numbers needs.
