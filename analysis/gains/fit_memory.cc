@@ -18,21 +18,24 @@
 namespace lockstep::analysis {
 namespace {
 
+constexpr char kNeedsAllRows[] = "the output needs all rows";
+
 AnalysisSize SizeOf(const capture::Capture& capture, const MemoryLimit& limit) {
   const capture::HeldBytes held = capture::HeldBytesOf(capture);
-  return {capture::CountAnalysedRows(capture), (held.rows + held.other) * (limit.with_copy ? 2 : 1),
-          limit.with_page};
+  return {capture::CountAnalysedRows(capture),
+          (held.rows + held.other) * (limit.with_copy ? 2 : 1) + limit.other_bytes, limit.with_page};
 }
 
-std::string NeedText(const AnalysisSize& size) {
-  return absl::StrCat("the analysis of ", size.rows, " kernels, copies and calls needs some ",
-                      MemoryText(BytesToAnalyze(size, 1)), " of memory");
+absl::Status Refusal(const std::string& need, const MemoryLimit& limit, const std::string& reason) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      need, " of memory and may use ", MemoryText(limit.bytes), " (", limit.option, "); ", reason,
+      ": record a shorter window or fewer steps (--duration, --steps), or raise ", limit.option));
 }
 
 absl::Status TooLarge(const AnalysisSize& size, const MemoryLimit& limit, const std::string& reason) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      NeedText(size), " and may use ", MemoryText(limit.bytes), " (", limit.option, "); ", reason,
-      ": record a shorter window or fewer steps (--duration, --steps), or raise ", limit.option));
+  return Refusal(absl::StrCat("the analysis of ", size.rows, " kernels, copies and calls needs some ",
+                              MemoryText(BytesToAnalyze(size, 1))),
+                 limit, reason);
 }
 
 // Ranges of the rank's steps on its host. A rank without its own step marks has empty ones.
@@ -116,8 +119,17 @@ std::string MemoryText(uint64_t bytes) {
   return absl::StrFormat("%.1f GiB", static_cast<double>(bytes) / static_cast<double>(kGiB));
 }
 
-absl::StatusOr<MemoryFit> FitIntoMemory(const MemoryLimit& limit, capture::Capture& capture) {
-  MemoryFit fit{.threads = ThreadCount(limit.threads)};
+capture::RowOverflow::Fits FitsWithoutDisk(const MemoryLimit& limit) {
+  return [limit](uint64_t rows, uint64_t bytes) {
+    return limit.bytes == 0 ||
+           BytesToAnalyze({rows, bytes * (limit.with_copy ? 2 : 1) + limit.other_bytes, limit.with_page},
+                          1) <= limit.bytes;
+  };
+}
+
+absl::StatusOr<MemoryFit> FitIntoMemory(const MemoryLimit& limit, capture::Capture& capture,
+                                        std::unique_ptr<capture::DiskRows> disk) {
+  MemoryFit fit{.threads = ThreadCount(limit.threads), .disk = std::move(disk)};
   if (limit.bytes == 0) return fit;
   const auto fits = [&](const AnalysisSize& size) {
     const std::optional<unsigned> threads = ThreadsThatFit(size, ThreadCount(limit.threads), limit.bytes);
@@ -125,20 +137,31 @@ absl::StatusOr<MemoryFit> FitIntoMemory(const MemoryLimit& limit, capture::Captu
     return threads.has_value();
   };
   AnalysisSize size = SizeOf(capture, limit);
-  if (fits(size)) return fit;
+  if (fit.disk == nullptr && fits(size)) return fit;
   // Without a disk, the analysis continues with fewer steps.
-  if (auto disk = capture::DiskRows::Create(limit.disk_folders); disk.ok()) {
-    fit.disk = *std::move(disk);
-    fit.disk->Take(capture);
+  if (fit.disk == nullptr) fit.disk = capture::DiskRows::Create(limit.disk_folders).value_or(nullptr);
+  if (fit.disk != nullptr) {
     size.on_disk = true;
-    size.held_bytes -= std::min(size.held_bytes, fit.disk->bytes());
+    size.held_bytes -= std::min(size.held_bytes, fit.disk->Take(capture));
     if (fits(size)) return fit;
   }
-  if (limit.may_shorten == MayShorten::kNo) return TooLarge(size, limit, "the output needs all rows");
+  if (limit.may_shorten == MayShorten::kNo) return TooLarge(size, limit, kNeedsAllRows);
   absl::StatusOr<std::string> note = Shorten(limit, size, fit.disk.get(), capture);
   if (!note.ok()) return note.status();
   fit.note = *std::move(note);
   return fit;
+}
+
+absl::StatusOr<std::unique_ptr<capture::DiskRows>> FitRowsIntoMemory(
+    const MemoryLimit& limit, capture::Capture& capture, std::unique_ptr<capture::DiskRows> disk) {
+  AnalysisSize size = SizeOf(capture, limit);
+  if (limit.bytes == 0 || (disk == nullptr && BytesToHold(size) <= limit.bytes)) return disk;
+  if (disk == nullptr) disk = capture::DiskRows::Create(limit.disk_folders).value_or(nullptr);
+  if (disk != nullptr) size.held_bytes -= std::min(size.held_bytes, disk->Take(capture));
+  if (BytesToHold(size) <= limit.bytes) return disk;
+  return Refusal(absl::StrCat("the input of ", size.rows, " kernels, copies and calls needs some ",
+                              MemoryText(BytesToHold(size))),
+                 limit, kNeedsAllRows);
 }
 
 }  // namespace lockstep::analysis

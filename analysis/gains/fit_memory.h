@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "capture/model/capture.h"
 #include "capture/model/disk_rows.h"
+#include "capture/model/row_overflow.h"
 
 namespace lockstep::analysis {
 
@@ -22,8 +23,9 @@ struct MemoryLimit {
   unsigned threads = 0;             // most that may be used; 0: one per core
   // Folders for a temporary file, in order of preference. Empty: nothing is written to a disk.
   std::vector<std::string> disk_folders;
-  bool with_page = false;  // report.html follows
-  bool with_copy = false;  // Analyze() gets a pattern, for which it copies the capture
+  uint64_t other_bytes = 0;  // that the process holds besides the capture, such as another capture
+  bool with_page = false;    // report.html follows
+  bool with_copy = false;    // Analyze() gets a pattern, for which it copies the capture
   // kNo: the caller needs all rows, for example to write them in another format.
   MayShorten may_shorten = MayShorten::kYes;
 };
@@ -34,13 +36,22 @@ struct MemoryFit {
   std::string note;  // says which steps stayed; empty: all rows stayed. The capture's notes have it, too.
 };
 
-// Call it right before Analyze(), on one thread.
+// Returns true if one thread can analyse that many rows without a disk. For capture::RowOverflow.
+capture::RowOverflow::Fits FitsWithoutDisk(const MemoryLimit& limit);
+
+// Call it right before Analyze(), on one thread. `disk` has rows that moved while they were read, or is null.
 //
 // If one thread needs too much, it moves the capture's rows to a disk. If that does not suffice, it removes
 // rows from the capture. The last whole steps stay, as many as fit, and a note says how many of how many.
 // Fails with kResourceExhausted if even two steps do not fit, or if the capture has no steps. The error has
 // the rows, the memory that they need, the limit and the remedy.
-absl::StatusOr<MemoryFit> FitIntoMemory(const MemoryLimit& limit, capture::Capture& capture);
+absl::StatusOr<MemoryFit> FitIntoMemory(const MemoryLimit& limit, capture::Capture& capture,
+                                        std::unique_ptr<capture::DiskRows> disk = nullptr);
+
+// Like FitIntoMemory(), for an output that needs all rows and no analysis. Returns the file; null: all rows
+// are in memory.
+absl::StatusOr<std::unique_ptr<capture::DiskRows>> FitRowsIntoMemory(
+    const MemoryLimit& limit, capture::Capture& capture, std::unique_ptr<capture::DiskRows> disk = nullptr);
 
 // For people: "512 MiB", "1.4 GiB".
 std::string MemoryText(uint64_t bytes);

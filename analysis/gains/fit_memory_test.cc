@@ -24,21 +24,24 @@ using testing::IsEmpty;
 
 constexpr int kJobRanks = 4, kJobSteps = 20, kKernelsPerStep = 50;
 
-// Rank 2's kernels take twice as long. Each step ends with an all-reduce.
+// Rank 2's kernels take twice as long. Each step ends with an all-reduce, for which its host waits.
 capture::Capture SlowRank2(bool with_steps = true) {
   TimelineBuilder t;
   const uint32_t dp = t.Group("dp", {0, 1, 2, 3});
-  constexpr double kStepUs = 5000;
+  constexpr double kStepUs = 3200;
   for (int rank = 0; rank < kJobRanks; ++rank) {
     const double length = rank == 2 ? 60 : 30;
     t.Rank(rank).Api("cudaMalloc", -50, 1);
     for (int step = 0; step < kJobSteps; ++step) {
-      double at = kStepUs * step;
+      const double begin = kStepUs * step;
+      double at = begin;
       if (with_steps) t.Rank(rank).Step(step, at, kStepUs);
       for (int k = 0; k < kKernelsPerStep; ++k, at += length)
-        t.Rank(rank).Kernel("gemm", at + 20, length, 7, at + 10);
-      const double last = kStepUs * step + kKernelsPerStep * 60 + 20;
-      t.Rank(rank).Communication({.group = dp, .sequence = step}, at + 20, last + 100 - at - 20, 15, at + 15);
+        t.Rank(rank).Kernel("gemm", at + 20, length, 7, begin + 5 * k);
+      const double last = begin + kKernelsPerStep * 60 + 20, launched = begin + 5 * kKernelsPerStep;
+      t.Rank(rank).Communication({.group = dp, .sequence = step}, at + 20, last + 100 - at - 20, 15,
+                                 launched);
+      t.Rank(rank).StreamSynchronize(15, launched + 10, last + 105 - launched - 10);
     }
     t.Rank(rank).data().window = {TimelineBuilder::At(-100), TimelineBuilder::At(kStepUs * kJobSteps)};
   }
@@ -105,7 +108,7 @@ TEST(FitMemory, RefusesWithRowsNeedLimitAndRemedy) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(
       std::string(refused.status().message()),
-      AllOf(HasSubstr("8164 kernels, copies and calls"), HasSubstr("may use 1 MiB (--analysis-memory)"),
+      AllOf(HasSubstr("8244 kernels, copies and calls"), HasSubstr("may use 1 MiB (--analysis-memory)"),
             HasSubstr("--steps"), HasSubstr("raise --analysis-memory")));
 }
 
@@ -139,6 +142,29 @@ TEST(FitMemory, RefusesRatherThanShortenAnOutputOfAllRows) {
   MemoryLimit limit = LimitFor(capture, 0.5);
   limit.may_shorten = MayShorten::kNo;
   EXPECT_THAT(std::string(FitIntoMemory(limit, capture).status().message()),
+              HasSubstr("the output needs all rows"));
+}
+
+TEST(FitMemory, ReadingLeavesTheMemoryWhenOneThreadDoesNotFit) {
+  const capture::Capture capture = SlowRank2();
+  const AnalysisSize size = SizeOf(capture);
+  const uint64_t one_thread = BytesToAnalyze(size, 1);
+  EXPECT_TRUE(FitsWithoutDisk({.bytes = one_thread})(size.rows, size.held_bytes));
+  EXPECT_FALSE(FitsWithoutDisk({.bytes = one_thread - 1})(size.rows, size.held_bytes));
+  EXPECT_FALSE(FitsWithoutDisk({.bytes = one_thread, .other_bytes = 1})(size.rows, size.held_bytes));
+  EXPECT_FALSE(FitsWithoutDisk({.bytes = one_thread, .with_copy = true})(size.rows, size.held_bytes));
+  EXPECT_TRUE(FitsWithoutDisk({.bytes = 0})(size.rows, size.held_bytes)) << "no limit";
+}
+
+TEST(FitMemory, RowsWithoutAnAnalysisNeedLess) {
+  capture::Capture capture = SlowRank2();
+  MemoryLimit limit = {.bytes = BytesToHold(SizeOf(capture)), .may_shorten = MayShorten::kNo};
+  EXPECT_FALSE(FitIntoMemory(limit, capture).ok());
+  const auto fits = FitRowsIntoMemory(limit, capture);
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  EXPECT_EQ(*fits, nullptr);
+  limit.bytes -= 1;
+  EXPECT_THAT(std::string(FitRowsIntoMemory(limit, capture).status().message()),
               HasSubstr("the output needs all rows"));
 }
 

@@ -20,15 +20,17 @@ constexpr uint64_t kStepBytesPerRow = 25;
 
 }  // namespace
 
+uint64_t BytesToHold(const AnalysisSize& size) { return kProgramBytes + size.held_bytes; }
+
 uint64_t BytesToAnalyze(const AnalysisSize& size, unsigned threads) {
   const uint64_t one_thread = size.on_disk ? kBytesPerRowOnDisk : kBytesPerRow;
   const uint64_t analysis = one_thread + kBytesPerRowAndThread * (std::max(1u, threads) - 1);
   const uint64_t per_row = size.with_page ? std::max(analysis, kPageBytesPerRow) : analysis;
-  return kProgramBytes + size.held_bytes + size.rows * per_row;
+  return BytesToHold(size) + size.rows * per_row;
 }
 
 uint64_t BytesToFindSteps(const AnalysisSize& size) {
-  return kProgramBytes + size.held_bytes + size.rows * kStepBytesPerRow;
+  return BytesToHold(size) + size.rows * kStepBytesPerRow;
 }
 
 std::optional<unsigned> ThreadsThatFit(const AnalysisSize& size, unsigned threads, uint64_t most_bytes) {

@@ -22,6 +22,8 @@ struct AnalysisSize {
 
 // Returns the bytes of the process at the peak of the analysis, with that many replaying threads.
 uint64_t BytesToAnalyze(const AnalysisSize& size, unsigned threads);
+// Returns the bytes of the process that holds the capture.
+uint64_t BytesToHold(const AnalysisSize& size);
 // Returns the bytes of the process while it finds the steps of the capture.
 uint64_t BytesToFindSteps(const AnalysisSize& size);
 

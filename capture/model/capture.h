@@ -188,6 +188,8 @@ struct IncompleteRank {
   std::optional<Nanos> recorded;  // part of it that was recorded; nullopt: not known
 };
 
+class RowOverflow;
+
 struct Capture {
   std::string id;
   std::string job;
@@ -216,8 +218,8 @@ struct Capture {
 // Completes a filled capture. Sorts every table, names copies that have no name, and classifies communication
 // kernels by name where metadata is missing. Gives every communication kernel its Collective, and marks step
 // ranges. Infers the world size and the groups that the source left out. Without other evidence, one group
-// contains all ranks. Idempotent.
-void Finish(Capture& capture);
+// contains all ranks. Idempotent. `overflow` moves each rank once its tables are complete; null: they stay.
+void Finish(Capture& capture, RowOverflow* overflow = nullptr);
 
 }  // namespace lockstep::capture
 

@@ -34,29 +34,28 @@ struct EqualDetail {
   }
 };
 
-// Rows keep the order in which they were first used.
-void ShareDetails(RankData& rank) {
-  std::vector<KernelDetail> kept;
-  absl::flat_hash_set<uint32_t, HashOfDetail, EqualDetail> known(0, HashOfDetail{kept}, EqualDetail{kept});
-  for (DeviceActivity& a : rank.activities) {
-    if (a.kind != ActivityKind::kKernel || a.detail >= rank.kernel_details.size()) continue;
-    const KernelDetail& detail = rank.kernel_details[a.detail];
-    const auto found = known.find(detail);
-    if (found != known.end()) {
-      a.detail = *found;
-      continue;
-    }
-    a.detail = static_cast<uint32_t>(kept.size());
-    kept.push_back(detail);
-    known.insert(a.detail);
-  }
-  rank.kernel_details = std::move(kept);
-}
-
 }  // namespace
 
+void ShareDetails(std::vector<DeviceActivity>& activities, std::vector<KernelDetail>& rows) {
+  std::vector<KernelDetail> kept;
+  absl::flat_hash_set<uint32_t, HashOfDetail, EqualDetail> known(0, HashOfDetail{kept}, EqualDetail{kept});
+  for (DeviceActivity& a : activities) {
+    if (a.kind != ActivityKind::kKernel || a.detail >= rows.size()) continue;
+    const KernelDetail& detail = rows[a.detail];
+    const auto found = known.find(detail);
+    const auto place = static_cast<uint32_t>(found != known.end() ? *found : kept.size());
+    if (found == known.end()) {
+      kept.push_back(detail);
+      known.insert(place);
+    }
+    // The page of a row that is on a disk becomes memory if it is written.
+    if (a.detail != place) a.detail = place;
+  }
+  rows = std::move(kept);
+}
+
 void Compact(RankData& rank) {
-  ShareDetails(rank);
+  ShareDetails(rank.activities, rank.kernel_details);
   rank.kernel_details.shrink_to_fit();
   rank.activities.shrink_to_fit();
   rank.api_calls.shrink_to_fit();

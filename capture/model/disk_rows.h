@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,15 +31,18 @@ class DiskRows {
 
   // No other thread may use the table at the same time. A small table stays in memory. So does one that
   // does not fit on the disk. An error of the disk ends the process when the page is read. If RLIMIT_DATA is
-  // set, it grows by the bytes that moved, because it counts them still. Returns true if the table moved.
+  // set, it grows by the bytes that moved, because it counts them still. A table that was written since it
+  // moved may move again: its written pages then go to the same place. Returns the bytes that are on the disk
+  // now; 0: the table stays in memory.
   template <typename T>
-  bool Take(const std::vector<T>& table) {
+  uint64_t Take(const std::vector<T>& table) {
     return TakeBytes(reinterpret_cast<uintptr_t>(table.data()), table.size() * sizeof(T));
   }
-  // Takes the rows of all ranks.
-  void Take(const Capture& capture);
+  // Takes the tables of the rank, or of all ranks. Returns the bytes that are on the disk now.
+  uint64_t Take(const RankData& rank);
+  uint64_t Take(const Capture& capture);
 
-  // Frees the pages of rows [first, end) that were written since Take(table) returned true. These rows have
+  // Frees the pages of rows [first, end) that were written since Take(table) moved it. These rows have
   // their values of then, apart from rows on the first and the last page, which keep the written ones. Any
   // thread, unless another one uses these rows.
   template <typename T>
@@ -48,14 +53,33 @@ class DiskRows {
   uint64_t bytes() const;  // in the file
 
  private:
-  explicit DiskRows(Fd file) : file_(std::move(file)) {}
-  bool TakeBytes(uintptr_t begin, size_t size);
+  // A part of the file. Its bytes belong to the pages at an address.
+  struct Place {
+    size_t size;
+    uint64_t offset;
+  };
+
+  // The pages of a table, or some of them.
+  struct Pages {
+    uintptr_t begin;
+    size_t size;
+  };
+
+  explicit DiskRows(Fd file);
+  static Pages PagesIn(uintptr_t begin, size_t size);
+  uint64_t TakeBytes(uintptr_t begin, size_t size);
+  std::vector<Pages> WrittenIn(Pages pages) const;
+  bool Move(Pages pages, uint64_t offset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<Place> NewPlace(size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreePlacesAt(uintptr_t begin, size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void ForgetBytes(uintptr_t begin, size_t size);
 
   const Fd file_;
+  const Fd page_map_;  // of this process; not open if the system has none
   mutable Mutex mutex_;
-  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint32_t mappings_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uintptr_t, Place> places_ ABSL_GUARDED_BY(mutex_);  // by address; some tables may have ended
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;                 // of all places
+  uint64_t end_ ABSL_GUARDED_BY(mutex_) = 0;                   // of the file
 };
 
 }  // namespace lockstep::capture

@@ -79,6 +79,57 @@ TEST_F(DiskRowsTest, ForgetsWhatWasWritten) {
   for (size_t i = kFirst + kPage; i < kEnd - kPage; ++i) ASSERT_EQ(table[i], i + 7);
 }
 
+TEST_F(DiskRowsTest, AWrittenTableMovesAgainToTheSamePlace) {
+  constexpr size_t kCount = size_t{1} << 20;
+  std::vector<uint64_t> table = Numbers(kCount);
+  ASSERT_GT(disk_->Take(table), 0u);
+  const uint64_t on_disk = disk_->bytes();
+  for (size_t i = 0; i < kCount; i += 3) table[i] = 1;
+  const uint64_t written = AnonymousBytes();
+  EXPECT_GT(disk_->Take(table), 0u);
+  EXPECT_EQ(disk_->bytes(), on_disk);
+  EXPECT_LT(AnonymousBytes(), written - kCount * sizeof(uint64_t) / 2);
+  for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(table[i], i % 3 == 0 ? 1 : i + 7);
+}
+
+TEST_F(DiskRowsTest, OnlyWrittenPartsMoveAgain) {
+  constexpr size_t kCount = size_t{1} << 20, kFirst = 300'000, kEnd = 400'000;
+  std::vector<uint64_t> table = Numbers(kCount);
+  ASSERT_GT(disk_->Take(table), 0u);
+  for (size_t i = kFirst; i < kEnd; ++i) table[i] = 1;
+  table[900'000] = 1;
+  const uint64_t written = AnonymousBytes();
+  EXPECT_GT(disk_->Take(table), kCount * sizeof(uint64_t) - 8192) << "the whole table is on the disk";
+  EXPECT_LT(AnonymousBytes(), written - (kEnd - kFirst) * sizeof(uint64_t) / 2);
+  for (size_t i = 0; i < kCount; ++i)
+    ASSERT_EQ(table[i], (i >= kFirst && i < kEnd) || i == 900'000 ? 1 : i + 7);
+}
+
+// A file mapping at these addresses has ended with the first table.
+TEST_F(DiskRowsTest, AnotherTableAtTheSameAddressMoves) {
+  constexpr size_t kCount = size_t{1} << 20;
+  auto first = std::make_unique<std::vector<uint64_t>>(Numbers(kCount));
+  ASSERT_GT(disk_->Take(*first), 0u);
+  const uint64_t* const address = first->data();
+  first.reset();
+  std::vector<uint64_t> second(kCount, 3);
+  if (second.data() != address) GTEST_SKIP() << "the allocator chose another address";
+  ASSERT_GT(disk_->Take(second), 0u);
+  for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(second[i], 3u);
+}
+
+// Its rows of before are in the old place of the file until they are in the new one.
+TEST_F(DiskRowsTest, ATableThatGrewMovesInWhole) {
+  constexpr size_t kCount = size_t{1} << 19;
+  std::vector<uint64_t> table = Numbers(kCount);
+  table.reserve(2 * kCount);
+  ASSERT_GT(disk_->Take(table), 0u);
+  for (size_t i = kCount; i < 2 * kCount; ++i) table.push_back(i + 7);
+  ASSERT_GT(disk_->Take(table), 0u);
+  EXPECT_LT(disk_->bytes(), 2 * kCount * sizeof(uint64_t) + 1) << "the old place is free";
+  for (size_t i = 0; i < 2 * kCount; ++i) ASSERT_EQ(table[i], i + 7);
+}
+
 // The allocator may give the memory of a freed table to others.
 TEST_F(DiskRowsTest, FreedTablesLeaveUsableMemory) {
   for (int round = 0; round < 50; ++round) {

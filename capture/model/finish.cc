@@ -15,6 +15,7 @@
 #include "capture/model/compact.h"
 #include "capture/model/copy_name.h"
 #include "capture/model/kernel_name.h"
+#include "capture/model/row_overflow.h"
 
 namespace lockstep::capture {
 namespace {
@@ -107,42 +108,69 @@ void MarkSteps(const StringTable& strings, RankData& rank) {
     auto [it, fresh] = is_step.try_emplace(range.name, false);
     uint64_t number = 0;
     if (fresh) it->second = NamesStep(strings.Text(range.name), &number);
-    if (it->second) range.kind = RangeKind::kStep;
+    if (it->second && range.kind != RangeKind::kStep) range.kind = RangeKind::kStep;
   }
 }
 
-// Live captures have kernels under their linker names.
-void DemangleKernels(StringTable& strings, std::vector<RankData>& ranks) {
-  absl::flat_hash_map<NameId, NameId> demangled;
-  for (RankData& rank : ranks) {
+// Names that replace others. All names are found before a row is written, so that they have the same numbers
+// whether ranks stay in memory or not.
+class NewNames {
+ public:
+  NewNames(const std::vector<RankData>& ranks, StringTable& strings) : demangled_(strings.size(), kUnseen) {
+    DemangleKernels(ranks, strings);
+    NameCopies(ranks, strings);
+  }
+
+  void Give(RankData& rank) const {
     for (DeviceActivity& a : rank.activities) {
-      if (a.kind != ActivityKind::kKernel) continue;
-      auto [it, fresh] = demangled.try_emplace(a.name, a.name);
-      if (fresh) {
-        const std::string name = DemangledKernelName(strings.Text(a.name));
-        if (!name.empty()) it->second = strings.Intern(name);
+      if (a.kind == ActivityKind::kKernel) {
+        if (a.name.value() < demangled_.size() && a.name != demangled_[a.name.value()])
+          a.name = demangled_[a.name.value()];
+      } else if (LacksName(rank, a)) {
+        a.name = copies_.at(KeyOf(a, rank.copy_details[a.detail]));
       }
-      a.name = it->second;
     }
   }
-}
 
-// Some sources give copies a kind but no name.
-void NameCopies(StringTable& strings, std::vector<RankData>& ranks) {
-  absl::flat_hash_map<uint32_t, NameId> names;
-  for (RankData& rank : ranks) {
-    for (DeviceActivity& a : rank.activities) {
-      if (a.kind == ActivityKind::kKernel || a.name != kNoName || a.detail >= rank.copy_details.size())
-        continue;
-      const CopyDetail& d = rank.copy_details[a.detail];
-      const bool set = a.kind == ActivityKind::kMemset;
-      const auto [it, fresh] = names.try_emplace(uint32_t{set} << 24 | uint32_t{d.copy_kind} << 16 |
-                                                 uint32_t{d.src_kind} << 8 | d.dst_kind);
-      if (fresh) it->second = strings.Intern(CopyName(a.kind, d));
-      a.name = it->second;
+ private:
+  static constexpr NameId kUnseen{kNone};
+
+  // Live captures have kernels under their linker names.
+  void DemangleKernels(const std::vector<RankData>& ranks, StringTable& strings) {
+    for (const RankData& rank : ranks) {
+      for (const DeviceActivity& a : rank.activities) {
+        if (a.kind != ActivityKind::kKernel || a.name.value() >= demangled_.size()) continue;
+        NameId& demangled = demangled_[a.name.value()];
+        if (demangled != kUnseen) continue;
+        const std::string name = DemangledKernelName(strings.Text(a.name));
+        demangled = name.empty() ? a.name : strings.Intern(name);
+      }
     }
   }
-}
+
+  // Some sources give copies a kind but no name.
+  void NameCopies(const std::vector<RankData>& ranks, StringTable& strings) {
+    for (const RankData& rank : ranks) {
+      for (const DeviceActivity& a : rank.activities) {
+        if (a.kind == ActivityKind::kKernel || !LacksName(rank, a)) continue;
+        const CopyDetail& detail = rank.copy_details[a.detail];
+        const auto [it, fresh] = copies_.try_emplace(KeyOf(a, detail));
+        if (fresh) it->second = strings.Intern(CopyName(a.kind, detail));
+      }
+    }
+  }
+
+  static bool LacksName(const RankData& rank, const DeviceActivity& a) {
+    return a.name == kNoName && a.detail < rank.copy_details.size();
+  }
+  static uint32_t KeyOf(const DeviceActivity& a, const CopyDetail& d) {
+    const bool set = a.kind == ActivityKind::kMemset;
+    return uint32_t{set} << 24 | uint32_t{d.copy_kind} << 16 | uint32_t{d.src_kind} << 8 | d.dst_kind;
+  }
+
+  std::vector<NameId> demangled_;  // by the old name; kUnseen: not a kernel's
+  absl::flat_hash_map<uint32_t, NameId> copies_;
+};
 
 // Caches the kernel class of each name in a capture.
 class NameClasses {
@@ -172,7 +200,8 @@ void ClassifyKernels(NameClasses& classes, RankData& rank) {
     DeviceActivity& a = rank.activities[i];
     if (a.kind != ActivityKind::kKernel && !a.communication) continue;
     if (a.collective < rank.collectives.size()) {
-      a.communication = true;
+      // The page of a row that is on a disk becomes memory if it is written.
+      if (!a.communication) a.communication = true;
       Collective& c = rank.collectives[a.collective];
       if (c.op == CollectiveOp::kUnknown) c.op = classes.Of(a.name).op;
       continue;
@@ -307,11 +336,11 @@ void GiveGroups(Capture& capture) {
 
 }  // namespace
 
-void Finish(Capture& capture) {
-  DemangleKernels(capture.strings, capture.ranks);
-  NameCopies(capture.strings, capture.ranks);
+void Finish(Capture& capture, RowOverflow* overflow) {
+  const NewNames names(capture.ranks, capture.strings);
   NameClasses classes(capture.strings);
   for (RankData& rank : capture.ranks) {
+    names.Give(rank);
     SortByStart(rank.api_calls);
     SortByStart(rank.syncs);
     SortNcclTimings(rank);
@@ -325,6 +354,7 @@ void Finish(Capture& capture) {
     MarkSteps(capture.strings, rank);
     NameCollectivesByLaunch(capture.strings, rank);
     Compact(rank);
+    if (overflow != nullptr) overflow->Move(rank);
   }
   std::stable_sort(capture.ranks.begin(), capture.ranks.end(), [](const RankData& a, const RankData& b) {
     return std::tuple(a.rank, a.device, a.incarnation) < std::tuple(b.rank, b.device, b.incarnation);

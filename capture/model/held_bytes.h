@@ -13,7 +13,8 @@ struct HeldBytes {
   uint64_t other = 0;  // of host frames and details, which stay in whole
 };
 
-// Returns a lower limit: small objects and the allocator's own memory are not counted.
+// Return a lower limit: small objects and the allocator's own memory are not counted.
+HeldBytes HeldBytesOf(const RankData& rank);
 HeldBytes HeldBytesOf(const Capture& capture);
 
 }  // namespace lockstep::capture

@@ -12,6 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/files/read_files.h"
+#include "capture/model/compact.h"
+#include "capture/model/held_bytes.h"
 #include "capture/store/completeness.h"
 #include "capture/store/records_blocks.h"
 #include "capture/store/records_join.h"
@@ -43,7 +45,8 @@ absl::StatusOr<std::string> ReadFile(const fs::path& path) {
 
 class Loader {
  public:
-  Loader(fs::path folder, const LoadProgress& progress) : folder_(std::move(folder)), progress_(progress) {}
+  Loader(fs::path folder, const LoadProgress& progress, RowOverflow* overflow)
+      : folder_(std::move(folder)), progress_(progress), overflow_(overflow) {}
 
   absl::StatusOr<Recorded> Load() {
     if (absl::Status s = ReadManifest(); !s.ok()) return s;
@@ -56,7 +59,11 @@ class Loader {
     DescribeCapture();
     if (progress_) MeasureFiles();
     tables_.resize(manifest_.processes.size());
-    for (size_t p = 0; p < tables_.size(); ++p) ReadProcess(p);
+    for (size_t p = 0; p < tables_.size(); ++p) {
+      ReadProcess(p);
+      Count(tables_[p].data);
+      MoveRows(tables_[p].data);
+    }
     FindIncomplete();
     Join();
     std::vector<RecordedTrace> traces;
@@ -279,6 +286,17 @@ class Loader {
     return damage;
   }
 
+  void Count(const RankData& rows) {
+    if (overflow_ == nullptr) return;
+    const HeldBytes held = HeldBytesOf(rows);
+    overflow_->Add(rows.activities.size() + rows.api_calls.size(), held.rows + held.other);
+  }
+  void MoveRows(RankData& rows) {
+    if (overflow_ == nullptr || !overflow_->full()) return;
+    Compact(rows);
+    overflow_->Move(rows);
+  }
+
   void FindIncomplete() {
     std::set<RankId> with_process;
     for (size_t p = 0; p < tables_.size(); ++p) {
@@ -306,6 +324,7 @@ class Loader {
       for (const Collective& c : t.data.collectives)
         by_copies += c.source == MatchSource::kCopyEngine ? 1 : 0;
       timers_.push_back(JoinTimings(groups, t));
+      MoveRows(t.data);
     }
     if (unjoined > 0) {
       Note(absl::StrCat(unjoined,
@@ -453,6 +472,7 @@ class Loader {
 
   fs::path folder_;
   const LoadProgress& progress_;
+  RowOverflow* const overflow_;
   uint64_t done_bytes_ = 0;
   uint64_t total_bytes_ = 0;
   ManifestState manifest_state_ = ManifestState::kNone;
@@ -464,11 +484,12 @@ class Loader {
 
 }  // namespace
 
-absl::StatusOr<Recorded> ReadRecords(const std::string& folder, const LoadProgress& progress) {
+absl::StatusOr<Recorded> ReadRecords(const std::string& folder, const LoadProgress& progress,
+                                     RowOverflow* overflow) {
   fs::path path(folder);
   std::error_code error;
   if (fs::is_directory(path / "records", error)) path /= "records";
-  return Loader(path, progress).Load();
+  return Loader(path, progress, overflow).Load();
 }
 
 absl::StatusOr<Capture> LoadRecords(const std::string& folder) {

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "capture/model/capture.h"
+#include "capture/model/row_overflow.h"
 
 namespace lockstep::capture {
 
@@ -40,7 +41,9 @@ struct Recorded {
   std::vector<RecordedTrace> traces;
 };
 // Like LoadRecords, for a caller that can read those traces and then joins and finishes all of them.
-absl::StatusOr<Recorded> ReadRecords(const std::string& folder, const LoadProgress& progress = {});
+// `overflow` receives the tables of each process; null: they stay in memory.
+absl::StatusOr<Recorded> ReadRecords(const std::string& folder, const LoadProgress& progress = {},
+                                     RowOverflow* overflow = nullptr);
 
 }  // namespace lockstep::capture
 

@@ -37,14 +37,14 @@ ExitCode Analyze(const AnalyzeFlags& flags) {
   if (absl::Status s = CheckReportFlags(flags.report); !s.ok()) return Fail(s);
   const uint64_t memory = MemoryLimitOf(flags.memory_bytes);
   LimitMemory(memory);
+  const analysis::MemoryLimit limit{
+      .bytes = memory, .with_page = flags.report.format == "html", .with_copy = !flags.communication.empty()};
+  capture::RowOverflow overflow = OverflowOf(limit);
   Progress progress;
-  auto capture = ReadPaths(flags.paths, progress, DetailFor(flags.report), flags.span);
+  auto capture = ReadPaths(flags.paths, progress, DetailFor(flags.report), flags.span, overflow);
   // Every error is an error of the input, hence kUsage.
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
-  const auto fit = FitAnalysis({.bytes = memory,
-                                .with_page = flags.report.format == "html",
-                                .with_copy = !flags.communication.empty()},
-                               *capture, progress);
+  const auto fit = FitAnalysis(limit, overflow, *capture, progress);
   if (!fit.ok()) return Fail(fit.status());
   report::AnalyzeOptions options;
   options.communication_pattern = flags.communication;

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "analysis/explain/causes.h"
+#include "analysis/gains/fit_memory.h"
+#include "cli/commands/memory_limit.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_ranks.h"
 #include "cli/common/choose_span.h"
@@ -39,6 +41,7 @@ struct DiffFlags {
   std::string before, after, by = "kernel";
   std::string ranks_before, ranks_after, span_before, span_after;
   bool exit_code = false;
+  uint64_t memory_bytes = 0;
   TableFlags table;
 };
 
@@ -54,21 +57,27 @@ std::optional<DiffKey> KeyOf(const std::string& word) {
 struct Side {
   capture::Capture capture;
   report::Analysis analysis;
+  uint64_t bytes_in_memory = 0;  // of the capture
 };
 
 absl::StatusOr<Side> Read(const std::string& path, const std::string& ranks, const std::string& span,
-                          DiffKey key, Progress& progress) {
+                          DiffKey key, const analysis::MemoryLimit& limit, Progress& progress) {
   auto paths = FindCaptures({path});
   if (!paths.ok()) return paths.status();
-  auto capture = ReadPaths(
-      *paths, progress,
-      key == DiffKey::kOperator ? formats::HostDetail::kFrames : formats::HostDetail::kUnions, span);
+  capture::RowOverflow overflow = OverflowOf(limit);
+  auto capture =
+      ReadPaths(*paths, progress,
+                key == DiffKey::kOperator ? formats::HostDetail::kFrames : formats::HostDetail::kUnions, span,
+                overflow);
   if (!capture.ok()) return capture.status();
   const auto places = ChooseRanks(*capture, ranks);
   if (!places.ok()) return places.status();
   KeepRanks(*capture, *places);
   Side side{.capture = std::move(*capture)};
-  side.analysis = report::Analyze(side.capture);
+  const auto fit = FitAnalysis(limit, overflow, side.capture, progress);
+  if (!fit.ok()) return fit.status();
+  side.analysis = report::Analyze(side.capture, {.threads = fit->threads, .disk = fit->disk.get()});
+  side.bytes_in_memory = BytesInMemory(side.capture, fit->disk.get());
   return side;
 }
 
@@ -80,6 +89,13 @@ std::string StragglerText(const report::Report& report, const report::StragglerR
                       " per step; `lockstep analyze` shows its evidence");
 }
 
+// An error of an input is one of its use, unless the memory does not suffice.
+ExitCode FailToRead(const absl::Status& status, Progress& progress) {
+  progress.Clear();
+  return absl::IsResourceExhausted(status) ? Fail(status)
+                                           : Fail(ExitCode::kUsage, std::string(status.message()));
+}
+
 ExitCode Diff(const DiffFlags& flags) {
   if (absl::Status s = CheckTableFlags(flags.table); !s.ok())
     return Fail(ExitCode::kUsage, std::string(s.message()));
@@ -87,13 +103,17 @@ ExitCode Diff(const DiffFlags& flags) {
   if (!key)
     return Fail(ExitCode::kUsage,
                 absl::StrCat("--by ", flags.by, " is unknown; choose kernel, operator, collective or step"));
+  // A part of the rows would give other sums.
+  analysis::MemoryLimit limit{.bytes = MemoryLimitOf(flags.memory_bytes),
+                              .may_shorten = analysis::MayShorten::kNo};
+  LimitMemory(limit.bytes);
   Progress progress;
-  const auto before = Read(flags.before, flags.ranks_before, flags.span_before, *key, progress);
-  const auto after = before.ok() ? Read(flags.after, flags.ranks_after, flags.span_after, *key, progress)
-                                 : absl::StatusOr<Side>(absl::CancelledError());
+  const auto before = Read(flags.before, flags.ranks_before, flags.span_before, *key, limit, progress);
+  if (!before.ok()) return FailToRead(before.status(), progress);
+  limit.other_bytes = before->bytes_in_memory;
+  const auto after = Read(flags.after, flags.ranks_after, flags.span_after, *key, limit, progress);
+  if (!after.ok()) return FailToRead(after.status(), progress);
   progress.Clear();
-  if (!before.ok()) return Fail(ExitCode::kUsage, std::string(before.status().message()));
-  if (!after.ok()) return Fail(ExitCode::kUsage, std::string(after.status().message()));
   const ExitCode printed =
       PrintView({.name = "diff", .columns = views::kDiffColumns, .aliases = {}}, flags.table,
                 views::MakeDiff({before->capture, before->analysis.steps},
@@ -118,6 +138,7 @@ void AddDiff(CLI::App& app, Chosen& chosen) {
   sub->add_option("--ranks-b", flags->ranks_after, "Only these ranks of B");
   AddSpanFlag(*sub, flags->span_before, "--span-a");
   AddSpanFlag(*sub, flags->span_after, "--span-b");
+  AddMemoryFlag(*sub, flags->memory_bytes);
   AddTableFlags(*sub, flags->table);
   sub->add_flag("--exit-code", flags->exit_code,
                 "Exit with code 3 if B has a straggler with verdict sure or likely, and name it on stderr");

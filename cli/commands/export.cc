@@ -85,8 +85,11 @@ ExitCode Export(const ExportFlags& flags) {
   if (!input.ok()) return Fail(input.status());
   const uint64_t memory = MemoryLimitOf(flags.memory_bytes);
   LimitMemory(memory);
+  // A part of the rows would not be the capture.
+  const analysis::MemoryLimit limit{.bytes = memory, .may_shorten = analysis::MayShorten::kNo};
+  capture::RowOverflow overflow = OverflowOf(limit);
   Progress progress;
-  auto capture = ReadPaths({*input}, progress, formats::HostDetail::kUnions, flags.span);
+  auto capture = ReadPaths({*input}, progress, formats::HostDetail::kUnions, flags.span, overflow);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   auto ranks = ChooseRanks(*capture, flags.ranks);
   if (!ranks.ok()) {
@@ -101,9 +104,7 @@ ExitCode Export(const ExportFlags& flags) {
     ranks->resize(capture->ranks.size());
     std::iota(ranks->begin(), ranks->end(), 0u);
   }
-  // A part of the rows would not be the capture.
-  const auto fit =
-      FitAnalysis({.bytes = memory, .may_shorten = analysis::MayShorten::kNo}, *capture, progress);
+  const auto fit = FitAnalysis(limit, overflow, *capture, progress);
   if (!fit.ok()) return Fail(fit.status());
   const report::Analysis analysis =
       report::Analyze(*capture, {.threads = fit->threads, .disk = fit->disk.get()});

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/gains/fit_memory.h"
+#include "cli/commands/memory_limit.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_ranks.h"
 #include "cli/common/choose_span.h"
@@ -42,6 +44,7 @@ constexpr char kFlameAbout[] =
 
 struct FlameFlags {
   std::string path, before, by = "device", ranks, span, output;
+  uint64_t memory_bytes = 0;
   bool per_rank = false;
 };
 
@@ -52,15 +55,42 @@ std::optional<FlameKind> KindOf(const std::string& word) {
   return std::nullopt;
 }
 
-absl::StatusOr<capture::Capture> Read(const FlameFlags& flags, const std::string& path, Progress& progress) {
+// A capture, and the file with the rows that memory does not hold.
+struct FlameSide {
+  capture::Capture capture;
+  std::unique_ptr<capture::DiskRows> disk;  // null: all rows are in memory
+  std::optional<analysis::Steps> steps;     // only for a comparison
+};
+
+// A part of the rows would give other sums.
+analysis::MemoryLimit FlameLimit(const FlameFlags& flags, uint64_t other_bytes) {
+  return {.bytes = MemoryLimitOf(flags.memory_bytes),
+          .other_bytes = other_bytes,
+          .may_shorten = analysis::MayShorten::kNo};
+}
+
+absl::StatusOr<FlameSide> Read(const FlameFlags& flags, const std::string& path,
+                               const analysis::MemoryLimit& limit, Progress& progress) {
   auto paths = FindCaptures({path});
   if (!paths.ok()) return paths.status();
-  auto capture = ReadPaths(*paths, progress, formats::HostDetail::kFrames, flags.span);
+  capture::RowOverflow overflow = OverflowOf(limit);
+  auto capture = ReadPaths(*paths, progress, formats::HostDetail::kFrames, flags.span, overflow);
   if (!capture.ok()) return capture.status();
   const auto places = ChooseRanks(*capture, flags.ranks);
   if (!places.ok()) return places.status();
   KeepRanks(*capture, *places);
-  return capture;
+  FlameSide side = {.capture = *std::move(capture), .disk = nullptr, .steps = {}};
+  if (flags.before.empty()) {
+    auto disk = FitRows(limit, overflow, side.capture, progress);
+    if (!disk.ok()) return disk.status();
+    side.disk = *std::move(disk);
+    return side;
+  }
+  auto fit = FitAnalysis(limit, overflow, side.capture, progress);
+  if (!fit.ok()) return fit.status();
+  side.disk = std::move(fit->disk);
+  side.steps = report::Analyze(side.capture, {.threads = fit->threads, .disk = side.disk.get()}).steps;
+  return side;
 }
 
 // kNotFound: the capture has no stack of this kind.
@@ -82,33 +112,35 @@ absl::StatusOr<FlameTree> Build(const capture::Capture& capture, const FlameFlag
 
 bool HasSteps(const analysis::Steps& steps) { return steps.found() && steps.count() > 0; }
 
-absl::StatusOr<std::string> Difference(const capture::Capture& before, const capture::Capture& after,
+absl::StatusOr<std::string> Difference(const FlameSide& before, const FlameSide& after,
                                        const FlameFlags& flags) {
-  const analysis::Steps steps_before = report::Analyze(before).steps;
-  const analysis::Steps steps_after = report::Analyze(after).steps;
-  const bool by_steps = HasSteps(steps_before) && HasSteps(steps_after);
-  const auto a = Build(before, flags, by_steps ? &steps_before : nullptr);
+  const bool by_steps = HasSteps(*before.steps) && HasSteps(*after.steps);
+  const auto a = Build(before.capture, flags, by_steps ? &*before.steps : nullptr);
   if (!a.ok()) return a.status();
-  const auto b = Build(after, flags, by_steps ? &steps_after : nullptr);
+  const auto b = Build(after.capture, flags, by_steps ? &*after.steps : nullptr);
   if (!b.ok()) return b.status();
-  const auto parts = [&](const capture::Capture& capture, const analysis::Steps& steps) {
-    return std::max<uint64_t>(1, capture.ranks.size() * (by_steps ? steps.count() : 1));
+  const auto parts = [&](const FlameSide& side) {
+    return std::max<uint64_t>(1, side.capture.ranks.size() * (by_steps ? side.steps->count() : 1));
   };
-  return views::FoldedDifference(*a, *b,
-                                 {.before = parts(before, steps_before), .after = parts(after, steps_after)});
+  return views::FoldedDifference(*a, *b, {.before = parts(before), .after = parts(after)});
 }
 
 ExitCode Flame(const FlameFlags& flags) {
   if (!KindOf(flags.by))
     return Fail(ExitCode::kUsage,
                 absl::StrCat("--by ", flags.by, " is unknown; choose device, host or python"));
+  LimitMemory(MemoryLimitOf(flags.memory_bytes));
   Progress progress;
-  const auto after = Read(flags, flags.path, progress);
-  std::optional<absl::StatusOr<capture::Capture>> before;
-  if (after.ok() && !flags.before.empty()) before = Read(flags, flags.before, progress);
+  const auto after = Read(flags, flags.path, FlameLimit(flags, 0), progress);
+  std::optional<absl::StatusOr<FlameSide>> before;
+  if (after.ok() && !flags.before.empty()) {
+    const uint64_t held = BytesInMemory(after->capture, after->disk.get());
+    before = Read(flags, flags.before, FlameLimit(flags, held), progress);
+  }
   const auto fail = [&](const absl::Status& status) {
     progress.Clear();
-    return Fail(ExitCode::kUsage, std::string(status.message()));
+    return absl::IsResourceExhausted(status) ? Fail(status)
+                                             : Fail(ExitCode::kUsage, std::string(status.message()));
   };
   if (!after.ok()) return fail(after.status());
   if (before && !before->ok()) return fail(before->status());
@@ -116,7 +148,7 @@ ExitCode Flame(const FlameFlags& flags) {
   if (before) {
     text = Difference(**before, *after, flags);
   } else {
-    const auto tree = Build(*after, flags, nullptr);
+    const auto tree = Build(after->capture, flags, nullptr);
     text = tree.ok() ? absl::StatusOr<std::string>(views::FoldedStacks(*tree)) : tree.status();
   }
   if (!text.ok()) return fail(text.status());
@@ -141,6 +173,7 @@ void AddFlame(CLI::App& app, Chosen& chosen) {
   sub->add_flag("--per-rank", flags->per_rank,
                 "The outermost frame is the rank; without it, ranks are summed");
   AddSpanFlag(*sub, flags->span);
+  AddMemoryFlag(*sub, flags->memory_bytes);
   sub->add_option("-o,--output", flags->output, "File to write instead of stdout")->type_name(kFileValue);
   sub->callback([flags, &chosen] { chosen.action = [flags] { return Flame(*flags); }; });
 }

@@ -16,6 +16,7 @@
 #include "base/rpc/status_macros.h"
 #include "base/settings/duration.h"
 #include "cli/commands/history_input.h"
+#include "cli/commands/memory_limit.h"
 #include "cli/common/command.h"
 #include "history/comparison.h"
 #include "history/database/open_database.h"
@@ -65,6 +66,7 @@ struct HistoryFlags {
   std::string format = "text";
   std::string metric = "step_time";
   size_t limit = 0;  // 0: none
+  uint64_t memory_bytes = 0;
   history::ChangeOptions changes;
   int64_t keep_days = -1, keep_captures = -1;  // negative: not given
   bool dry_run = false, exit_code = false;
@@ -125,8 +127,9 @@ absl::StatusOr<std::vector<history::Label>> ParseLabels(const std::vector<std::s
 
 absl::Status AddOne(history::HistoryStore& store, const std::string& input, const HistoryFlags& flags,
                     const std::vector<history::Label>& labels) {
-  LOCKSTEP_ASSIGN_OR_RETURN(history::CaptureSummary summary,
-                            SummaryOf(input, flags.aggregator, ReadRealtime()));
+  LOCKSTEP_ASSIGN_OR_RETURN(
+      history::CaptureSummary summary,
+      SummaryOf(input, flags.aggregator, MemoryLimitOf(flags.memory_bytes), ReadRealtime()));
   if (!flags.job.empty()) summary.head.job = CleanText(flags.job);
   summary.labels = labels;
   LOCKSTEP_ASSIGN_OR_RETURN(const history::Added added, store.Add(summary));
@@ -137,6 +140,7 @@ absl::Status AddOne(history::HistoryStore& store, const std::string& input, cons
 
 // A capture that cannot be used does not keep the others out.
 absl::Status AddCaptures(const HistoryFlags& flags) {
+  LimitMemory(MemoryLimitOf(flags.memory_bytes));
   LOCKSTEP_ASSIGN_OR_RETURN(const std::vector<history::Label> labels, ParseLabels(flags.labels));
   LOCKSTEP_ASSIGN_OR_RETURN(history::HistoryStore store, OpenStore(flags, history::Purpose::kWrite));
   absl::Status first;
@@ -324,6 +328,7 @@ void AddAddVerb(CLI::App& command, const std::shared_ptr<HistoryFlags>& flags, C
       ->allow_extra_args(false);
   AddHistoryDatabase(*verb, *flags);
   AddAggregatorFlags(*verb, flags->aggregator);
+  AddMemoryFlag(*verb, flags->memory_bytes);
 }
 
 void AddTrendVerb(CLI::App& command, const std::shared_ptr<HistoryFlags>& flags, Chosen& chosen) {

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "analysis/gains/fit_memory.h"
 #include "base/fd.h"
 #include "base/files/byte_sink.h"
 #include "base/files/read_files.h"
@@ -41,11 +42,16 @@ std::string ReportOf(const std::string& path) {
   return std::filesystem::is_regular_file(report, error) ? report : "";
 }
 
-absl::StatusOr<std::string> AnalysedReport(const std::string& path) {
+absl::StatusOr<std::string> AnalysedReport(const std::string& path, uint64_t memory_bytes) {
+  // The values of a part would be compared with those of whole captures.
+  const analysis::MemoryLimit limit{.bytes = memory_bytes, .may_shorten = analysis::MayShorten::kNo};
+  capture::RowOverflow overflow = OverflowOf(limit);
   Progress progress;
-  auto capture = ReadPaths({path}, progress, formats::HostDetail::kUnions, "");
+  auto capture = ReadPaths({path}, progress, formats::HostDetail::kUnions, "", overflow);
   if (!capture.ok()) return absl::InvalidArgumentError(capture.status().message());
-  const report::Analysis analysis = report::Analyze(*capture);
+  LOCKSTEP_ASSIGN_OR_RETURN(const analysis::MemoryFit fit, FitAnalysis(limit, overflow, *capture, progress));
+  const report::Analysis analysis =
+      report::Analyze(*capture, {.threads = fit.threads, .disk = fit.disk.get()});
   progress.Clear();
   StringSink text;
   LOCKSTEP_RETURN_IF_ERROR(report::WriteJson(analysis.report, text));
@@ -55,13 +61,13 @@ absl::StatusOr<std::string> AnalysedReport(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<history::CaptureSummary> SummaryOf(const std::string& input, const AggregatorFlags& aggregator,
-                                                  HostTime now) {
+                                                  uint64_t memory_bytes, HostTime now) {
   std::unique_ptr<TemporaryFolder> fetched;
   LOCKSTEP_ASSIGN_OR_RETURN(const std::string path, FindOrFetchCapture(input, aggregator, fetched));
   const std::string report = ReportOf(path);
   std::string text;
   if (report.empty()) {
-    LOCKSTEP_ASSIGN_OR_RETURN(text, AnalysedReport(path));
+    LOCKSTEP_ASSIGN_OR_RETURN(text, AnalysedReport(path, memory_bytes));
   } else {
     std::optional<std::string> read = FileText(report);
     if (!read) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", report));

@@ -86,8 +86,9 @@ uint64_t GroupLimits(const std::string& root) {
 
 void AddMemoryFlag(CLI::App& app, uint64_t& bytes) {
   app.add_option("--memory", bytes,
-                 "Most memory to use, as in 8GiB. A larger analysis uses fewer threads, then fewer steps. "
-                 "Default: half of the machine's, or of the control group's limit")
+                 "Most memory to use, as in 8GiB. A larger input uses fewer threads, then a temporary file, "
+                 "then fewer steps. Without these it is refused. Default: half of the machine's, or of the "
+                 "control group's limit")
       ->transform(CLI::AsSizeValue(false))
       ->type_name("SIZE");
 }

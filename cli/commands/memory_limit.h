@@ -1,4 +1,4 @@
-// Implements --memory of the commands that analyse a capture.
+// Implements --memory of the commands that read a capture.
 #ifndef LOCKSTEP_CLI_COMMANDS_MEMORY_LIMIT_H_
 #define LOCKSTEP_CLI_COMMANDS_MEMORY_LIMIT_H_
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/commands/memory_limit.h"
 #include "cli/common/program_fixture.h"
 #include "gmock/gmock.h"
@@ -50,7 +51,11 @@ class MemoryTest : public ProgramTest {
   }
 
   Measured Analyze(const std::string& path, const std::string& memory) const {
-    std::vector<std::string> words = {"lockstep", "analyze", path, "--format", "json"};
+    return Measure({"analyze", path, "--format", "json"}, memory);
+  }
+
+  Measured Measure(std::vector<std::string> words, const std::string& memory) const {
+    words.insert(words.begin(), "lockstep");
     if (!memory.empty()) words.insert(words.end(), {"--memory", memory});
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -156,6 +161,52 @@ TEST_F(MemoryTest, AWhatIfSaysWhichStepsItReplayed) {
   const Result part = Run("lockstep whatif " + job + " --fix rank=5 --memory 140MiB");
   EXPECT_EQ(part.code, 0) << part.err;
   EXPECT_THAT(part.out, HasSubstr("whole steps were analysed"));
+}
+
+// Commands that read a capture, without --memory.
+std::vector<std::vector<std::string>> CommandsOn(const std::string& job, const std::string& folder) {
+  return {{"overview", job},
+          {"kernels", job},
+          {"host", job},
+          {"diff", job, job},
+          {"flame", job},
+          {"flame", job, "--diff", job},
+          {"whatif", job, "--fix", "rank=5"},
+          {"history", "add", job, "--db", folder + "/history.sqlite"}};
+}
+
+TEST_F(MemoryTest, EachCommandRefusesALimitThatDoesNotSufficeByName) {
+  const std::string job = WriteJob();
+  for (const std::vector<std::string>& command : CommandsOn(job, folder_)) {
+    SCOPED_TRACE(absl::StrJoin(command, " "));
+    const Measured refused = Measure(command, "1MiB");
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_THAT(refused.err, HasSubstr("--memory"));
+    EXPECT_EQ(refused.out, "");
+    EXPECT_LE(refused.peak_bytes, 40 * kMiB) << "the program itself needs 20 MiB";
+  }
+}
+
+TEST_F(MemoryTest, EachCommandPrintsTheSameOnADisk) {
+  const std::string job = WriteJob();
+  const std::vector<std::vector<std::string>> commands = {
+      {"overview", job}, {"kernels", job}, {"diff", job, job}, {"flame", job, "--diff", job}};
+  for (const std::vector<std::string>& command : commands) {
+    SCOPED_TRACE(absl::StrJoin(command, " "));
+    const Measured whole = Measure(command, "");
+    const Measured limited = Measure(command, "200MiB");
+    ASSERT_EQ(limited.code, 0) << limited.err;
+    EXPECT_EQ(limited.out, whole.out);
+    EXPECT_LE(limited.peak_bytes, 200 * kMiB);
+  }
+}
+
+TEST_F(MemoryTest, ReadingDoesNotHoldTheCapture) {
+  // A limit that no step fits, so that the run ends after it has read all rows. The capture has 57 MiB.
+  const Measured refused = Analyze(WriteJob(), "48MiB");
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("kernels, copies and calls needs some "));
+  EXPECT_LE(refused.peak_bytes, 48 * kMiB);
 }
 
 // Here and not in memory_limit_test.cc, because sanitizers have allocators of their own.

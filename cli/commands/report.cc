@@ -71,12 +71,15 @@ ExitCode Report(const ReportCommandFlags& flags) {
   if (!folder.ok()) return Fail(folder.status());
   const uint64_t memory = MemoryLimitOf(flags.memory_bytes);
   if (!flags.open) LimitMemory(memory);  // a browser would inherit the limit
+  const analysis::MemoryLimit limit{.bytes = memory,
+                                    .with_page = flags.open || flags.report.format == "html"};
+  capture::RowOverflow overflow = OverflowOf(limit);
   Progress progress;
-  auto capture = ReadPaths({*folder}, progress,
-                           flags.open ? formats::HostDetail::kFrames : DetailFor(flags.report), flags.span);
+  auto capture =
+      ReadPaths({*folder}, progress, flags.open ? formats::HostDetail::kFrames : DetailFor(flags.report),
+                flags.span, overflow);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
-  const auto fit = FitAnalysis({.bytes = memory, .with_page = flags.open || flags.report.format == "html"},
-                               *capture, progress);
+  const auto fit = FitAnalysis(limit, overflow, *capture, progress);
   if (!fit.ok()) return Fail(fit.status());
   ReportFlags print = flags.report;
   print.source = flags.capture;

@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "aggregator/captures/selection.h"
 #include "base/clock.h"
+#include "base/files/own_folder.h"
 #include "base/rpc/status_macros.h"
 #include "cli/commands/trigger_flags.h"
 #include "cli/common/analysis_output.h"
@@ -88,7 +91,25 @@ bool IsNotable(const v1::RankProgress& rank) {
          state.late_ns() > 0 || state.went_over() || !state.text().empty();
 }
 
+bool WritesMergedTrace(const std::vector<const ExportFormat*>& formats) {
+  return std::any_of(formats.begin(), formats.end(), [](const ExportFormat* format) {
+    return std::string_view(format->in_folder) == "merged.pftrace";
+  });
+}
+
 }  // namespace
+
+struct TraceSession::Analysed {
+  capture::Capture capture;
+  analysis::MemoryFit fit;  // `capture` may be in its file
+  report::Analysis analysis;
+  ExitCode printed = ExitCode::kDone;
+};
+
+TraceSession::TraceSession(AggregatorClient& client, TraceOutput output)
+    : client_(client), output_(std::move(output)) {}
+
+TraceSession::~TraceSession() = default;
 
 ExitCode TraceSession::Run(const v1::TraceRequest& request) {
   waits_for_ = BeginWords(request.trigger());
@@ -110,9 +131,11 @@ ExitCode TraceSession::Run(const v1::TraceRequest& request) {
   if (!finished_.text().empty()) PrintMessage(finished_.text());
   // Without a T0 the capture never ran, so there is nothing to write.
   if (finished_.t0_ns() == 0) return code == ExitCode::kDone ? ExitCode::kFailed : code;
-  if (absl::Status written = WriteFolder(code); !written.ok())
-    return Fail(ExitCode::kFailed, std::string(written.message()));
-  return code;
+  absl::Status written = WriteFolder(code);
+  if (written.ok()) return code;
+  progress_.Clear();
+  const std::string kept = received_ ? absl::StrCat("; what was received is in ", received_->partial()) : "";
+  return Fail(ExitCode::kFailed, absl::StrCat(written.message(), kept));
 }
 
 bool TraceSession::WaitForAggregator() {
@@ -150,12 +173,21 @@ absl::Status TraceSession::FollowAgain(absl::Status lost) {
   return lost;
 }
 
+absl::Status TraceSession::FetchOnce(CaptureFolder& folder) {
+  progress_.Show("fetching records");
+  std::string capture;  // its id
+  {
+    MutexLock lock(&mutex_);
+    capture = capture_;
+  }
+  return client_.Fetch(capture, [&](const std::string& file, std::string_view bytes) {
+    return folder.AppendRecords(file, bytes);
+  });
+}
+
 absl::Status TraceSession::FetchRecords(CaptureFolder& folder) {
   while (true) {
-    progress_.Show("fetching records");
-    absl::Status fetched = client_.Fetch(
-        finished_.capture(),
-        [&](const std::string& file, std::string_view bytes) { return folder.AppendRecords(file, bytes); });
+    absl::Status fetched = FetchOnce(folder);
     if (!absl::IsUnavailable(fetched)) return fetched;
     if (!WaitForAggregator()) break;
     LOCKSTEP_RETURN_IF_ERROR(folder.DropRecords());
@@ -166,34 +198,53 @@ absl::Status TraceSession::FetchRecords(CaptureFolder& folder) {
 }
 
 absl::Status TraceSession::WriteFolder(ExitCode& code) {
-  LOCKSTEP_ASSIGN_OR_RETURN(CaptureFolder folder, CaptureFolder::Create(folder_));
-  absl::Status filled = FillFolder(folder, code);
-  if (filled.ok()) return filled;
-  return absl::Status(filled.code(),
-                      absl::StrCat(filled.message(), "; what was received is in ", folder.partial()));
+  if (!received_) {
+    LOCKSTEP_ASSIGN_OR_RETURN(received_, CaptureFolder::Create(folder_));
+    LOCKSTEP_RETURN_IF_ERROR(FetchRecords(*received_));
+    analysed_ = Analyse(*received_);
+  }
+  LOCKSTEP_RETURN_IF_ERROR(analysed_.status());
+  return FillFolder(*received_, **analysed_, code);
 }
 
-absl::Status TraceSession::FillFolder(CaptureFolder& folder, ExitCode& code) {
-  LOCKSTEP_RETURN_IF_ERROR(FetchRecords(folder));
+void TraceSession::OnAnalysing() {
+  if (!began_ || std::exchange(tried_early_, true) || !refused_.ok() || folder_.empty()) return;
+  absl::StatusOr<CaptureFolder> folder = CaptureFolder::Create(folder_);
+  // After a failure, WriteFolder tries again when the capture has ended, and reports it.
+  if (!folder.ok()) return;
+  if (!FetchOnce(*folder).ok()) return RemoveOwnFolder(folder->partial(), OwnFolder::kCapture).IgnoreError();
+  received_ = *std::move(folder);
+  analysed_ = Analyse(*received_);
+}
+
+absl::StatusOr<std::unique_ptr<TraceSession::Analysed>> TraceSession::Analyse(const CaptureFolder& folder) {
   progress_.Show("analysing");
+  auto analysed = std::make_unique<Analysed>();
   // The page also shows operators.
-  LOCKSTEP_ASSIGN_OR_RETURN(capture::Capture capture,
-                            formats::LoadCapture(folder.partial(), {.host = formats::HostDetail::kFrames}));
+  const analysis::MemoryLimit limit{.bytes = output_.memory_bytes, .with_page = true};
+  capture::RowOverflow overflow = OverflowOf(limit);
   LOCKSTEP_ASSIGN_OR_RETURN(
-      const analysis::MemoryFit fit,
-      FitAnalysis({.bytes = output_.memory_bytes, .with_page = true}, capture, progress_));
-  const report::Analysis analysis =
-      report::Analyze(capture, {.threads = fit.threads, .disk = fit.disk.get()});
+      analysed->capture,
+      formats::LoadCapture(folder.partial(), {.host = formats::HostDetail::kFrames, .overflow = &overflow}));
+  LOCKSTEP_ASSIGN_OR_RETURN(analysed->fit, FitAnalysis(limit, overflow, analysed->capture, progress_));
+  analysed->analysis = report::Analyze(analysed->capture,
+                                       {.threads = analysed->fit.threads, .disk = analysed->fit.disk.get()});
+  progress_.Clear();
+  analysed->printed = PrintReport(analysed->capture, analysed->analysis,
+                                  {.exit_code = output_.exit_code,
+                                   .source = folder.name(),
+                                   .has_traces = WritesMergedTrace(output_.formats)});
+  return analysed;
+}
+
+absl::Status TraceSession::FillFolder(CaptureFolder& folder, const Analysed& analysed, ExitCode& code) {
   progress_.Show("writing traces");
-  LOCKSTEP_RETURN_IF_ERROR(folder.WriteTraces(capture, analysis, output_.formats));
+  LOCKSTEP_RETURN_IF_ERROR(folder.WriteTraces(analysed.capture, analysed.analysis, output_.formats));
   LOCKSTEP_RETURN_IF_ERROR(folder.WriteProfiles());
-  LOCKSTEP_RETURN_IF_ERROR(folder.WriteReports(capture, analysis));
+  LOCKSTEP_RETURN_IF_ERROR(folder.WriteReports(analysed.capture, analysed.analysis));
   LOCKSTEP_RETURN_IF_ERROR(folder.Commit());
   progress_.Clear();
-  const ExitCode printed = PrintReport(
-      capture, analysis,
-      {.exit_code = output_.exit_code, .source = folder.name(), .has_traces = HasTraces(folder.name())});
-  if (code == ExitCode::kDone) code = printed;
+  if (code == ExitCode::kDone) code = analysed.printed;
   PrintMessage(absl::StrCat("wrote ", folder.name()));
   return absl::OkStatus();
 }
@@ -267,6 +318,8 @@ void TraceSession::ShowProgress() {
 }
 
 void TraceSession::OnProgress(const v1::TraceProgress& progress) {
+  if (progress.phase() == "draining") began_ = true;
+  if (progress.phase() == "analysing") OnAnalysing();
   std::string line = progress.phase();
   if (progress.waiting() > 0) {
     absl::StrAppend(&line, " for ", waits_for_, " on ", progress.waiting(),

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,9 +37,13 @@ struct TraceOutput {
 
 // On a terminal, one line shows the progress, and only ranks with a problem have lines of their own.
 // Elsewhere each state of each rank has a line, for logs.
+//
+// The report is printed as soon as the records are analysed. A permanent aggregator analyses them at the same
+// time, and the traces and the page, which take longer, are written after the report.
 class TraceSession {
  public:
-  TraceSession(AggregatorClient& client, TraceOutput output) : client_(client), output_(std::move(output)) {}
+  TraceSession(AggregatorClient& client, TraceOutput output);
+  ~TraceSession();
 
   // Runs the capture, writes the folder and prints the report on stdout.
   ExitCode Run(const v1::TraceRequest& request);
@@ -50,6 +55,7 @@ class TraceSession {
     v1::RankState::State state = v1::RankState::STATE_UNSPECIFIED;
     std::string words;
   };
+  struct Analysed;  // the capture, its analysis, and the report's exit code
 
   // Waits for a moment before the next attempt to reach a lost aggregator. Returns false if it has been away
   // for too long, or the user gave up.
@@ -61,10 +67,17 @@ class TraceSession {
   void OnRank(const v1::RankProgress& rank);
   void OnProgress(const v1::TraceProgress& progress);
   void ShowProgress();
+  // The records are complete, and the aggregator is analysing them. Prints the report if they can be fetched
+  // now.
+  void OnAnalysing();
   absl::Status WriteFolder(ExitCode& code);
+  // Fetches once. kUnavailable: the aggregator is lost.
+  absl::Status FetchOnce(CaptureFolder& folder);
   // Fetches again, from the first byte, if the aggregator is lost meanwhile.
   absl::Status FetchRecords(CaptureFolder& folder);
-  absl::Status FillFolder(CaptureFolder& folder, ExitCode& code);
+  // Analyses the fetched records and prints the report.
+  absl::StatusOr<std::unique_ptr<Analysed>> Analyse(const CaptureFolder& folder);
+  absl::Status FillFolder(CaptureFolder& folder, const Analysed& analysed, ExitCode& code);
 
   AggregatorClient& client_;
   const TraceOutput output_;
@@ -81,6 +94,10 @@ class TraceSession {
   std::string phase_;                                          // of the progress line; empty: none yet
   std::map<std::pair<std::string, int32_t>, RankLine> ranks_;  // by host and pid
   absl::Status refused_;                                       // why the folder cannot be written
+  bool began_ = false;                                         // the window has been open
+  bool tried_early_ = false;                                   // OnAnalysing has run
+  std::optional<CaptureFolder> received_;                      // has all records once `analysed_` is set
+  absl::StatusOr<std::unique_ptr<Analysed>> analysed_;
   v1::TraceFinished finished_;
 };
 

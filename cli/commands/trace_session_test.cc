@@ -36,8 +36,11 @@ class FakeAggregator final : public AggregatorClient {
   }
   absl::Status Trace(const v1::TraceRequest&,
                      const std::function<void(const v1::TraceEvent&)>& on_event) override {
+    running = true;
     for (const v1::TraceEvent& event : events) {
       if (WasCancelled()) return absl::CancelledError("cancelled");
+      // The aggregator analyses until it sends the last event.
+      if (event.has_finished()) running = false;
       on_event(event);
     }
     if (wait_for_stop) {
@@ -81,6 +84,7 @@ class FakeAggregator final : public AggregatorClient {
   absl::Status Fetch(
       const std::string&,
       const std::function<absl::Status(const std::string&, std::string_view)>& on_bytes) override {
+    fetches.push_back(running ? "early" : "late");
     if (fetch_errors > 0) {
       --fetch_errors;
       const auto& [name, bytes] = files.front();
@@ -104,6 +108,8 @@ class FakeAggregator final : public AggregatorClient {
   std::vector<v1::TraceEvent> follow_events;
   std::vector<std::string> followed;
   int fetch_errors = 0;  // Fetch is lost so often after the first bytes
+  bool running = false;
+  std::vector<std::string> fetches;  // "early" if the capture had not finished
   std::vector<std::pair<std::string, std::string>> files;
   Mutex mutex;
   CondVar changed;
@@ -167,6 +173,13 @@ class TraceSessionTest : public ::testing::Test {
     event.mutable_finished()->set_t0_ns(t0);
     return event;
   }
+  void AddPhases(const std::vector<const char*>& phases) {
+    for (const char* phase : phases) {
+      v1::TraceEvent event;
+      event.mutable_progress()->set_phase(phase);
+      aggregator_.events.push_back(event);
+    }
+  }
   static std::string Read(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     std::stringstream text;
@@ -221,6 +234,37 @@ TEST_F(TraceSessionTest, ACompleteCaptureWritesTheFolderAndPrintsTheReport) {
   EXPECT_FALSE(stdout_.empty());
   EXPECT_THAT(stdout_, ::testing::Not(HasSubstr("lockstep: "))) << "stdout holds the report only";
   EXPECT_THAT(stderr_, HasSubstr("wrote " + folder_ + "/capture"));
+}
+
+TEST_F(TraceSessionTest, AnalysesTheRecordsWhileTheAggregatorDoes) {
+  AddPhases({"draining", "analysing"});
+  aggregator_.events.push_back(Finished(v1::TraceFinished::PARTIAL, "rank 0 recorded nothing"));
+  EXPECT_EQ(Run(), ExitCode::kPartial) << "the outcome comes after the report";
+  EXPECT_THAT(aggregator_.fetches, ::testing::ElementsAre("early"));
+  const std::string first_line = stdout_.substr(0, stdout_.find('\n'));
+  EXPECT_FALSE(first_line.empty());
+  EXPECT_EQ(stdout_.find(first_line), stdout_.rfind(first_line)) << "printed once";
+  EXPECT_THAT(stderr_, HasSubstr("rank 0 recorded nothing"));
+  EXPECT_TRUE(fs::exists(folder_ + "/capture/report.json"));
+}
+
+TEST_F(TraceSessionTest, FetchesAtTheEndIfTheEarlyFetchFails) {
+  AddPhases({"draining", "analysing"});
+  aggregator_.events.push_back(Finished(v1::TraceFinished::COMPLETE));
+  aggregator_.fetch_errors = 1;
+  EXPECT_EQ(Run(), ExitCode::kDone) << stderr_;
+  EXPECT_THAT(aggregator_.fetches, ::testing::ElementsAre("early", "late"));
+  EXPECT_FALSE(stdout_.empty());
+  for (const auto& entry : fs::directory_iterator(folder_))
+    EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr(".partial")));
+}
+
+TEST_F(TraceSessionTest, FetchesNothingOfACaptureThatNeverBegan) {
+  AddPhases({"arming", "analysing"});
+  aggregator_.events.push_back(Finished(v1::TraceFinished::TIMED_OUT, "no rank armed", 0));
+  EXPECT_EQ(Run(), ExitCode::kTimedOut);
+  EXPECT_TRUE(aggregator_.fetches.empty());
+  EXPECT_TRUE(stdout_.empty());
 }
 
 TEST_F(TraceSessionTest, MissingRanksAreNamedWithTheCodeForPartial) {

@@ -11,6 +11,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "analysis/gains/fit_memory.h"
+#include "cli/commands/memory_limit.h"
 #include "cli/common/analysis_output.h"
 #include "cli/common/choose_ranks.h"
 #include "cli/common/choose_span.h"
@@ -28,6 +30,7 @@ using views::View;
 struct ViewsFlags {
   std::vector<std::string> paths;
   std::string group_by, ranks, table_name, method, span;
+  uint64_t memory_bytes = 0;
   int stack_depth = 5;
   TableFlags table;
 };
@@ -74,19 +77,35 @@ ExitCode Show(const View& view, const ViewsFlags& flags) {
   auto paths = FindCaptures(flags.paths);
   if (!paths.ok()) return Fail(paths.status());
   const bool frames = view.needs_frames != nullptr && view.needs_frames(*options);
+  // A part of the rows would give other sums.
+  const analysis::MemoryLimit limit{.bytes = MemoryLimitOf(flags.memory_bytes),
+                                    .may_shorten = analysis::MayShorten::kNo};
+  LimitMemory(limit.bytes);
+  capture::RowOverflow overflow = OverflowOf(limit);
   Progress progress;
-  auto capture = ReadPaths(*paths, progress,
-                           frames ? formats::HostDetail::kFrames : formats::HostDetail::kUnions, flags.span);
+  auto capture =
+      ReadPaths(*paths, progress, frames ? formats::HostDetail::kFrames : formats::HostDetail::kUnions,
+                flags.span, overflow);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
   const auto ranks = ChooseRanks(*capture, flags.ranks);
   if (!ranks.ok()) {
     progress.Clear();
     return Fail(ranks.status());
   }
+  // Waiting can be computed only from all ranks. The other views need no analysis.
+  analysis::MemoryFit fit;
+  if (view.needs_all_ranks) {
+    auto fitted = FitAnalysis(limit, overflow, *capture, progress);
+    if (!fitted.ok()) return Fail(fitted.status());
+    fit = *std::move(fitted);
+  } else {
+    auto fitted = FitRows(limit, overflow, *capture, progress);
+    if (!fitted.ok()) return Fail(fitted.status());
+    fit.disk = *std::move(fitted);
+  }
   std::optional<report::Analysis> analysis;
-  // Waiting can be computed only from all ranks.
   const auto analyze = [&]() -> const report::Analysis& {
-    if (!analysis) analysis = report::Analyze(*capture);
+    if (!analysis) analysis = report::Analyze(*capture, {.threads = fit.threads, .disk = fit.disk.get()});
     return *analysis;
   };
   std::vector<RankId> only;
@@ -158,6 +177,7 @@ void AddOne(const View& view, CLI::App& app, Chosen& chosen) {
   choose("--method", flags->method, view.methods, "The method of computation");
   sub->add_option("--ranks", flags->ranks, "Only these ranks, as in 0-7,12");
   AddSpanFlag(*sub, flags->span);
+  AddMemoryFlag(*sub, flags->memory_bytes);
   AddTableFlags(*sub, flags->table);
   sub->callback([flags, &view, &chosen] { chosen.action = [flags, &view] { return Show(view, *flags); }; });
 }

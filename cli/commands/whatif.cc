@@ -71,10 +71,12 @@ ExitCode WhatIf(const WhatifFlags& flags) {
   if (!folder.ok()) return Fail(folder.status());
   const uint64_t memory = MemoryLimitOf(flags.memory_bytes);
   LimitMemory(memory);
+  const analysis::MemoryLimit limit{.bytes = memory};
+  capture::RowOverflow overflow = OverflowOf(limit);
   Progress progress;
-  auto capture = ReadPaths({*folder}, progress, formats::HostDetail::kUnions, flags.span);
+  auto capture = ReadPaths({*folder}, progress, formats::HostDetail::kUnions, flags.span, overflow);
   if (!capture.ok()) return Fail(ExitCode::kUsage, std::string(capture.status().message()));
-  const auto fit = FitAnalysis({.bytes = memory}, *capture, progress);
+  const auto fit = FitAnalysis(limit, overflow, *capture, progress);
   if (!fit.ok()) return Fail(fit.status());
   const analysis::Prepared prepared(*capture, fit->threads, fit->disk.get());
   auto result = analysis::WhatIf(prepared, *request);

@@ -14,6 +14,7 @@
 #include "aggregator/server.h"
 #include "base/files/file_sink.h"
 #include "base/rpc/status_macros.h"
+#include "capture/model/held_bytes.h"
 #include "capture/store/records_manifest.h"
 #include "cli/common/choose_span.h"
 #include "cli/common/command.h"
@@ -131,9 +132,10 @@ bool HasTraces(const std::string& path) {
 }
 
 absl::StatusOr<capture::Capture> ReadPaths(const std::vector<std::string>& paths, Progress& progress,
-                                           formats::HostDetail host, const std::string& span) {
+                                           formats::HostDetail host, const std::string& span,
+                                           capture::RowOverflow& overflow) {
   LOCKSTEP_ASSIGN_OR_RETURN(const formats::SpanChoice choice, ParseSpan(span));
-  formats::ReadOptions options{.host = host, .span = choice};
+  formats::ReadOptions options{.host = host, .span = choice, .overflow = &overflow};
   options.chose_span = [&progress](const std::string& note) {
     progress.Clear();
     PrintMessage(note);
@@ -153,14 +155,39 @@ absl::StatusOr<capture::Capture> ReadPaths(const std::vector<std::string>& paths
   return capture;
 }
 
-absl::StatusOr<analysis::MemoryFit> FitAnalysis(analysis::MemoryLimit limit, capture::Capture& capture,
-                                                Progress& progress) {
+std::vector<std::string> DiskFolders() {
+  std::vector<std::string> folders;
   const char* const folder = std::getenv("TMPDIR");
-  if (folder != nullptr && *folder != '\0') limit.disk_folders.emplace_back(folder);
-  limit.disk_folders.insert(limit.disk_folders.end(), {"/tmp", "/var/tmp"});
-  auto fit = analysis::FitIntoMemory(limit, capture);
+  if (folder != nullptr && *folder != '\0') folders.emplace_back(folder);
+  folders.insert(folders.end(), {"/tmp", "/var/tmp"});
+  return folders;
+}
+
+capture::RowOverflow OverflowOf(const analysis::MemoryLimit& limit) {
+  return capture::RowOverflow(analysis::FitsWithoutDisk(limit), DiskFolders());
+}
+
+absl::StatusOr<analysis::MemoryFit> FitAnalysis(analysis::MemoryLimit limit, capture::RowOverflow& overflow,
+                                                capture::Capture& capture, Progress& progress) {
+  limit.disk_folders = DiskFolders();
+  auto fit = analysis::FitIntoMemory(limit, capture, overflow.TakeDisk());
   if (!fit.ok()) progress.Clear();
   return fit;
+}
+
+absl::StatusOr<std::unique_ptr<capture::DiskRows>> FitRows(analysis::MemoryLimit limit,
+                                                           capture::RowOverflow& overflow,
+                                                           capture::Capture& capture, Progress& progress) {
+  limit.disk_folders = DiskFolders();
+  auto disk = analysis::FitRowsIntoMemory(limit, capture, overflow.TakeDisk());
+  if (!disk.ok()) progress.Clear();
+  return disk;
+}
+
+uint64_t BytesInMemory(const capture::Capture& capture, const capture::DiskRows* disk) {
+  const capture::HeldBytes held = capture::HeldBytesOf(capture);
+  const uint64_t all = held.rows + held.other;
+  return all - std::min(all, disk == nullptr ? 0 : disk->bytes());
 }
 
 absl::StatusOr<std::string> FindCapture(const std::string& name) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "analysis/gains/fit_memory.h"
 #include "capture/model/capture.h"
+#include "capture/model/row_overflow.h"
 #include "cli/common/aggregator_client.h"
 #include "cli/common/exit_code.h"
 #include "cli/common/progress.h"
@@ -53,12 +54,24 @@ const report::StragglerRow* CostliestStraggler(const report::Report& report);
 // Reads any input: capture folders and recorded traces by path. On return `progress` shows "analysing",
 // because callers analyse next. They clear it before they print.
 // `span` is the text of --span (choose_span.h). If the input has several spans, a message says which is read.
+// `overflow` receives the rows that memory will not hold.
 absl::StatusOr<capture::Capture> ReadPaths(const std::vector<std::string>& paths, Progress& progress,
-                                           formats::HostDetail host, const std::string& span);
-// Fits the analysis of the capture into memory, right before report::Analyze(). Large tables go to $TMPDIR,
-// /tmp or /var/tmp if they must. Clears `progress` on an error.
-absl::StatusOr<analysis::MemoryFit> FitAnalysis(analysis::MemoryLimit limit, capture::Capture& capture,
-                                                Progress& progress);
+                                           formats::HostDetail host, const std::string& span,
+                                           capture::RowOverflow& overflow);
+// Returns the folders for large tables: $TMPDIR, /tmp and /var/tmp.
+std::vector<std::string> DiskFolders();
+// Returns the overflow for an input that is analysed under this limit.
+capture::RowOverflow OverflowOf(const analysis::MemoryLimit& limit);
+// Fits the analysis of the capture into memory, right before report::Analyze(). Large tables go to
+// DiskFolders() if they must. `overflow` is that of the reading. Clears `progress` on an error.
+absl::StatusOr<analysis::MemoryFit> FitAnalysis(analysis::MemoryLimit limit, capture::RowOverflow& overflow,
+                                                capture::Capture& capture, Progress& progress);
+// The same for an output that needs all rows and no analysis. Returns the file; null: all rows are in memory.
+absl::StatusOr<std::unique_ptr<capture::DiskRows>> FitRows(analysis::MemoryLimit limit,
+                                                           capture::RowOverflow& overflow,
+                                                           capture::Capture& capture, Progress& progress);
+// Returns the bytes of the capture that are in memory, for MemoryLimit::other_bytes. `disk` may be null.
+uint64_t BytesInMemory(const capture::Capture& capture, const capture::DiskRows* disk);
 // Returns a path for each name: an existing folder or file, or the result of FindCapture().
 absl::StatusOr<std::vector<std::string>> FindCaptures(const std::vector<std::string>& names);
 // Accepts a folder, or the id of a capture that this user's aggregator keeps on this machine.

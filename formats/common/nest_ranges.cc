@@ -7,15 +7,16 @@
 namespace lockstep::formats {
 
 void NestRanges(std::vector<capture::HostRange>& ranges) {
-  std::stable_sort(ranges.begin(), ranges.end(),
-                   [](const capture::HostRange& a, const capture::HostRange& b) {
-                     return a.start != b.start ? a.start < b.start : a.end > b.end;
-                   });
+  const auto outer_first = [](const capture::HostRange& a, const capture::HostRange& b) {
+    return a.start != b.start ? a.start < b.start : a.end > b.end;
+  };
+  if (!std::is_sorted(ranges.begin(), ranges.end(), outer_first))
+    std::stable_sort(ranges.begin(), ranges.end(), outer_first);
   absl::flat_hash_map<ThreadId, std::vector<HostTime>> open;
   for (capture::HostRange& range : ranges) {
     std::vector<HostTime>& ends = open[range.thread];
     while (!ends.empty() && ends.back() <= range.start && ends.back() < range.end) ends.pop_back();
-    range.depth = static_cast<uint32_t>(ends.size());
+    if (range.depth != ends.size()) range.depth = static_cast<uint32_t>(ends.size());
     ends.push_back(range.end);
   }
 }

@@ -6,6 +6,8 @@
 #include <functional>
 #include <string>
 
+#include "capture/model/row_overflow.h"
+
 namespace lockstep::formats {
 
 // The detail in which readers keep the host's operators, annotations and Python functions. With kUnions, they
@@ -24,6 +26,8 @@ struct ReadOptions {
   int threads = 2;
   HostDetail host = HostDetail::kUnions;
   SpanChoice span;
+  // Receives the tables of each rank or file once they are read. Null: they stay in memory.
+  capture::RowOverflow* overflow = nullptr;
   // Receives a sentence if the input has several spans: their number and the span that is read. The notes of
   // the capture have it, too. It may be empty.
   std::function<void(const std::string& note)> chose_span;

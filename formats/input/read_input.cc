@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "capture/infer/infer_groups.h"
+#include "capture/model/held_bytes.h"
 #include "capture/model/row_limit.h"
 #include "capture/store/records.h"
 #include "formats/common/byte_source.h"
@@ -64,15 +65,19 @@ class Progress {
 // Makes all but the latest file of each worker thin, so that memory holds one span.
 class LatestOnly {
  public:
-  // `files` outlives it. Any thread may call Add(), once per file, after it was read.
-  explicit LatestOnly(std::vector<ReadFile>& files) : files_(files) {}
+  // `files` and `overflow` outlive it; `overflow` may be null. Any thread may call Add(), once per file,
+  // after it was read.
+  LatestOnly(std::vector<ReadFile>& files, capture::RowOverflow* overflow)
+      : files_(files), overflow_(overflow) {}
   void Add(size_t place) {
     MutexLock lock(&mutex_);
     const ReadFile& file = files_[place];
     const auto [it, fresh] = latest_.try_emplace(WorkerOf(file.from, file.content.rank), place);
     if (fresh) return;
     const bool later = BeginOf(file) > BeginOf(files_[it->second]);
-    MakeThin(files_[later ? std::exchange(it->second, place) : place]);
+    ReadFile& other = files_[later ? std::exchange(it->second, place) : place];
+    if (overflow_ != nullptr) RemoveRows(other.content, *overflow_);
+    MakeThin(other);
   }
 
  private:
@@ -80,6 +85,7 @@ class LatestOnly {
     return static_cast<double>(file.content.base.ns()) + static_cast<double>(file.content.window.start.ns());
   }
   std::vector<ReadFile>& files_;
+  capture::RowOverflow* const overflow_;
   Mutex mutex_;
   std::map<std::string, size_t> latest_ ABSL_GUARDED_BY(mutex_);
 };
@@ -99,7 +105,7 @@ std::vector<ReadFile> ReadAll(std::vector<Opened> opened, Keep keep, const ReadO
   std::stable_sort(largest_first.begin(), largest_first.end(),
                    [&opened](size_t a, size_t b) { return opened[a].trace.bytes > opened[b].trace.bytes; });
   std::vector<ReadFile> files(opened.size());
-  LatestOnly latest(files);
+  LatestOnly latest(files, options.overflow);
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t turn = next++; turn < opened.size(); turn = next++) {
@@ -110,6 +116,7 @@ std::vector<ReadFile> ReadAll(std::vector<Opened> opened, Keep keep, const ReadO
         reported = consumed;
       });
       o.trace.source.reset();
+      if (options.overflow != nullptr) MoveRows(content, *options.overflow);
       files[largest_first[turn]] = {std::move(o.from), std::move(content)};
       if (keep == Keep::kLatestOfEachWorker) latest.Add(largest_first[turn]);
     }
@@ -135,9 +142,12 @@ std::string NameOf(const std::vector<TraceFile>& files) {
 
 absl::StatusOr<capture::Capture> ReadOneTimeline(Opened& opened, const ReadOptions& options) {
   const uint64_t total = opened.trace.bytes;
-  return ReadTimeline(*opened.trace.source, opened.from.path, [&options, total](uint64_t done) {
-    if (options.progress) options.progress(done, total);
-  });
+  return ReadTimeline(
+      *opened.trace.source, opened.from.path,
+      [&options, total](uint64_t done) {
+        if (options.progress) options.progress(done, total);
+      },
+      options.overflow);
 }
 
 // Returns the timeline among the files, or null. A timeline holds a whole job, so other files beside it are
@@ -222,6 +232,8 @@ absl::StatusOr<std::optional<capture::Capture>> ReadNvprofAmong(std::vector<Open
     if (options.progress) options.progress(done, first.trace.bytes);
   });
   if (!capture.ok()) return capture.status();
+  if (options.overflow != nullptr)
+    options.overflow->Add(capture::CountAnalysedRows(*capture), capture::HeldBytesOf(*capture).rows);
   return std::move(*capture);
 }
 
@@ -229,6 +241,7 @@ absl::StatusOr<capture::Capture> ReadKinetoFiles(std::vector<Opened> opened, con
   const JoinOptions join{
       .span = options.span,
       .chose_span = options.chose_span,
+      .overflow = options.overflow,
       .read_again = [&options](const std::vector<TraceFile>& files) -> absl::StatusOr<std::vector<ReadFile>> {
         auto again = OpenAll(files);
         if (!again.ok()) return absl::InvalidArgumentError(again.status().message());
@@ -300,7 +313,7 @@ absl::StatusOr<capture::Capture> ReadOpened(std::vector<Opened> opened, const Re
 }  // namespace
 
 absl::StatusOr<capture::Capture> LoadCapture(const std::string& folder, const ReadOptions& options) {
-  auto recorded = capture::ReadRecords(folder, options.progress);
+  auto recorded = capture::ReadRecords(folder, options.progress, options.overflow);
   if (!recorded.ok()) return recorded.status();
   capture::Capture& capture = recorded->capture;
   std::vector<Opened> opened;
@@ -320,9 +333,9 @@ absl::StatusOr<capture::Capture> LoadCapture(const std::string& folder, const Re
   std::vector<ReadFile> files(recorded->traces.size());
   std::vector<ReadFile> read = ReadAll(std::move(opened), Keep::kAll, options);
   for (size_t i = 0; i < read.size(); ++i) files[place_of[i]] = std::move(read[i]);
-  JoinRecordedTraces(std::move(recorded->traces), std::move(files), capture);
+  JoinRecordedTraces(std::move(recorded->traces), std::move(files), options.overflow, capture);
   if (absl::Status s = capture::CheckAnalysedRows(capture::CountAnalysedRows(capture)); !s.ok()) return s;
-  capture::Finish(capture);
+  capture::Finish(capture, options.overflow);
   capture::InferGroups(capture);
   if (options.host == HostDetail::kFrames) AddNvtxFrames(capture);
   return std::move(capture);
@@ -346,7 +359,7 @@ absl::StatusOr<capture::Capture> ReadInput(std::span<const std::string> paths, c
   if (capture->id.empty()) capture->id = NameOf(input->traces);
   capture->notes.insert(capture->notes.end(), input->notes.begin(), input->notes.end());
   if (absl::Status s = capture::CheckAnalysedRows(capture::CountAnalysedRows(*capture)); !s.ok()) return s;
-  capture::Finish(*capture);
+  capture::Finish(*capture, options.overflow);
   capture::InferGroups(*capture);
   if (options.host == HostDetail::kFrames) AddNvtxFrames(*capture);
   return capture;

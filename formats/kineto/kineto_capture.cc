@@ -361,7 +361,7 @@ std::vector<bool> FindStrays(const std::vector<capture::RecordedTrace>& traces,
 }  // namespace
 
 void JoinRecordedTraces(std::vector<capture::RecordedTrace> traces, std::vector<ReadFile> files,
-                        Capture& capture) {
+                        capture::RowOverflow* overflow, Capture& capture) {
   const bool mixed = HasWork(capture);
   // A truncated trace beside whole ones would look like a rank that did less work.
   const bool whole = !capture.ranks.empty() || std::any_of(files.begin(), files.end(), [](const ReadFile& f) {
@@ -399,7 +399,10 @@ void JoinRecordedTraces(std::vector<capture::RecordedTrace> traces, std::vector<
     const size_t first = capture.ranks.size();
     const std::vector<uint32_t> places = groups.Add(content.groups);
     AddRanks(std::move(files[i]), {known.rank, known.rank_source}, known.host, places, capture);
-    for (size_t r = first; r < capture.ranks.size(); ++r) TakeIdentity(known, capture.ranks[r]);
+    for (size_t r = first; r < capture.ranks.size(); ++r) {
+      TakeIdentity(known, capture.ranks[r]);
+      if (overflow != nullptr) overflow->Move(capture.ranks[r]);
+    }
   }
   if (mixed && capture.ranks.size() > recorded) ForgetGroups(capture);
 }
@@ -416,7 +419,10 @@ absl::StatusOr<Capture> JoinKinetoFiles(std::vector<ReadFile> files, const JoinO
     capture.world_size = std::max(capture.world_size, files[i].content.world_size);
     const uint32_t host = hosts.Of(files[i], (*ranks)[i].rank);
     const std::vector<uint32_t> places = groups.Add(files[i].content.groups);
+    const size_t first = capture.ranks.size();
     AddRanks(std::move(files[i]), (*ranks)[i], host, places, capture);
+    for (size_t r = first; r < capture.ranks.size() && options.overflow != nullptr; ++r)
+      options.overflow->Move(capture.ranks[r]);
   }
   return capture;
 }

@@ -18,6 +18,7 @@ namespace lockstep::formats {
 struct JoinOptions {
   SpanChoice span;
   std::function<void(const std::string& note)> chose_span;  // may be empty
+  capture::RowOverflow* overflow = nullptr;                 // receives the tables of each rank; may be null
   // Reads thin files again, in the same order.
   std::function<absl::StatusOr<std::vector<ReadFile>>(const std::vector<TraceFile>&)> read_again;
 };
@@ -30,9 +31,9 @@ absl::StatusOr<capture::Capture> JoinKinetoFiles(std::vector<ReadFile> files, co
 
 // Adds the traces that PyTorch's profiler wrote for a live capture to the capture's records. The capture
 // gives each trace's rank, and the file gives the rows. A file that cannot be used becomes a missing rank and
-// a note. The result is not Finish()ed.
+// a note. The result is not Finish()ed. `overflow` may be null.
 void JoinRecordedTraces(std::vector<capture::RecordedTrace> traces, std::vector<ReadFile> files,
-                        capture::Capture& capture);
+                        capture::RowOverflow* overflow, capture::Capture& capture);
 
 }  // namespace lockstep::formats
 

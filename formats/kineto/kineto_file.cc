@@ -3,8 +3,54 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "capture/model/compact.h"
 
 namespace lockstep::formats {
+namespace {
+
+struct RowsAndBytes {
+  uint64_t rows = 0;  // kernels, copies and calls
+  uint64_t bytes = 0;
+};
+
+// Calls use(table) for each large table of the file.
+template <typename File, typename Use>
+void ForEachTable(File& file, const Use& use) {
+  for (auto& device : file.devices) {
+    use(device.activities);
+    use(device.kernel_details);
+    use(device.copy_details);
+    use(device.collectives);
+  }
+  use(file.syncs);
+  use(file.api_calls);
+  use(file.announced);
+  use(file.ranges);
+  use(file.frames.frames);
+  use(file.frames.details);
+  use(file.frames.allocations);
+}
+
+RowsAndBytes SizeOf(const KinetoFile& file) {
+  RowsAndBytes size = {.rows = file.api_calls.size()};
+  for (const KinetoDevice& device : file.devices) size.rows += device.activities.size();
+  ForEachTable(file, [&](const auto& table) { size.bytes += table.size() * sizeof(table[0]); });
+  return size;
+}
+
+}  // namespace
+
+void MoveRows(KinetoFile& file, capture::RowOverflow& overflow) {
+  const RowsAndBytes size = SizeOf(file);
+  if (!overflow.Add(size.rows, size.bytes)) return;
+  for (KinetoDevice& device : file.devices) capture::ShareDetails(device.activities, device.kernel_details);
+  ForEachTable(file, [&](auto& table) { overflow.Move(table); });
+}
+
+void RemoveRows(const KinetoFile& file, capture::RowOverflow& overflow) {
+  const RowsAndBytes size = SizeOf(file);
+  overflow.Remove(size.rows, size.bytes);
+}
 
 std::string KinetoCounters::Describe() const {
   constexpr size_t kShown = 4;

@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "capture/model/capture.h"
 #include "capture/model/host_frames.h"
+#include "capture/model/row_overflow.h"
 #include "formats/common/interval_union.h"
 #include "formats/files/job_files.h"
 #include "formats/files/trace_files.h"
@@ -114,6 +115,11 @@ struct ReadFile {
   KinetoFile content;
   bool thin = false;  // true: `content` lacks the rows, names and groups
 };
+
+// Gives the tables of a file that was read to `overflow`.
+void MoveRows(KinetoFile& file, capture::RowOverflow& overflow);
+// Reports that the rows of a file, which MoveRows() reported, will be freed.
+void RemoveRows(const KinetoFile& file, capture::RowOverflow& overflow);
 
 // Frees all that FactsOf() does not need.
 void MakeThin(ReadFile& file);

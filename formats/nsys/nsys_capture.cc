@@ -324,7 +324,7 @@ std::string WhyNsysUnusable(const NsysFile& file) {
          "Nsight Systems, recorded with --trace=cuda";
 }
 
-absl::StatusOr<Capture> JoinNsysFiles(std::vector<ReadNsysFile> files) {
+absl::StatusOr<Capture> JoinNsysFiles(std::vector<ReadNsysFile> files, capture::RowOverflow* overflow) {
   Capture capture;
   if (absl::Status s = DropUnusable(files, capture); !s.ok()) return s;
   std::vector<Process> processes = ListProcesses(files);
@@ -339,6 +339,8 @@ absl::StatusOr<Capture> JoinNsysFiles(std::vector<ReadNsysFile> files) {
     AddRanks(files[p.file], p, HostOf(files[p.file], *p.rows, hosts, capture), communicators, capture);
     if (!losses_told[p.file]) AddLosses(files[p.file].content, files[p.file].from.path, capture.ranks[first]);
     losses_told[p.file] = true;
+    for (size_t r = first; r < capture.ranks.size() && overflow != nullptr; ++r)
+      overflow->Move(capture.ranks[r]);
   }
   communicators.Finish();
   return capture;

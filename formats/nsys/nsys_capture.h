@@ -20,8 +20,9 @@ struct ReadNsysFile {
 
 // Finds ranks and hosts (docs/formats/nsys_sqlite.md), and notes missing data in `notes`. `files` are in
 // natural order. kInvalidArgument: two processes are of one rank, or there is nothing to analyse. The result
-// is not Finish()ed.
-absl::StatusOr<capture::Capture> JoinNsysFiles(std::vector<ReadNsysFile> files);
+// is not Finish()ed. `overflow` receives the tables of each process; null: they stay in memory.
+absl::StatusOr<capture::Capture> JoinNsysFiles(std::vector<ReadNsysFile> files,
+                                               capture::RowOverflow* overflow = nullptr);
 
 // Moves the rows of one process into entries of a capture, one per device, in the order of its devices. Names
 // go into `strings`. The caller adds rank, host, communication and losses.

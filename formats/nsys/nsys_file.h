@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "capture/model/capture.h"
+#include "capture/model/row_overflow.h"
 #include "formats/common/interval_union.h"
 #include "formats/nsys/nsys_payload.h"
 #include "formats/nsys/table_scan.h"
@@ -57,6 +58,9 @@ struct NsysProcess {
 
   NsysDevice& Device(DeviceId device);
 };
+
+// Gives the tables of a process to `overflow` once its file was read.
+void MoveRows(NsysProcess& process, capture::RowOverflow& overflow);
 
 // Time stamps are UTC: the session's start is added.
 struct NsysFile {

@@ -138,6 +138,9 @@ absl::StatusOr<capture::Capture> ReadNsysInput(std::vector<NsysInput> inputs, co
   std::vector<Outcome> outcomes(inputs.size());
   ParallelFor(static_cast<unsigned>(std::max(1, options.threads)), inputs.size(), [&](unsigned, size_t i) {
     outcomes[i] = ReadOne(inputs[i], options.host, progress.Of(i, inputs[i].bytes));
+    if (options.overflow != nullptr && outcomes[i].rows) {
+      for (auto& [pid, process] : outcomes[i].rows->processes) MoveRows(process, *options.overflow);
+    }
   });
   std::vector<ReadNsysFile> files;
   std::vector<std::string> notes;
@@ -152,7 +155,7 @@ absl::StatusOr<capture::Capture> ReadNsysInput(std::vector<NsysInput> inputs, co
     notes.push_back(absl::StrCat(sentence, " (left out)"));
   }
   if (files.empty()) return absl::InvalidArgumentError(notes.front());
-  auto capture = JoinNsysFiles(std::move(files));
+  auto capture = JoinNsysFiles(std::move(files), options.overflow);
   if (capture.ok()) capture->notes.insert(capture->notes.begin(), notes.begin(), notes.end());
   return capture;
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "capture/model/compact.h"
 #include "formats/common/assign_api_calls.h"
 #include "formats/common/nest_ranges.h"
 #include "formats/common/nvtx_frames.h"
@@ -36,6 +37,21 @@ class Names {
   absl::flat_hash_map<NameId, NameId> known_;
 };
 
+// Calls use(table) for each large table of the process.
+template <typename Use>
+void ForEachTable(NsysProcess& process, const Use& use) {
+  for (NsysDevice& device : process.devices) {
+    use(device.activities);
+    use(device.kernel_details);
+    use(device.copy_details);
+    use(device.syncs);
+    use(device.event_records);
+  }
+  use(process.api_calls);
+  use(process.ranges);
+  use(process.operator_ranges);
+}
+
 // Null: the reader kept no operators. The other ranges become frames around them.
 std::shared_ptr<const capture::HostFrames> TakeFrames(Names& names, NsysProcess& process,
                                                       capture::StringTable& strings) {
@@ -47,6 +63,15 @@ std::shared_ptr<const capture::HostFrames> TakeFrames(Names& names, NsysProcess&
 }
 
 }  // namespace
+
+void MoveRows(NsysProcess& process, capture::RowOverflow& overflow) {
+  uint64_t rows = process.api_calls.size(), bytes = 0;
+  for (const NsysDevice& device : process.devices) rows += device.activities.size();
+  ForEachTable(process, [&](const auto& table) { bytes += table.size() * sizeof(table[0]); });
+  if (!overflow.Add(rows, bytes)) return;
+  for (NsysDevice& device : process.devices) capture::ShareDetails(device.activities, device.kernel_details);
+  ForEachTable(process, [&](auto& table) { overflow.Move(table); });
+}
 
 std::vector<RankData> TakeNsysRows(const capture::StringTable& from, NsysProcess& process,
                                    capture::StringTable& strings) {

@@ -234,7 +234,9 @@ bool TimelineParser::RankField(std::string_view key, std::string_view value, cap
 
 capture::RankData& TimelineParser::EnterRank(RankId id, DeviceId device, uint32_t incarnation) {
   const auto [it, fresh] = ranks_.try_emplace({id, {device, incarnation}}, capture_.ranks.size());
-  rows_.Enter(it->second);
+  if (it->second != entered_) left_.Leave(entered_, capture_.ranks);
+  entered_ = it->second;
+  rows_.Enter(entered_);
   if (!fresh) return capture_.ranks[it->second];
   capture::RankData& entry = capture_.ranks.emplace_back();
   entry.rank = id;
@@ -249,6 +251,7 @@ capture::Capture TimelineParser::Take() {
   for (capture::RankData& entry : capture_.ranks) {
     if (entry.window.end < entry.window.start) entry.window = {};
     NestRanges(entry.ranges);
+    left_.MoveRanges(entry);
   }
   return std::move(capture_);
 }

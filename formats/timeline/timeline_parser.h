@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "capture/model/capture.h"
+#include "formats/timeline/left_ranks.h"
 #include "formats/timeline/timeline_fields.h"
 #include "formats/timeline/timeline_rows.h"
 #include "formats/timeline/timeline_words.h"
@@ -20,6 +21,9 @@ namespace lockstep::formats {
 // One thread. After Line() returned false, it must not be called again.
 class TimelineParser {
  public:
+  // `overflow` may be null.
+  explicit TimelineParser(capture::RowOverflow* overflow = nullptr) : left_(overflow) {}
+
   // `line` is without its line end. False: error() describes the problem and the remedy.
   bool Line(std::string_view line);
 
@@ -50,7 +54,9 @@ class TimelineParser {
   TimelineRows rows_{capture_, fields_};
   absl::flat_hash_set<std::string> host_ids_, group_keys_;
   absl::flat_hash_map<std::pair<RankId, std::pair<DeviceId, uint32_t>>, size_t> ranks_;
-  uint64_t members_ = 0;  // of all groups
+  LeftRanks left_;
+  size_t entered_ = SIZE_MAX;  // place of the rank to which rows belong; SIZE_MAX: none yet
+  uint64_t members_ = 0;       // of all groups
   bool versioned_ = false;
   bool ended_ = false;
 };

@@ -18,8 +18,9 @@ constexpr size_t kLongestLine = size_t{16} << 20;
 bool IsTimeline(std::string_view first_bytes) { return first_bytes.starts_with(kTimelineMagic); }
 
 absl::StatusOr<capture::Capture> ReadTimeline(ByteSource& source, std::string_view path,
-                                              const std::function<void(uint64_t)>& progress) {
-  TimelineParser parser;
+                                              const std::function<void(uint64_t)>& progress,
+                                              capture::RowOverflow* overflow) {
+  TimelineParser parser(overflow);
   TextLines lines(source, kLongestLine, progress);
   const auto wrong = [&](std::string_view what) {
     return absl::InvalidArgumentError(Sentence(path, " line ", lines.number(), ": ", what));

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "capture/model/capture.h"
+#include "capture/model/row_overflow.h"
 #include "formats/common/byte_source.h"
 
 namespace lockstep::formats {
@@ -25,8 +26,10 @@ bool IsTimeline(std::string_view first_bytes);
 // `path` is only for errors. `progress`, if not empty, receives the number of bytes consumed. The result is
 // not Finish()ed. kInvalidArgument: one sentence with file, line, problem and remedy. A file with an error is
 // not used at all, because missing rows would lead to a wrong verdict.
+// `overflow` receives a rank's tables when the rows of another rank follow; null: they stay in memory.
 absl::StatusOr<capture::Capture> ReadTimeline(ByteSource& source, std::string_view path,
-                                              const std::function<void(uint64_t)>& progress);
+                                              const std::function<void(uint64_t)>& progress,
+                                              capture::RowOverflow* overflow = nullptr);
 
 }  // namespace lockstep::formats
 

@@ -4,7 +4,8 @@
   scale.py jobs FOLDER                     writes a small and a large job of 64 ranks
   scale.py measure LOCKSTEP FILE...        prints time and peak memory of `lockstep analyze`; with --memory
                                            SIZE, under that limit
-  scale.py outputs LOCKSTEP FOLDER         stores reports, what-ifs and exports of many jobs
+  scale.py outputs LOCKSTEP FOLDER         stores reports, what-ifs and exports of many jobs; with --memory
+                                           SIZE, each under that limit
 
 `diff -r` of two folders of `outputs` shows if two builds give the same bytes. The jobs are those of
 tests/golden and tests/corpus, generated ones, and the recorded ones of ../shared/traces where it exists.
@@ -111,7 +112,7 @@ def digest(path):
     return "".join(f"{hashlib.sha256(f.read_bytes()).hexdigest()} {f.relative_to(path.parent)}\n" for f in files)
 
 
-def store_outputs(lockstep, folder, formats):
+def store_outputs(lockstep, folder, formats, options):
     folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
         # The generated jobs have the same path in each run, because reports name it.
@@ -119,12 +120,12 @@ def store_outputs(lockstep, folder, formats):
         inputs.mkdir(exist_ok=True)
         for name, job in jobs_of(inputs):
             for kind in ("json", "text", "html"):
-                store(folder / f"{name}.{kind}", [lockstep, "analyze", job, "--format", kind])
+                store(folder / f"{name}.{kind}", [lockstep, "analyze", job, "--format", kind, *options])
             for i, fix in enumerate((("--fix", "rank=0"), ("--fix", "op=.*", "--scale", "0.9"), ("--fix", "rank=1,rank=2"))):
-                store(folder / f"{name}.whatif{i}", [lockstep, "whatif", job, *fix])
+                store(folder / f"{name}.whatif{i}", [lockstep, "whatif", job, *fix, *options])
             for form in formats:
                 out = pathlib.Path(scratch) / f"{name}.{form}"
-                done = subprocess.run([lockstep, "export", job, "--format", form, "-o", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                done = subprocess.run([lockstep, "export", job, "--format", form, "-o", out, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 (folder / f"{name}.{form}").write_text(digest(out) if out.exists() else f"status {done.returncode}\n")
 
 
@@ -140,13 +141,15 @@ def main():
     of.add_argument("lockstep")
     of.add_argument("folder", type=pathlib.Path)
     of.add_argument("--formats", nargs="*", choices=FORMATS, default=FORMATS)
+    of.add_argument("--memory", help="limit of each run; a job that does not fit gives a refusal or fewer steps")
     args = parser.parse_args()
+    options = ["--memory", args.memory] if getattr(args, "memory", None) else []
     if args.verb == "jobs":
         write_jobs(args.folder)
     elif args.verb == "measure":
-        measure(os.path.abspath(args.lockstep), args.files, ["--memory", args.memory] if args.memory else [])
+        measure(os.path.abspath(args.lockstep), args.files, options)
     else:
-        store_outputs(os.path.abspath(args.lockstep), args.folder, args.formats)
+        store_outputs(os.path.abspath(args.lockstep), args.folder, args.formats, options)
 
 
 if __name__ == "__main__":
