@@ -62,7 +62,7 @@ std::vector<Launches> LaunchesOf(const capture::RankData& rank, const CallIndex&
   return out;
 }
 
-// The least activities of a step that is no stub.
+// A step with fewer activities is a stub.
 double LeastActivities(const std::vector<StepMark>& marks) {
   std::vector<double> counts;
   for (const StepMark& mark : marks) {
