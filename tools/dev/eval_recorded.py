@@ -106,7 +106,7 @@ def score(report, truth, fault, known, steps, placed=True):
     # A recording's rank may have an entry for its own slowness besides the one for the fault.
     own = next((e for e in of_rank if e["cause"] in CAUSES[fault[0]]), of_rank[0] if of_rank else None)
     first = new[0] if new else None
-    silent = any(n["what"].startswith("links") for n in report["not_judged"]) and not [e for e in new if place(e) not in known]
+    silent = any(n["what"].split()[0] in ("links", "everything") for n in report["not_judged"]) and not [e for e in new if place(e) not in known]
     return {**out, "effect": lost / (out["step_ns"] - lost), "placed": placed, "silent": silent, "rank": first is not None and first["ranks"] == [fault[1]],
             "cause": own is not None and own["cause"] in CAUSES[fault[0]], "named": first is not None,
             "error": abs(own["gain_ns_per_step"] / lost - 1) if own and lost else None}
