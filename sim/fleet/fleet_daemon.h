@@ -46,6 +46,18 @@ class FleetEvents {
   virtual void OnOver(uint32_t daemon, const absl::Status& why, Expected expected) = 0;
 };
 
+// A capture that a daemon takes part in.
+struct RunningCapture {
+  std::string capture;
+  std::vector<v1::ProcessKey> processes;
+  Interval<HostTime> window;
+  std::vector<std::vector<RankBatch>> batches;  // of each process, once they are encoded
+  bool encoded = false;
+  bool window_over = false;
+  uint64_t last_sequence = 0;  // of its last message; 0: not queued yet
+  FleetSize size;
+};
+
 class FleetDaemon {
  public:
   // All references outlive this, and so does the queue's last completion.
@@ -70,16 +82,6 @@ class FleetDaemon {
   struct Outgoing {
     v1::FromDaemon message;
     std::optional<FleetMoment> moment;  // to note when it was written
-  };
-  struct Running {
-    std::string capture;
-    std::vector<v1::ProcessKey> processes;
-    Interval<HostTime> window;
-    std::vector<std::vector<RankBatch>> batches;  // of each process, once they are encoded
-    bool encoded = false;
-    bool window_over = false;
-    uint64_t last_sequence = 0;  // of its last message; 0: not queued yet
-    FleetSize size;
   };
 
   void OnStarted(bool ok);
@@ -153,7 +155,7 @@ class FleetDaemon {
   uint64_t acked_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t credits_ ABSL_GUARDED_BY(mutex_) = 1;
   ClockExchange clock_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Running> running_ ABSL_GUARDED_BY(mutex_);
+  std::optional<RunningCapture> running_ ABSL_GUARDED_BY(mutex_);
   grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);  // the begin and the end of the window
   grpc::Alarm encode_now_ ABSL_GUARDED_BY(mutex_);
 };
