@@ -187,16 +187,21 @@ Consistency MessageFit::ConsistencyOf(const MessageSide& send, const MessageSide
   const double late = receive_start - send.start_ns;
   const double apart = std::fabs(receive_end - send.end_ns);
   if (rendezvous || late < -kWaitedNs) {
-    if (apart > kElsewhereNs) return Consistency::kContradicts;
+    if (apart > kElsewhereNs) {
+      const bool possible = receive_end + kTogetherNs > send.start_ns &&
+                            (!rendezvous || send.end_ns + kTogetherNs > receive_start);
+      const bool stayed = receive_end > send.end_ns ? receive.among_others : send.among_others;
+      return possible && stayed ? Consistency::kNothing : Consistency::kContradicts;
+    }
     return std::fabs(late) > kWaitedNs && apart <= kTogetherNs ? Consistency::kLeavesTogether
                                                                : Consistency::kNothing;
   }
   // A receiver that came late found the message under way or complete, so it takes about as long as its
   // sender.
   const double sent = send.end_ns - send.start_ns, received = receive_end - receive_start;
-  if (late > kWaitedNs &&
-      (received > kLongerThan * sent + kLongerByNs || received < kShorterThan * sent - kElsewhereNs))
-    return Consistency::kContradicts;
+  const bool too_long = received > kLongerThan * sent + kLongerByNs && !receive.among_others;
+  const bool too_short = received < kShorterThan * sent - kElsewhereNs && !send.among_others;
+  if (late > kWaitedNs && (too_long || too_short)) return Consistency::kContradicts;
   return Consistency::kNothing;
 }
 

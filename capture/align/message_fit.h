@@ -19,7 +19,8 @@ namespace lockstep::capture {
 struct MessageSide {
   double start_ns = 0;  // since a moment that is common to all arguments of a call
   double end_ns = 0;
-  int64_t place = 0;  // index among the channel's kernels, lost ones included
+  int64_t place = 0;          // index among the channel's kernels, lost ones included
+  bool among_others = false;  // its kernel has other messages, for which it may stay longer
 };
 
 // An operation that two ranks leave together, as a time on each one's clock.

@@ -62,6 +62,34 @@ TEST(FitMessages, DetectsRendezvousSenders) {
   EXPECT_TRUE(fit->rendezvous);
 }
 
+// Every third kernel has another message, whose partner comes 2 ms later.
+TEST(FitMessages, AKernelMayStayForItsOtherMessages) {
+  for (const bool among_others : {true, false}) {
+    Job job = Steps(6, true, 0, true);
+    for (size_t m = 1; m < job.sends.size(); m += 3) {
+      std::vector<MessageSide>& side = m % 2 == 0 ? job.sends : job.receives;
+      side[m].end_ns += 2e6;
+      side[m].among_others = among_others;
+    }
+    const auto fit = FitMessages(job.sends, job.receives, 20e3, {}, Places::kSeen);
+    ASSERT_EQ(fit.has_value(), among_others);
+    if (fit) {
+      EXPECT_EQ(fit->shift, 0);
+      EXPECT_TRUE(fit->rendezvous);
+    }
+  }
+}
+
+// Its other messages do not let a kernel end before the message was sent.
+TEST(FitMessages, AKernelCannotEndBeforeItsMessage) {
+  const MessageFit fit{.rendezvous = true};
+  const MessageSide early{0, 100e3, 0, true}, late{500e3, 600e3, 0, true};
+  EXPECT_EQ(fit.ConsistencyOf(early, late), Consistency::kContradicts);
+  EXPECT_EQ(fit.ConsistencyOf(late, early), Consistency::kContradicts);
+  EXPECT_EQ(fit.ConsistencyOf({0, 600e3, 0, false}, {0, 900e3, 0, true}), Consistency::kNothing);
+  EXPECT_EQ(fit.ConsistencyOf({0, 600e3, 0, true}, {0, 900e3, 0, false}), Consistency::kContradicts);
+}
+
 TEST(FitMessages, WithoutWaitingOnlySynchronisationPointsGiveTheShift) {
   const Job job = Steps(6, false, 3e6);
   EXPECT_FALSE(FitMessages(job.sends, job.receives, 20e3, {}, Places::kSeen).has_value());

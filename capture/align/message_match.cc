@@ -215,9 +215,17 @@ class Messages {
     for (const Member& m : members) {
       const capture::DeviceActivity& a = capture_.ranks[m.rank_index].activities[At(m).activity];
       const int64_t place = places ? (*places)[out.size()] + kBeforeTheFirst : -1;
-      out.push_back({clock_.ToJob(HostOf(m), a.start), clock_.ToJob(HostOf(m), a.end), place});
+      out.push_back(
+          {clock_.ToJob(HostOf(m), a.start), clock_.ToJob(HostOf(m), a.end), place, IsAmongOthers(m)});
     }
     return out;
+  }
+
+  bool IsAmongOthers(const Member& m) const {
+    const std::vector<Collective>& rows = capture_.ranks[m.rank_index].collectives;
+    const uint32_t i = m.collective, kernel = rows[i].activity;
+    return (i > 0 && rows[i - 1].activity == kernel) ||
+           (i + 1 < rows.size() && rows[i + 1].activity == kernel);
   }
 
   // Without lost records, a place is the index among the recorded messages.

@@ -256,7 +256,7 @@ std::vector<MessageSide> Placed(TransferSides sides, Places places) {
   for (const TransferSide& s : sides) {
     const auto place = places == Places::kCounted ? s.place : static_cast<int64_t>(out.size());
     out.push_back({static_cast<double>((s.start - JobTime()).ns()),
-                   static_cast<double>((s.end - JobTime()).ns()), place});
+                   static_cast<double>((s.end - JobTime()).ns()), place, s.among_others});
   }
   return out;
 }

@@ -21,7 +21,8 @@ namespace lockstep::capture {
 struct TransferSide {
   JobTime start;
   JobTime end;
-  int64_t place = -1;  // index among its channel's messages, lost ones included; -1: unknown
+  int64_t place = -1;         // index among its channel's messages, lost ones included; -1: unknown
+  bool among_others = false;  // its kernel has other messages, for which it may stay longer
 };
 
 struct TransferClocks {
