@@ -41,10 +41,10 @@ CaptureRanks::CaptureRanks(const Selection& selection, const v1::TraceRequest& r
   }
 }
 
-const std::vector<size_t>& CaptureRanks::OnNode(const std::string& node_id) const {
-  static const auto& none = *new std::vector<size_t>();
+std::span<const size_t> CaptureRanks::OnNode(const std::string& node_id) const {
   const auto found = on_node_.find(node_id);
-  return found == on_node_.end() ? none : found->second;
+  if (found == on_node_.end()) return {};
+  return found->second;
 }
 
 size_t CaptureRanks::Find(const std::string& node_id, const v1::ProcessKey& process) const {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,7 @@ class CaptureRanks {
 
   const std::vector<CaptureRank>& all() const { return ranks_; }
   // Returns the ranks of a node in ascending order. The nodes are indexed, because a job may have thousands.
-  const std::vector<size_t>& OnNode(const std::string& node_id) const;
+  std::span<const size_t> OnNode(const std::string& node_id) const;
   const CaptureRank& at(size_t rank) const { return ranks_[rank]; }
   // Returns the number of ranks if the process is not in this capture on that node.
   size_t Find(const std::string& node_id, const v1::ProcessKey& process) const;

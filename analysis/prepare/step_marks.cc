@@ -118,6 +118,12 @@ std::map<std::string, std::vector<StepMark>> Candidates(const capture::Capture& 
 
 }  // namespace
 
+int32_t LastStarted(const std::vector<StepMark>& marks, HostTime t) {
+  const auto after = std::upper_bound(marks.begin(), marks.end(), t,
+                                      [](HostTime at, const StepMark& m) { return at < m.host.start; });
+  return static_cast<int32_t>(after - marks.begin()) - 1;
+}
+
 std::optional<MarkedSteps> StepsFromStepRanges(const capture::Capture& capture) {
   MarkedSteps out;
   for (const capture::RankData& rank : capture.ranks) {

@@ -23,6 +23,9 @@ struct StepMark {
   uint32_t activities = 0;        // device work launched in it; the caller fills it in
 };
 
+// Returns the index of the last step that begins at `t` or before it; -1: none.
+int32_t LastStarted(const std::vector<StepMark>& marks, HostTime t);
+
 struct MarkedSteps {
   std::vector<std::vector<StepMark>> of_rank;  // by rank index; empty for ranks without device activity
   std::string how;  // description of the marks for the user; empty for ranges named as steps

@@ -73,12 +73,6 @@ double LeastActivities(const std::vector<StepMark>& marks) {
 
 }  // namespace
 
-int32_t LastStarted(const std::vector<StepMark>& marks, HostTime t) {
-  const auto after = std::upper_bound(marks.begin(), marks.end(), t,
-                                      [](HostTime at, const StepMark& m) { return at < m.host.start; });
-  return static_cast<int32_t>(after - marks.begin()) - 1;
-}
-
 size_t FirstUnfinished(const capture::RankData& rank, const CallIndex& calls,
                        const std::vector<StepMark>& marks) {
   const double least = LeastActivities(marks);

@@ -22,9 +22,6 @@ inline constexpr double kStub = 0.8;
 size_t FirstUnfinished(const capture::RankData& rank, const CallIndex& calls,
                        const std::vector<StepMark>& marks);
 
-// Returns the index of the last step that begins at `t` or before it; -1: none.
-int32_t LastStarted(const std::vector<StepMark>& marks, HostTime t);
-
 }  // namespace lockstep::analysis
 
 #endif  // LOCKSTEP_ANALYSIS_PREPARE_UNFINISHED_STEPS_H_

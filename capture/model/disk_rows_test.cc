@@ -113,6 +113,7 @@ TEST_F(DiskRowsTest, AnotherTableAtTheSameAddressMoves) {
   const uint64_t* const address = first->data();
   first.reset();
   std::vector<uint64_t> second(kCount, 3);
+  // Only a table at the address of the old one can be mistaken for it.
   if (second.data() != address) GTEST_SKIP() << "the allocator chose another address";
   ASSERT_GT(disk_->Take(second), 0u);
   for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(second[i], 3u);

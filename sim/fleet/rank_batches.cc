@@ -89,6 +89,8 @@ class RankEncoder {
   }
 
  private:
+  enum class Api : uint8_t { kRuntime, kDriver };
+
   template <size_t kColumns>
   void Append(Kind kind, const std::array<uint64_t, kColumns>& row) {
     columns::BlockBuilder& builder = builders_.try_emplace(kind, kind).first->second;
@@ -134,7 +136,7 @@ class RankEncoder {
     Append(Kind::kClock, row);
   }
 
-  void AddCall(VirtualTime start, VirtualTime end, Text name, uint32_t cbid, bool driver) {
+  void AddCall(VirtualTime start, VirtualTime end, Text name, uint32_t cbid, Api api = Api::kRuntime) {
     namespace c = columns::api;
     std::array<uint64_t, c::kColumns> row{};
     row[c::kStart] = At(start);
@@ -142,7 +144,7 @@ class RankEncoder {
     row[c::kCorrelation] = correlation_;
     row[c::kCbid] = cbid;
     row[c::kThread] = kThread;
-    row[c::kIsDriver] = driver ? 1 : 0;
+    row[c::kIsDriver] = api == Api::kDriver ? 1 : 0;
     row[c::kName] = name;
     Append(Kind::kApi, row);
   }
@@ -192,13 +194,13 @@ class RankEncoder {
     constexpr uint32_t kLaunchCbid = 211, kDriverLaunchCbid = 652;
     for (uint32_t i = 0; i < FleetJob::kKernels; ++i, host += FleetJob::kCall) {
       ++correlation_;
-      AddCall(host, host + FleetJob::kCall, kLaunch, kLaunchCbid, false);
+      AddCall(host, host + FleetJob::kCall, kLaunch, kLaunchCbid);
       const VirtualTime end = device + job_.KernelLength(rank_, step, layer * FleetJob::kKernels + i);
       AddKernel(device, end, kKernelName + i);
       device = end + FleetJob::kGap;
     }
     ++correlation_;
-    AddCall(host, host + FleetJob::kCall, kDriverLaunch, kDriverLaunchCbid, true);
+    AddCall(host, host + FleetJob::kCall, kDriverLaunch, kDriverLaunchCbid, Api::kDriver);
     AddCollective(host, uint64_t{step} * FleetJob::kLayers + layer);
     AddKernel(device, job_.LayerEnd(step, layer), kNcclKernel);
     host += FleetJob::kCall;
@@ -220,7 +222,7 @@ class RankEncoder {
     constexpr uint32_t kStreamSynchronizeCbid = 131;
     namespace c = columns::sync;
     ++correlation_;
-    AddCall(start, end, kStreamSynchronize, kStreamSynchronizeCbid, false);
+    AddCall(start, end, kStreamSynchronize, kStreamSynchronizeCbid);
     std::array<uint64_t, c::kColumns> row{};
     row[c::kStart] = At(start);
     row[c::kDuration] = Of(end - start);
